@@ -1,0 +1,48 @@
+# `make run` shows the product; `make test` proves it. Both do their own set-up in .venv.
+SHELL := /bin/bash
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run check test bench clean
+
+help:            ## what can be done here
+	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
+
+$(VENV)/bin/python:
+	@command -v $(PYTHON) >/dev/null || { echo "anchormoe-agent needs Python 3.11 or newer; set PYTHON=…" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.runtime: $(VENV)/bin/python pyproject.toml constraints.txt
+	@echo "installing the runtime into $(VENV) (torch is large; a few minutes the first time)"
+	@$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.runtime
+	@echo "installing the development tools into $(VENV)"
+	@$(PIP) --editable '.[dev]'
+	@touch $@
+
+setup: $(VENV)/.dev   ## everything for development, in .venv
+
+run: $(VENV)/.runtime   ## watch a simulated plant: no Kafka, no Redis, no download
+	@$(BIN)/anchormoe-agent run --config configs/demo.yaml $(ARGS)
+
+check: $(VENV)/.dev   ## the quick part of the tests: lint, types, imports, unit tests
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/pytest tests/architecture tests/unit -q -n 2 -m 'not slow'
+
+test: $(VENV)/.dev   ## every check and every test, on real services
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/pytest --durations=15 $(ARGS)
+
+clean:   ## remove what the targets made
+	rm -rf $(VENV) .cache build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis out

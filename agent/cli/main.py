@@ -1,0 +1,37 @@
+"""The console script `anchormoe-agent`: puts the command groups together."""
+
+from importlib.metadata import version
+
+import typer
+
+from agent.cli.manners import polite_errors
+
+app = typer.Typer(
+    name="anchormoe-agent",
+    help="Label the state of every asset from its sensor streams, with evidence that adds up exactly to the score.\n\n"
+    "Not a medical device and not a primary alarm.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"anchormoe-agent {version('anchormoe-agent')}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    show_version: bool = typer.Option(
+        False, "--version", help="Print the version and exit.", callback=_print_version, is_eager=True
+    ),
+) -> None:
+    """Options before the command."""
+
+
+def main() -> None:
+    """Entry point; the one place where errors become exit codes."""
+    with polite_errors():
+        app()

@@ -1,0 +1,1 @@
+"""The AnchorMoE model library: data, model, training, explanation and bundles. Works alone."""

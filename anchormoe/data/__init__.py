@@ -1,0 +1,1 @@
+"""Where cases come from: UEA archive files, synthetic sets, users' own recordings."""

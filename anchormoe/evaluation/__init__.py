@@ -1,0 +1,1 @@
+"""Metrics, localization, benchmark tables and reports."""

@@ -1,0 +1,1 @@
+"""Kernel evidence: closed-form additive features, ridge read-out, selection of blocks."""
