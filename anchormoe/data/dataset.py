@@ -1,0 +1,98 @@
+"""Labelled cases with what is known about them, and the one door to every source of data."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from anchormoe.cases import Cases
+from anchormoe.errors import DataError
+
+Alignment = Literal["aligned", "sliding"]
+SOURCES = ("uea", "synthetic", "recordings")
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """N cases: `y` indexes `classes`; `groups` names the recording of each case; `truth` (N, T) marks evidence (synthetic sets)."""
+
+    name: str
+    cases: Cases
+    y: npt.NDArray[np.int64]
+    classes: tuple[str, ...]
+    channels: tuple[str, ...]
+    units: tuple[str, ...]
+    period_s: float | None = None
+    groups: npt.NDArray[np.int64] | None = None
+    truth: npt.NDArray[np.bool_] | None = None
+    alignment: Alignment = "aligned"
+
+    def __post_init__(self) -> None:
+        _refuse_a_mismatch(self)
+
+    def __len__(self) -> int:
+        return len(self.cases)
+
+    @property
+    def class_counts(self) -> npt.NDArray[np.int64]:
+        """Cases per class, in the order of `classes`."""
+        return np.bincount(self.y, minlength=len(self.classes)).astype(np.int64)
+
+    def subset(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> "Dataset":
+        """The cases at `indices`, in that order, with everything that belongs to them."""
+        chosen = np.asarray(indices, dtype=np.int64)
+        return Dataset(
+            name=self.name,
+            cases=self.cases.subset(chosen),
+            y=self.y[chosen],
+            classes=self.classes,
+            channels=self.channels,
+            units=self.units,
+            period_s=self.period_s,
+            groups=None if self.groups is None else self.groups[chosen],
+            truth=None if self.truth is None else self.truth[chosen],
+            alignment=self.alignment,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """TRAIN and TEST; `mixed` holds TEST windows whose label covers less than half of them, scored apart."""
+
+    train: Dataset
+    test: Dataset
+    mixed: Dataset | None = None
+
+
+def load(spec: str, *, data_dir: Path | None = None, config: Path | None = None, seed: int = 0) -> Split:
+    """`uea:NATOPS`, `synthetic:distractor` or `recordings:DIR`; `seed` draws the synthetic sets. DataError says what is wrong."""
+    source, _, name = spec.partition(":")
+    if source not in SOURCES or not name:
+        raise DataError(f"data {spec!r}: expected one of " + ", ".join(f"{known}:…" for known in SOURCES))
+    # Imported here: the UEA loader brings aeon with it (seconds), which the other sources do not need.
+    if source == "uea":
+        from anchormoe.data import uea
+
+        return uea.load(name, data_dir=data_dir)
+    if source == "synthetic":
+        from anchormoe.data import synthetic
+
+        return synthetic.load(name, seed=seed)
+    from anchormoe.data import recordings
+
+    return recordings.load(Path(name), config=config)
+
+
+def _refuse_a_mismatch(dataset: Dataset) -> None:
+    size, channels = len(dataset.cases), dataset.cases.x.shape[1]
+    if dataset.y.shape != (size,):
+        raise DataError(f"{dataset.name}: {size} cases, labels of shape {dataset.y.shape}")
+    if len(dataset.channels) != channels or len(dataset.units) != channels:
+        raise DataError(
+            f"{dataset.name}: {channels} channels, {len(dataset.channels)} names, {len(dataset.units)} units"
+        )
+    if size and not 0 <= dataset.y.min() <= dataset.y.max() < len(dataset.classes):
+        raise DataError(f"{dataset.name}: labels outside the {len(dataset.classes)} classes")
