@@ -1,0 +1,121 @@
+"""The seams: what a source, a sink and a window store promise. Add a system by adding one file that passes the contract tests."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from connectors.errors import ConnectorError
+from connectors.records import Batch, Message, Partition, Position
+
+
+class Assignment(Protocol):
+    """Who is told which partitions come and go. Both calls finish before records of the new assignment are polled."""
+
+    async def assigned(self, partitions: Collection[Partition]) -> None: ...
+    async def revoked(self, partitions: Collection[Partition]) -> None: ...
+
+
+class Source(Protocol):
+    """A partitioned log that remembers positions.
+
+    Order: `start` → (`assigned` is called) → `poll` … `commit` … → `close`. Polling goes on while partitions are paused.
+    """
+
+    @property
+    def exhausted(self) -> bool:
+        """True when a bounded source has given all it has; a live one never says so."""
+        ...
+
+    async def start(self, assignment: Assignment) -> None: ...
+
+    async def poll(self, *, max_records: int, timeout_s: float) -> list[Batch]:
+        """At most `max_records` records, in log order per partition; an empty list when nothing came in time."""
+        ...
+
+    async def committed(self, partition: Partition) -> Position | None: ...
+
+    def seek(self, partition: Partition, offset: int) -> None: ...
+
+    async def commit(self, positions: Mapping[Partition, Position]) -> None:
+        """Remember the next offset of each partition. Raises `ConnectorError` when this member no longer owns it."""
+        ...
+
+    def pause(self, partitions: Collection[Partition]) -> None: ...
+
+    def resume(self, partitions: Collection[Partition]) -> None: ...
+
+    async def lag(self) -> Mapping[Partition, int]:
+        """Records between the position and the end of the log, per assigned partition."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Sink(Protocol):
+    """Where messages go."""
+
+    async def start(self) -> None: ...
+
+    async def write(self, messages: Sequence[Message]) -> None:
+        """Returns when every message is safe at the other side; messages of one key keep their order."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Fenced(ConnectorError):
+    """Another owner has claimed the partition; this writer must stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The right to write a partition's windows: a growing number for people, a random token for the check."""
+
+    partition: Partition
+    epoch: int
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class RingWrite:
+    """What changed in one asset's ring: pieces at byte offsets. `size` is the length the stored ring must have."""
+
+    asset: str
+    size: int
+    pieces: tuple[tuple[int, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A partition's rings and header; the header is written last, so that it never lists what is not there."""
+
+    writes: Sequence[RingWrite]
+    header: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StoredWindows:
+    """What a store knows of a partition. A listed asset without a ring is simply not among `rings`."""
+
+    header: bytes
+    rings: Mapping[str, bytes]
+
+
+class WindowStore(Protocol):
+    """Checkpoints of the sliding windows, fenced by claims. `layout` is a digest: another layout is never reinterpreted."""
+
+    async def start(self) -> None: ...
+
+    async def claim(self, partition: Partition) -> Claim: ...
+
+    async def load(self, claim: Claim, layout: str) -> StoredWindows | None: ...
+
+    async def save(self, claim: Claim, layout: str, checkpoint: Checkpoint) -> Sequence[str]:
+        """Write in bounded chunks, header last. Raises `Fenced`.
+
+        A ring that is shorter than its `size` is not patched: its asset is returned, the header is not written, and the
+        caller saves again with that ring whole (one piece at offset 0 of `size` bytes).
+        """
+        ...
+
+    async def close(self) -> None: ...
