@@ -1,0 +1,190 @@
+"""One currency for evidence: exact units of every source, and their sum-preserving projections. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchormoe.cases import Bool, Cases, Float64, Int64
+
+Json = Any
+"""What `json.dumps` takes: dict, list, str, int, float, bool, None."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceEvidence:
+    """What each native unit (patch, token or step) of one source added to each class."""
+
+    name: str
+    start: Int64
+    """(U,) all different"""
+    stop: Int64
+    """(U,) the unit is [start, stop)"""
+    values: Float64
+    """(B, U, Y)"""
+    experts: tuple[str, ...]
+    expert_values: Float64 | None = None
+    """(B, U, E, Y), sums over E to values; None when there is one expert only"""
+    weight: Float64 | None = None
+    """(B, U, E)"""
+    reliability: Float64 | None = None
+    """(B, U, E)"""
+    admission: Float64 | None = None
+    """(B, U)"""
+    far: Float64 | None = None
+    """(B, U, Y) the part of values from kernels that look further than max(33, T/4) steps"""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOutput:
+    """logits (B, Y), pooled independently of the units; context (B, Y); logits == context + units summed."""
+
+    logits: Float64
+    context: Float64
+    evidence: SourceEvidence
+
+
+class Source(Protocol):
+    """A fitted source of evidence; it is given normalized cases."""
+
+    def forward(self, cases: Cases) -> SourceOutput | list[SourceOutput]:
+        """Inference with explanation. NaN-free for every finite or fully masked input; padding changes nothing."""
+        ...
+
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        """Flat names, for model.safetensors."""
+        ...
+
+    def config(self) -> dict[str, Json]:
+        """For config.json."""
+        ...
+
+    @classmethod
+    def from_parts(cls, config: Mapping[str, Json], tensors: Mapping[str, NDArray[Any]]) -> Self:
+        """Strict inverse of `config` and `tensors`. Raises ModelError."""
+        ...
+
+
+def outputs_of(source: Source, cases: Cases) -> list[SourceOutput]:
+    """What a source says, one output per member of a committee."""
+    output = source.forward(cases)
+    return output if isinstance(output, list) else [output]
+
+
+def centred(values: Float64) -> Float64:
+    """With the mean over classes (the last axis) taken out."""
+    return np.asarray(values - values.mean(axis=-1, keepdims=True))
+
+
+def scaled(output: SourceOutput, factor: float) -> SourceOutput:
+    """Every logit, context and unit times the same factor."""
+    evidence = output.evidence
+    evidence = replace(
+        evidence,
+        values=evidence.values * factor,
+        expert_values=None if evidence.expert_values is None else evidence.expert_values * factor,
+        far=None if evidence.far is None else evidence.far * factor,
+    )
+    return SourceOutput(output.logits * factor, output.context * factor, evidence)
+
+
+def residual(logits: Float64, context: Float64, contributions: Float64) -> Float64:
+    """(B,) the largest distance between independently pooled logits and the sum of their parts."""
+    return np.asarray(np.abs(logits - context - contributions.sum(axis=1)).max(axis=-1))
+
+
+def to_steps(values: Float64, start: Int64, stop: Int64, valid: Bool) -> Float64:
+    """Units (B, U, …) shared equally by the valid steps they cover: (B, T, …). `valid` is (B, T).
+
+    A unit that covers no valid step is shared by all its steps, so that nothing is lost.
+    """
+    covered = _prefix(valid.astype(np.float64))  # (B, T + 1)
+    count = covered[:, stop] - covered[:, start]  # (B, U)
+    shared = _spread(_like(1 / np.maximum(count, 1) * (count > 0), values) * values, start, stop, valid.shape[1])
+    steps = np.where(_like(valid, shared), shared, 0)
+    orphans = _like(count == 0, values) & (values != 0)
+    if orphans.any():
+        lengths = _like(np.broadcast_to(stop - start, count.shape).astype(np.float64), values)
+        steps = steps + _spread(np.where(orphans, values / lengths, 0), start, stop, valid.shape[1])
+    return np.asarray(steps)
+
+
+def to_intervals(steps: Float64, start: Int64, stop: Int64) -> Float64:
+    """Steps (B, T, …) summed over intervals: (B, P, …). A step in several intervals is shared by them equally."""
+    share = 1 / np.maximum(overlaps(start, stop, steps.shape[1]), 1)  # (T,)
+    prefix = _prefix(steps * share.reshape(1, -1, *[1] * (steps.ndim - 2)))
+    return np.asarray(prefix[:, stop] - prefix[:, start])
+
+
+def overlaps(start: Int64, stop: Int64, length: int) -> Int64:
+    """(T,) how many of the intervals cover each step."""
+    change = np.zeros(length + 1, np.int64)
+    np.add.at(change, start, 1)
+    np.add.at(change, stop, -1)
+    return np.cumsum(change[:-1])
+
+
+def patch_grid(length: int, patch_length: int, stride: int) -> tuple[Int64, Int64]:
+    """Starts and stops of the patches that cover [0, length); the last one ends there."""
+    patch_length = min(patch_length, length)
+    count = 1 + max(0, -(-(length - patch_length) // stride))
+    start = np.arange(count, dtype=np.int64) * stride
+    return start, np.minimum(start + patch_length, length)
+
+
+def project(values: Float64, units: tuple[Int64, Int64], grid: tuple[Int64, Int64], valid: Bool) -> Float64:
+    """Units (B, U, …) as patches (B, P, …) with the same sum; units that are the patches stay as they are."""
+    if np.array_equal(units[0], grid[0]) and np.array_equal(units[1], grid[1]):
+        return values
+    return to_intervals(to_steps(values, *units, valid), *grid)
+
+
+def project_mean(values: Float64, units: tuple[Int64, Int64], grid: tuple[Int64, Int64], length: int) -> Float64:
+    """Intensities of units (weights, gates) as averages over patches; NaN where no unit reaches."""
+    if np.array_equal(units[0], grid[0]) and np.array_equal(units[1], grid[1]):
+        return values
+    count = overlaps(*units, length).astype(np.float64)
+    total = _spread(values, *units, length)
+    mean = total / np.maximum(count, 1).reshape(1, -1, *[1] * (values.ndim - 2))
+    reached = _prefix((count > 0).astype(np.float64)[None])[0]
+    sizes = (reached[grid[1]] - reached[grid[0]]).reshape(1, -1, *[1] * (values.ndim - 2))
+    prefix = _prefix(mean)
+    return np.asarray(np.where(sizes > 0, (prefix[:, grid[1]] - prefix[:, grid[0]]) / np.maximum(sizes, 1), np.nan))
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Steps [start, stop) whose contributions have the same sign, and their sum."""
+
+    start: int
+    stop: int
+    value: float
+
+
+def spans(steps: Float64) -> list[Span]:
+    """The maximal runs of equal sign of one class's steps (T,), in time order; steps of exactly 0 belong to none."""
+    sign = np.sign(steps)
+    edges = np.flatnonzero(np.diff(np.concatenate(([0.0], sign, [0.0]))) != 0)
+    return [Span(int(a), int(b), float(steps[a:b].sum())) for a, b in pairwise(edges) if sign[a] != 0]
+
+
+def _spread(values: Float64, start: Int64, stop: Int64, length: int) -> Float64:
+    """Each unit's value added to every step it covers: (B, T, …)."""
+    steps = np.zeros((values.shape[0], length, *values.shape[2:]))
+    for offset in range(int((stop - start).max(initial=0))):
+        reaching = start + offset < stop
+        steps[:, start[reaching] + offset] += values[:, reaching]
+    return steps
+
+
+def _prefix(values: Float64) -> Float64:
+    """Running sums along axis 1 with a leading 0, so that an interval's sum is one subtraction."""
+    zero = np.zeros((values.shape[0], 1, *values.shape[2:]))
+    return np.concatenate((zero, np.cumsum(values, axis=1)), axis=1)
+
+
+def _like(values: NDArray[Any], other: Float64) -> NDArray[Any]:
+    return values.reshape(*values.shape, *[1] * (other.ndim - values.ndim))
