@@ -17,7 +17,7 @@ SOURCES = ("uea", "synthetic", "recordings")
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """N cases: `y` indexes `classes`; `groups` names the recording of each case; `truth` (N, T) marks evidence (synthetic sets)."""
+    """N cases: `y` indexes `classes`, `groups` numbers recordings, `truth` (N, T) marks evidence (synthetic sets)."""
 
     name: str
     cases: Cases
@@ -68,7 +68,7 @@ class Split:
 
 
 def load(spec: str, *, data_dir: Path | None = None, config: Path | None = None, seed: int = 0) -> Split:
-    """`uea:NATOPS`, `synthetic:distractor` or `recordings:DIR`; `seed` draws the synthetic sets. DataError says what is wrong."""
+    """`uea:NATOPS`, `synthetic:distractor` or `recordings:DIR`; `seed` draws synthetic sets. Raises DataError."""
     source, _, name = spec.partition(":")
     if source not in SOURCES or not name:
         raise DataError(f"data {spec!r}: expected one of " + ", ".join(f"{known}:…" for known in SOURCES))

@@ -1,0 +1,141 @@
+"""UEA archive files (`.ts`, `.arff`) through aeon's readers: official splits, raw values, class names as written."""
+
+import os
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from anchormoe.cases import Cases
+from anchormoe.data.dataset import Dataset, Split
+from anchormoe.errors import DataError
+
+DIRECTORY_VARIABLE = "ANCHORMOE_DATA"
+EXTENSIONS = (".ts", ".arff")
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One file as read: series of (C, T_i), labels as written, classes in the order of the header (may be empty)."""
+
+    path: Path
+    series: list[npt.NDArray[np.float64]]
+    labels: list[str]
+    declared: tuple[str, ...]
+
+
+def load(name: str, *, data_dir: Path | None = None) -> Split:
+    """Read `NAME/NAME_TRAIN.ts` and `_TEST` in `data_dir`, else in $ANCHORMOE_DATA, else in aeon's own package data."""
+    folder = _folder(name, data_dir)
+    train, test = (_read(_file(folder, name, part)) for part in ("TRAIN", "TEST"))
+    classes = _classes(train)
+    _refuse_unknown_classes(test, classes)
+    _refuse_other_channels(train, test)
+    return Split(train=_dataset(name, train, classes), test=_dataset(name, test, classes))
+
+
+def _folder(name: str, data_dir: Path | None) -> Path:
+    given = data_dir or (Path(os.environ[DIRECTORY_VARIABLE]) if os.environ.get(DIRECTORY_VARIABLE) else None)
+    if Path(name).name != name:
+        raise DataError(f"uea:{name}: a data set's name, not a path; the directory goes into --data-dir")
+    if given is not None and (given / name).is_dir():
+        return given / name
+    shipped = _shipped_with_aeon() / name
+    if shipped.is_dir():
+        return shipped
+    looked = f"no folder {given / name}" if given else f"--data-dir (or {DIRECTORY_VARIABLE}) not given"
+    raise DataError(f"uea:{name}: {looked}, and aeon does not bring this set along")
+
+
+def _shipped_with_aeon() -> Path:
+    found = find_spec("aeon")
+    if found is None or found.origin is None:
+        raise DataError("reading UEA files needs aeon: pip install 'anchormoe-agent[train]'")
+    return Path(found.origin).parent / "datasets" / "data"
+
+
+def _file(folder: Path, name: str, part: str) -> Path:
+    for extension in EXTENSIONS:
+        if (path := folder / f"{name}_{part}{extension}").is_file():
+            return path
+    raise DataError(f"{folder}: neither {name}_{part}.ts nor {name}_{part}.arff is there")
+
+
+def _read(path: Path) -> _Part:
+    try:
+        series = _values(path)
+        labels, declared = _labels(path)
+    except (OSError, ValueError, IndexError, UnicodeError) as error:
+        raise DataError(f"{path}: {error}") from error
+    if not series:
+        raise DataError(f"{path}: no cases (is the line @data missing?)")
+    if len(labels) != len(series):
+        raise DataError(f"{path}: {len(series)} cases but {len(labels)} labels")
+    return _Part(path, [_without_trailing_padding(one) for one in series], labels, declared)
+
+
+def _values(path: Path) -> list[npt.NDArray[np.float64]]:
+    from aeon.datasets import load_from_arff_file, load_from_ts_file
+
+    if path.suffix == ".arff":
+        return list(load_from_arff_file(str(path))[0])
+    values, _, header = load_from_ts_file(str(path), return_meta_data=True)
+    _refuse_wrong_header(path, header)
+    return list(values)
+
+
+def _refuse_wrong_header(path: Path, header: dict[str, Any]) -> None:
+    if header["targetlabel"] or not header["classlabel"]:
+        raise DataError(f"{path}: the header says @classLabel false; a classifier needs labels")
+    if header["timestamps"]:
+        raise DataError(f"{path}: the header says @timeStamps true; only evenly spaced series are read")
+
+
+def _labels(path: Path) -> tuple[list[str], tuple[str, ...]]:
+    """Read again from the text: aeon's reader lower-cases names, and turns the `nan` inside one into `NaN`."""
+    separator = ":" if path.suffix == ".ts" else ","
+    lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+    start = next((at for at, line in enumerate(lines) if line.lower() == "@data"), len(lines))
+    declared = next((line.split()[2:] for line in lines[:start] if line.lower().startswith("@classlabel")), [])
+    return [line.rsplit(separator, 1)[-1].strip() for line in lines[start + 1 :]], tuple(declared)
+
+
+def _without_trailing_padding(series: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Archive files pad unequal series with `?` at the end; one step stays when everything is missing."""
+    valid = np.flatnonzero(np.isfinite(series).any(axis=0))
+    return series[:, : max(1, int(valid[-1]) + 1 if len(valid) else 1)]
+
+
+def _classes(train: _Part) -> tuple[str, ...]:
+    """The classes TRAIN holds: in the header's order, or sorted when the header has none."""
+    seen = set(train.labels)
+    if train.declared and (unknown := sorted(seen - set(train.declared))):
+        raise DataError(f"{train.path}: class {unknown[0]!r} is not among those of the header")
+    return tuple(name for name in train.declared if name in seen) or tuple(sorted(seen))
+
+
+def _refuse_unknown_classes(test: _Part, classes: tuple[str, ...]) -> None:
+    if unknown := sorted(set(test.labels) - set(classes)):
+        raise DataError(f"{test.path}: class {unknown[0]!r} has no case in TRAIN (all such: {', '.join(unknown)})")
+
+
+def _refuse_other_channels(train: _Part, test: _Part) -> None:
+    here, there = len(test.series[0]), len(train.series[0])
+    if here != there:
+        raise DataError(f"{test.path}: {here} channels, but TRAIN has {there}")
+
+
+def _dataset(name: str, part: _Part, classes: tuple[str, ...]) -> Dataset:
+    cases = Cases.from_arrays(part.series)
+    channels = cases.x.shape[1]
+    return Dataset(
+        name=name,
+        cases=cases,
+        y=np.array([classes.index(label) for label in part.labels], dtype=np.int64),
+        classes=classes,
+        channels=tuple(f"channel_{index}" for index in range(channels)),
+        units=("",) * channels,
+    )
