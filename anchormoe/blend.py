@@ -1,0 +1,71 @@
+"""How much the experts count beside the kernel evidence, decided out-of-fold. Pure."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from anchormoe.calibration import fit_scale, log_loss
+from anchormoe.cases import Float64, Int64
+
+Objective = Literal["accuracy", "localize"]
+
+LEAST_CASES = 60
+LEAST_PER_CLASS = 6
+_SHARES = np.linspace(0, 1, 21)
+
+
+@dataclass(frozen=True, slots=True)
+class Blend:
+    """u = kernel · (kernel logits) + experts · (mean of the members' logits); `share` is ρ."""
+
+    share: float
+    kernel: float
+    experts: float
+    log_losses: tuple[tuple[float, float], ...] = ()
+    accuracies: tuple[tuple[float, float], ...] = ()
+
+
+def experts_can_count(y: Int64, n_classes: int) -> bool:
+    """Below 60 cases or 6 per class out-of-fold figures are too coarse to choose by: the kernel speaks alone."""
+    counts = np.bincount(y, minlength=n_classes)
+    return len(y) >= LEAST_CASES and int(counts.min()) >= LEAST_PER_CLASS
+
+
+def choose_blend(
+    kernel: Float64, experts: Float64, y: Int64, *, objective: Objective = "accuracy", groups: Int64 | None = None
+) -> Blend:
+    """`accuracy`: the least negative log-likelihood. `localize`: the largest ρ within a standard error of the best
+    accuracy. Both sources are first brought to their own best scale; all logits are out-of-fold."""
+    tau_kernel, tau_experts = fit_scale(kernel, y), fit_scale(experts, y)
+    mixed = [(1 - share) * tau_kernel * kernel + share * tau_experts * experts for share in _SHARES]
+    losses = [log_loss(fit_scale(logits, y) * logits, y) for logits in mixed]
+    right = np.array([logits.argmax(axis=1) == y for logits in mixed], np.float64)  # (shares, N)
+    share = _by_likelihood(losses) if objective == "accuracy" else _by_accuracy(right, groups)
+    return Blend(
+        share,
+        (1 - share) * tau_kernel,
+        share * tau_experts,
+        tuple(zip(_SHARES.tolist(), losses, strict=True)),
+        tuple(zip(_SHARES.tolist(), right.mean(axis=1).tolist(), strict=True)),
+    )
+
+
+def _by_likelihood(losses: list[float]) -> float:
+    return float(_SHARES[int(np.argmin(losses))])
+
+
+def _by_accuracy(right: Float64, groups: Int64 | None) -> float:
+    accuracy = right.mean(axis=1)
+    best = int(accuracy.argmax())
+    allowed = accuracy[best] - standard_error(right[best], groups)
+    return float(_SHARES[np.flatnonzero(accuracy >= allowed - 1e-12)[-1]])
+
+
+def standard_error(right: Float64, groups: Int64 | None = None) -> float:
+    """Of a mean over cases, or over groups of cases that stand or fall together."""
+    if groups is None:
+        return float(right.std() / np.sqrt(len(right)))
+    names, index = np.unique(groups, return_inverse=True)
+    deviations = np.bincount(index, weights=right - right.mean(), minlength=len(names))
+    return float(np.sqrt((deviations**2).sum()) / len(right))

@@ -1,0 +1,118 @@
+"""Affine calibration of logits from out-of-fold predictions: one scale and, with enough cases, class biases. Pure."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from anchormoe.cases import Float64, Int64
+from anchormoe.errors import ModelError
+
+SCALES = (0.05, 12.0)
+"""The inverse temperature stays in here: it diverges where out-of-fold predictions are perfect."""
+BIAS_CASES = 200
+_GRID = 49
+_GOLDEN = (5**0.5 - 1) / 2
+_BIAS_ROUNDS = 3
+_NEWTON_STEPS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """u = scale · logits + bias; the biases (Y,) sum to 0 and are context."""
+
+    scale: float
+    bias: Float64
+
+    def apply(self, logits: Float64) -> Float64:
+        return np.asarray(self.scale * logits + self.bias)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"scale": self.scale, "bias": [float(value) for value in self.bias]}
+
+    @classmethod
+    def from_dict(cls, stored: Any, n_classes: int) -> "Calibration":
+        """Strict. Raises ModelError."""
+        if not isinstance(stored, Mapping) or set(stored) != {"scale", "bias"}:
+            raise ModelError("calibration.json: calibration needs exactly scale and bias")
+        scale, bias = _number(stored["scale"]), stored["bias"]
+        if not SCALES[0] <= scale <= SCALES[1]:
+            raise ModelError(f"calibration.json: scale must lie in {SCALES}")
+        if not isinstance(bias, list) or len(bias) != n_classes:
+            raise ModelError(f"calibration.json: bias must list {n_classes} numbers")
+        return cls(scale, np.array([_number(value) for value in bias], np.float64))
+
+
+def fit_calibration(logits: Float64, y: Int64, *, biases: bool | None = None) -> Calibration:
+    """Least negative log-likelihood; biases by default from 200 cases on, held back by a weak prior."""
+    bias = np.zeros(logits.shape[1])
+    scale = fit_scale(logits, y)
+    wanted = len(y) >= BIAS_CASES if biases is None else biases
+    for _ in range(_BIAS_ROUNDS if wanted else 0):
+        bias = _fit_bias(scale * logits, y, bias)
+        scale = fit_scale(logits, y, bias=bias)
+    return Calibration(scale, bias)
+
+
+def fit_scale(logits: Float64, y: Int64, *, bias: Float64 | float = 0.0) -> float:
+    """The scale in SCALES with the least negative log-likelihood."""
+    if not len(y):
+        return 1.0
+    grid = np.geomspace(*SCALES, _GRID)
+
+    def loss(scale: float) -> float:
+        return log_loss(scale * logits + bias, y)
+
+    best = int(np.argmin([loss(scale) for scale in grid]))
+    return _refine(loss, float(grid[max(best - 1, 0)]), float(grid[min(best + 1, _GRID - 1)]))
+
+
+def log_loss(logits: Float64, y: Int64) -> float:
+    """Mean negative log-likelihood, in nats."""
+    return float(-log_softmax(logits)[np.arange(len(y)), y].mean())
+
+
+def log_softmax(logits: Float64) -> Float64:
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True)))
+
+
+def softmax(logits: Float64) -> Float64:
+    return np.asarray(np.exp(log_softmax(logits)))
+
+
+def crossfitted(logits: Float64, y: Int64, folds: Int64) -> Float64:
+    """Calibrated logits (N, Y) where each fold's calibration comes from the other folds: for honest reports."""
+    calibrated = np.empty_like(logits)
+    for fold in np.unique(folds):
+        here = folds == fold
+        rest = ~here if (~here).any() else here
+        calibrated[here] = fit_calibration(logits[rest], y[rest]).apply(logits[here])
+    return calibrated
+
+
+def _refine(loss: Callable[[float], float], low: float, high: float) -> float:
+    """Golden-section search between two neighbours of the best grid point."""
+    for _ in range(30):
+        left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+        low, high = (low, right) if loss(left) <= loss(right) else (left, high)
+    return float(np.clip((low + high) / 2, *SCALES))
+
+
+def _fit_bias(logits: Float64, y: Int64, bias: Float64) -> Float64:
+    """Newton's steps for biases with a prior N(0, 1) that weighs as much as one case."""
+    n_cases, n_classes = logits.shape
+    frequency = np.bincount(y, minlength=n_classes) / n_cases
+    for _ in range(_NEWTON_STEPS):
+        p = softmax(logits + bias)
+        gradient = p.mean(axis=0) - frequency + bias / n_cases
+        curvature = np.diag(p.mean(axis=0)) - p.T @ p / n_cases + np.eye(n_classes) / n_cases
+        bias = bias - np.clip(np.linalg.solve(curvature, gradient), -2, 2)
+    return np.asarray(bias - bias.mean())
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
+        raise ModelError("calibration.json: expected a finite number")
+    return float(value)

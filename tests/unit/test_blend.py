@@ -1,0 +1,54 @@
+"""The blend: who counts how much, and when the experts must stay silent."""
+
+import numpy as np
+import pytest
+
+from anchormoe.blend import choose_blend, experts_can_count, standard_error
+
+Y = np.arange(80) % 2
+SIGNAL = np.where(Y[:, None] == np.arange(2), 1.0, -1.0)
+
+
+def noise(amount: float, seed: int) -> np.ndarray:
+    return amount * np.random.default_rng(seed).normal(size=SIGNAL.shape)
+
+
+def test_useless_experts_get_no_say() -> None:
+    blend = choose_blend(SIGNAL + noise(0.5, 0), noise(1, 1), Y)
+    assert blend.share <= 0.1
+
+
+def test_good_experts_speak_alone_beside_a_useless_kernel() -> None:
+    blend = choose_blend(noise(1, 0), SIGNAL + noise(0.5, 1), Y)
+    assert blend.kernel < 0.01 * blend.experts
+
+
+def test_two_sources_with_independent_errors_share() -> None:
+    blend = choose_blend(SIGNAL + noise(1.2, 0), SIGNAL + noise(1.2, 1), Y)
+    assert 0.2 <= blend.share <= 0.8
+    assert dict(blend.log_losses)[blend.share] == min(loss for _, loss in blend.log_losses)
+
+
+def test_localize_takes_the_largest_share_that_is_as_accurate() -> None:
+    both_right = choose_blend(SIGNAL, SIGNAL * 0.5, Y, objective="localize")
+    assert both_right.share == 1.0
+    assert both_right.kernel == 0.0
+
+
+def test_localize_does_not_give_accuracy_away() -> None:
+    blend = choose_blend(SIGNAL, noise(1, 1), Y, objective="localize")
+    accuracies = dict(blend.accuracies)
+    assert accuracies[blend.share] >= 1.0 - standard_error(np.ones(80))
+
+
+@pytest.mark.parametrize(
+    ("counts", "answer"), [((30, 30), True), ((30, 29), False), ((95, 5), False), ((60, 0), False), ((54, 6), True)]
+)
+def test_few_cases_leave_the_kernel_alone(counts: tuple[int, int], answer: bool) -> None:
+    assert experts_can_count(np.repeat([0, 1], counts), 2) is answer
+
+
+def test_the_standard_error_counts_groups_not_their_cases() -> None:
+    right = np.repeat([1.0, 0.0, 1.0, 0.0], 25)
+    assert standard_error(right) == pytest.approx(0.05)
+    assert standard_error(right, np.repeat(np.arange(4), 25)) == pytest.approx(0.25)
