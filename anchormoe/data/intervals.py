@@ -1,0 +1,75 @@
+"""Labels given as intervals of time: a CSV with `start`, `end`, `label` and, for several recordings, `recording`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from anchormoe.data.recording_config import RecordingConfig
+from anchormoe.data.tables import read_table, sniffed_separator
+from anchormoe.data.timestamps import to_nanoseconds
+from anchormoe.errors import DataError
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """[start, end) in nanoseconds; `recording` is a name (path without suffix), or None for every recording."""
+
+    start_ns: int
+    end_ns: int
+    label: str
+    recording: str | None = None
+
+
+def read_intervals(path: Path, config: RecordingConfig) -> list[Interval]:
+    """All rows, in order of time. DataError on an end before its start and on overlaps within a recording."""
+    columns = ["start", "end", "label", *(["recording"] if _names_recordings(path, config.separator) else [])]
+    table = read_table(path, columns, separator=config.separator)
+    starts, ends = (
+        to_nanoseconds(path, table[side], offset_ns=config.offset_ns, unit=config.timestamp_unit)
+        for side in ("start", "end")
+    )
+    names = [str(name) for name in table["recording"]] if "recording" in table else [None] * len(starts)
+    rows = [
+        Interval(int(start), int(end), str(label), name)
+        for start, end, label, name in zip(starts, ends, table["label"], names, strict=True)
+    ]
+    _refuse_backward(path, rows)
+    _refuse_overlap(path, rows)
+    return sorted(rows, key=lambda row: row.start_ns)
+
+
+def labels_at(
+    times_ns: npt.NDArray[np.int64], intervals: Sequence[Interval], *, recording: str, default: str | None
+) -> npt.NDArray[np.object_]:
+    """The label of each time; `default`, or None for unlabelled, outside every interval."""
+    labels = np.full(len(times_ns), default, dtype=object)
+    for row in intervals:
+        if row.recording in (None, recording):
+            labels[(times_ns >= row.start_ns) & (times_ns < row.end_ns)] = row.label
+    return labels
+
+
+def _names_recordings(path: Path, separator: str | None) -> bool:
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            header = file.readline().strip()
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror}") from error
+    return "recording" in [name.strip().strip('"') for name in header.split(separator or sniffed_separator(header))]
+
+
+def _refuse_backward(path: Path, rows: Sequence[Interval]) -> None:
+    for at, row in enumerate(rows):
+        if row.end_ns <= row.start_ns:
+            raise DataError(f"{path}, row {at + 1}: the interval ends before it starts")
+
+
+def _refuse_overlap(path: Path, rows: Sequence[Interval]) -> None:
+    order = sorted(range(len(rows)), key=lambda at: (rows[at].recording or "", rows[at].start_ns))
+    for before, after in pairwise(order):
+        if rows[before].recording == rows[after].recording and rows[after].start_ns < rows[before].end_ns:
+            raise DataError(f"{path}: rows {before + 1} and {after + 1} overlap in time")

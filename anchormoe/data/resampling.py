@@ -1,0 +1,110 @@
+"""Puts one recording onto the agent's event-time grid and cuts it into labelled windows. Pure."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from anchormoe import windows
+from anchormoe.data.recording_config import RecordingConfig
+from anchormoe.errors import DataError
+
+UNLABELLED = -1
+MOST_STEPS = 50_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """A recording as it was written: times (n,), values (n, C) with NaN for missing, label codes (n,)."""
+
+    name: str
+    asset: str
+    times_ns: npt.NDArray[np.int64]
+    values: npt.NDArray[np.float64]
+    labels: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """On the grid from index `start`: steps (n, C), label codes (n,); and what was noticed on the way."""
+
+    name: str
+    asset: str
+    start: int
+    steps: npt.NDArray[np.float32]
+    labels: npt.NDArray[np.int64]
+    samples: int
+    same_slot: int
+    out_of_order: int
+
+
+@dataclass(frozen=True, slots=True)
+class CutWindows:
+    """Windows (B, C, T) of one recording with absolute `ends`; `share` of its labelled steps that carry the label."""
+
+    ends: npt.NDArray[np.int64]
+    values: npt.NDArray[np.float32]
+    mask: npt.NDArray[np.bool_]
+    labels: npt.NDArray[np.int64]
+    share: npt.NDArray[np.float64]
+
+    @property
+    def mixed(self) -> npt.NDArray[np.bool_]:
+        return np.asarray(self.share < 0.5)
+
+
+def on_grid(samples: Samples, config: RecordingConfig) -> Recording:
+    """Nearest step for each sample; of two in one slot the later in the file wins, channel by channel."""
+    index = config.grid.index(samples.times_ns)
+    _refuse_a_clock_gone_wild(samples.name, index, config.window.period_s)
+    start, steps = windows.on_grid(index, samples.values.astype(np.float32))
+    return Recording(
+        name=samples.name,
+        asset=samples.asset,
+        start=start,
+        steps=steps,
+        labels=_labels_on_grid(index - start, samples.labels, len(steps)),
+        samples=len(index),
+        same_slot=len(index) - len(np.unique(index)),
+        out_of_order=int((np.diff(samples.times_ns) < 0).sum()),
+    )
+
+
+def cut(recording: Recording, config: RecordingConfig, n_classes: int) -> CutWindows:
+    """Every whole window with enough coverage and a label; the label is the majority over its last `hop` steps."""
+    ends, raw = windows.cut(recording.start, recording.steps, config.shape)
+    first = ends - config.window.length - recording.start
+    codes = recording.labels[first[:, None] + np.arange(config.window.length)]  # (B, T)
+    label = majority(codes[:, -config.window.hop :], n_classes)
+    covered = windows.coverage(~np.isnan(raw)) if len(raw) else np.zeros(0)
+    kept = (label != UNLABELLED) & (covered >= config.window.min_coverage) & (covered > 0)
+    values, mask = windows.fill(raw[kept], config.fill_rules)
+    return CutWindows(ends[kept], values, mask, label[kept], _label_share(codes[kept], label[kept]))
+
+
+def majority(codes: npt.NDArray[np.int64], n_classes: int) -> npt.NDArray[np.int64]:
+    """The most frequent label of each row; of equally frequent ones the one seen last; UNLABELLED if none."""
+    steps = np.arange(1, codes.shape[1] + 1)
+    hits = codes[:, :, None] == np.arange(n_classes)  # (B, T, Y)
+    # The count decides; the place of the last occurrence, below one, breaks ties.
+    score = hits.sum(axis=1) + (hits * steps[:, None]).max(axis=1, initial=0) / (codes.shape[1] + 1)
+    return np.where(hits.any(axis=(1, 2)), score.argmax(axis=1), UNLABELLED).astype(np.int64)
+
+
+def _label_share(codes: npt.NDArray[np.int64], label: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    labelled = (codes != UNLABELLED).sum(axis=1)
+    return np.asarray((codes == label[:, None]).sum(axis=1) / np.maximum(labelled, 1), dtype=np.float64)
+
+
+def _labels_on_grid(place: npt.NDArray[np.int64], labels: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
+    codes = np.full(size, UNLABELLED, dtype=np.int64)
+    given = labels != UNLABELLED
+    codes[place[given]] = labels[given]
+    return codes
+
+
+def _refuse_a_clock_gone_wild(name: str, index: npt.NDArray[np.int64], period_s: float) -> None:
+    span = int(index.max()) - int(index.min()) + 1
+    if span > MOST_STEPS:
+        row = int(np.abs(index - np.median(index)).argmax()) + 1
+        raise DataError(f"{name}: spans {span:,} steps of {period_s} s; look at the timestamp in row {row}")

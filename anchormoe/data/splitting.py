@@ -1,0 +1,41 @@
+"""Which windows are TRAIN and which are TEST: by time, by recording or by asset, never by overlapping windows. Pure."""
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+import numpy as np
+import numpy.typing as npt
+
+from anchormoe.data.recording_config import Splitting
+from anchormoe.errors import DataError
+
+Flags = npt.NDArray[np.bool_]
+
+
+def chosen_for_test(names: Sequence[str], split: Splitting) -> frozenset[str]:
+    """Recordings or assets of TEST: those the patterns name, or evenly spread ones; `names` come in order of time."""
+    if not split.test:
+        return _evenly_spread(names, split)
+    for pattern in split.test:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise DataError(f"split.test: no {split.by} is called {pattern!r}; there are {', '.join(names[:10])} …")
+    chosen = frozenset(name for name in names if any(fnmatchcase(name, pattern) for pattern in split.test))
+    if len(chosen) == len(names):
+        raise DataError(f"split.test: names every {split.by}; nothing is left to train on")
+    return chosen
+
+
+def _evenly_spread(names: Sequence[str], split: Splitting) -> frozenset[str]:
+    if len(names) < 2:
+        raise DataError(f"split.by {split.by}: there is only one ({', '.join(names)}); split by time")
+    wanted = min(max(1, round(len(names) * split.test_share)), len(names) - 1)
+    places = ((np.arange(wanted) + 0.5) * len(names) / wanted).astype(int)
+    return frozenset(names[at] for at in places)
+
+
+def split_by_time(ends: npt.NDArray[np.int64], *, length: int, test_share: float) -> tuple[Flags, Flags]:
+    """TRAIN and TEST flags of windows with absolute ends: the latest are TEST; those starting within a window's
+    length after the last TRAIN end belong to neither.
+    """
+    last_train_end = np.quantile(ends, 1 - test_share, method="lower")
+    return ends <= last_train_end, ends - length >= last_train_end + length

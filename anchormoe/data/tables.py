@@ -1,0 +1,110 @@
+"""Reads a recording's file (CSV, Parquet, npz) into columns, and columns into numbers; a bad cell is named by row.
+
+Rows are counted from 1, the first after the header.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+import numpy.typing as npt
+
+from anchormoe.errors import DataError
+
+SEPARATORS = (",", ";", "\t", "|")
+MISSING_WORDS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "-")
+
+Columns = dict[str, Any]
+
+
+def read_table(path: Path, columns: Sequence[str], *, separator: str | None = None, decimal: str = ".") -> Columns:
+    """The named columns as pandas Series of equal length. DataError names the file and the column that is missing."""
+    try:
+        table = _READERS[path.suffix.lower()](path, columns, separator, decimal)
+    except KeyError:
+        raise DataError(f"{path}: only {', '.join(_READERS)} can be read") from None
+    except (OSError, ValueError, UnicodeError, BadZipFile) as error:
+        raise DataError(f"{path}: {str(error).splitlines()[0]}") from error
+    if not len(next(iter(table.values()))):
+        raise DataError(f"{path}: no rows")
+    return table
+
+
+def numbers(path: Path, column: str, values: Any) -> npt.NDArray[np.float64]:
+    """NaN where a cell is empty or a word for missing. Any other word, and infinities, are refused."""
+    import pandas
+
+    parsed = pandas.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    if values.dtype.kind not in "fiub":
+        _refuse_words(path, column, values, parsed)
+    # The model works in float32; a value beyond it would become infinite there.
+    huge = np.flatnonzero(np.abs(parsed) > np.finfo(np.float32).max)
+    if len(huge):
+        raise DataError(
+            f"{path}, row {huge[0] + 1}, column {column!r}: {values.iloc[huge[0]]!r} is not a finite number"
+        )
+    return np.asarray(parsed)
+
+
+def _refuse_words(path: Path, column: str, values: Any, parsed: npt.NDArray[np.float64]) -> None:
+    wrong = np.flatnonzero(np.isnan(parsed) & values.notna().to_numpy())
+    for at in wrong:
+        if str(values.iloc[at]).strip() not in MISSING_WORDS:
+            raise DataError(f"{path}, row {at + 1}, column {column!r}: {values.iloc[at]!r} is not a number")
+
+
+def sniffed_separator(header: str) -> str:
+    """The candidate that occurs most often in the header line."""
+    return max(SEPARATORS, key=header.count)
+
+
+def _csv(path: Path, columns: Sequence[str], separator: str | None, decimal: str) -> Columns:
+    import pandas
+
+    with path.open(encoding="utf-8-sig") as file:
+        between = separator or sniffed_separator(file.readline())
+    header = pandas.read_csv(path, sep=between, encoding="utf-8-sig", nrows=0).columns
+    _refuse_absent(path, columns, list(header))
+    table = pandas.read_csv(
+        path,
+        sep=between,
+        decimal=decimal,
+        encoding="utf-8-sig",
+        usecols=list(columns),
+        keep_default_na=False,
+        na_values=list(MISSING_WORDS),
+        low_memory=False,
+    )
+    return {name: table[name] for name in columns}
+
+
+def _parquet(path: Path, columns: Sequence[str], _separator: str | None, _decimal: str) -> Columns:
+    import pandas
+    from pyarrow import parquet
+
+    _refuse_absent(path, columns, parquet.read_schema(path).names)
+    table = pandas.read_parquet(path, columns=list(columns))
+    return {name: table[name] for name in columns}
+
+
+def _npz(path: Path, columns: Sequence[str], _separator: str | None, _decimal: str) -> Columns:
+    import pandas
+
+    with np.load(path, allow_pickle=False) as archive:
+        _refuse_absent(path, columns, archive.files)
+        arrays = {name: archive[name] for name in columns}
+    for name, array in arrays.items():
+        if array.ndim != 1 or len(array) != len(arrays[columns[0]]):
+            raise DataError(f"{path}: array {name!r} has the shape {array.shape}; one value per sample is needed")
+    return {name: pandas.Series(array) for name, array in arrays.items()}
+
+
+def _refuse_absent(path: Path, columns: Sequence[str], there: Sequence[str]) -> None:
+    for name in columns:
+        if name not in there:
+            raise DataError(f"{path}: no column {name!r}; there are {', '.join(map(str, there))}")
+
+
+_READERS = {".csv": _csv, ".parquet": _parquet, ".npz": _npz}

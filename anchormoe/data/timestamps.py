@@ -1,0 +1,66 @@
+"""Turns a timestamp column (text, numbers, dates) into integer nanoseconds since 1970 in UTC."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from anchormoe.errors import DataError
+
+Nanoseconds = npt.NDArray[np.int64]
+NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+Unit = Literal["s", "ms", "us", "ns"]
+
+
+def to_nanoseconds(path: Path, values: Any, *, offset_ns: int | None, unit: Unit | None) -> Nanoseconds:
+    """`offset_ns` is taken from times without a zone; numbers need a `unit`. DataError names file and row."""
+    _refuse_empty(path, values)
+    if values.dtype.kind in "fiu":
+        return _from_numbers(path, values, unit)
+    parsed = values if values.dtype.kind == "M" else _parsed(path, values, unit)
+    if getattr(parsed.dtype, "tz", None) is not None:
+        return _utc(parsed)
+    if offset_ns is None:
+        raise DataError(f"{path}, row 1: {str(values.iloc[0])!r} has no time zone; set utc_offset, e.g. '+00:00'")
+    return np.asarray(parsed.astype("datetime64[ns]").astype("int64").to_numpy()) - offset_ns
+
+
+def _refuse_empty(path: Path, values: Any) -> None:
+    empty = np.flatnonzero(values.isna().to_numpy())
+    if len(empty):
+        raise DataError(f"{path}, row {empty[0] + 1}: the timestamp is missing")
+
+
+def _from_numbers(path: Path, values: Any, unit: Unit | None) -> Nanoseconds:
+    if unit is None:
+        raise DataError(
+            f"{path}, row 1: the timestamp {values.iloc[0]!r} is a number; set timestamp_unit (s, ms, us, ns)"
+        )
+    if values.dtype.kind == "f":
+        # Whole units are exact as integers; a float product would lose the last digits of nanoseconds.
+        whole = np.floor(values.to_numpy())
+        return whole.astype(np.int64) * NANOSECONDS[unit] + np.rint((values - whole) * NANOSECONDS[unit]).astype(
+            np.int64
+        )
+    return np.asarray(values.to_numpy(dtype=np.int64)) * NANOSECONDS[unit]
+
+
+def _parsed(path: Path, values: Any, unit: Unit | None) -> Any:
+    """Text: all with a zone (then as UTC) or all without. Words that are no time are named by row."""
+    import pandas
+
+    zoned = values.astype(str).str.contains(r"(?:Z|[+-]\d\d:?\d\d)\s*$", regex=True).to_numpy()
+    if zoned.any() and not zoned.all():
+        odd = np.flatnonzero(zoned != zoned[0])[0]
+        raise DataError(f"{path}, row {odd + 1}: some timestamps have a time zone and some have none")
+    parsed = pandas.to_datetime(values, format="ISO8601", errors="coerce", utc=bool(zoned.all()))
+    wrong = np.flatnonzero(parsed.isna().to_numpy())
+    if len(wrong):
+        raise DataError(f"{path}, row {wrong[0] + 1}: {str(values.iloc[wrong[0]])!r} is not an ISO 8601 time")
+    return parsed
+
+
+def _utc(parsed: Any) -> Nanoseconds:
+    naive = parsed.dt.tz_convert("UTC").dt.tz_localize(None)
+    return np.asarray(naive.astype("datetime64[ns]").astype("int64").to_numpy())
