@@ -75,7 +75,7 @@ def on_grid(index: Index, values: Floats) -> tuple[int, Floats]:
 def cut(start: int, steps: Floats, shape: WindowShape) -> tuple[Index, Floats]:
     """All windows of a finished recording (steps, C): their ends and the windows (B, C, T).
 
-    A window that reaches before the first step or beyond the last one is left out: a recording's borders are not missing data.
+    A window that reaches over the recording's borders is left out: beyond them nothing is missing.
     """
     ends = np.fromiter(ends_between(start + shape.length - 1, start + len(steps), shape.hop), dtype=np.int64)
     first = ends - shape.length - start
@@ -96,7 +96,7 @@ def channel_coverage(mask: Mask) -> NDArray[np.float64]:
 
 
 def fill(windows: Floats, rules: Sequence[FillRule]) -> tuple[Floats, Mask]:
-    """Filled copies of windows (B, C, T) with NaN where missing, one rule per channel: values (0 where still missing) and mask."""
+    """Fill windows (B, C, T; NaN is missing), one rule per channel: values (0 where still missing) and mask."""
     filled = windows.copy()
     for rule in {rule for rule in rules if rule.kind != "none"}:
         channels = [at for at, own in enumerate(rules) if own == rule]
@@ -108,13 +108,15 @@ def fill(windows: Floats, rules: Sequence[FillRule]) -> tuple[Floats, Mask]:
 def _previous(windows: Floats) -> Index:
     """Step of the latest value at or before each step, −1 where there is none."""
     steps = np.arange(windows.shape[-1])
-    return np.maximum.accumulate(np.where(np.isnan(windows), -1, steps), axis=-1)
+    latest: Index = np.maximum.accumulate(np.where(np.isnan(windows), -1, steps), axis=-1)
+    return latest
 
 
 def _following(windows: Floats) -> Index:
     """Step of the first value at or after each step, T where there is none."""
     size = windows.shape[-1]
-    return size - 1 - _previous(windows[..., ::-1])[..., ::-1]
+    following: Index = size - 1 - _previous(windows[..., ::-1])[..., ::-1]
+    return following
 
 
 def _hold(windows: Floats, max_age: int) -> Floats:

@@ -1,4 +1,4 @@
-"""What can go wrong at the edge, by what happens next. Connectors translate foreign exceptions into these, with `from`."""
+"""What can go wrong at the edge, by what happens next. Connectors translate foreign exceptions, with `from`."""
 
 
 class RecordError(Exception):

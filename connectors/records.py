@@ -68,7 +68,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Something to publish. `stream` is a logical name (`events`, `states`, `dead-letters`); a sink maps it to a topic or file."""
+    """Something to publish. `stream` is a logical name (`events`, `states` …); a sink maps it to a topic or a file."""
 
     stream: str
     key: bytes | None

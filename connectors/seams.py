@@ -1,4 +1,4 @@
-"""The seams: what a source, a sink and a window store promise. Add a system by adding one file that passes the contract tests."""
+"""What a source, a sink and a window store promise. A new system is one file that passes the contract tests."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Assignment(Protocol):
 class Source(Protocol):
     """A partitioned log that remembers positions.
 
-    Order: `start` → (`assigned` is called) → `poll` … `commit` … → `close`. Polling goes on while partitions are paused.
+    Order: `start` → (`assigned` is called) → `poll` … `commit` … → `close`. Polling goes on while partitions pause.
     """
 
     @property
@@ -102,7 +102,7 @@ class StoredWindows:
 
 
 class WindowStore(Protocol):
-    """Checkpoints of the sliding windows, fenced by claims. `layout` is a digest: another layout is never reinterpreted."""
+    """Checkpoints of the windows, fenced by claims. `layout` is a digest: another layout is never reinterpreted."""
 
     async def start(self) -> None: ...
 

@@ -1,1 +1,1 @@
-"""The command line, one file per command group. Commands parse, call and print; torch is imported only where it is used."""
+"""The command line, one file per command group. Commands parse, call and print; torch is imported where it is used."""

@@ -26,7 +26,7 @@ def fail(message: str, *, code: int = FAILED) -> NoReturn:
 
 @contextmanager
 def polite_errors() -> Iterator[None]:
-    """Turn the errors a user can cause or mend into one line and an exit code; anything else is a bug and shows itself."""
+    """Turn the errors a user can cause or mend into one line and an exit code; anything else is a bug and shows."""
     try:
         yield
     except SettingsError as error:

@@ -1,0 +1,27 @@
+"""Records that could not be used, with their original bytes and the reason in headers. Pure."""
+
+from importlib.metadata import version
+
+from connectors.records import DEAD_LETTERS, Message, Partition, RecordLike
+
+LATE = "late"
+ASSET_MOVED = "asset_moved"
+TOO_MANY_ASSETS = "too_many_assets"
+
+
+def dead_letter(
+    record: RecordLike, partition: Partition, *, reason: str, detail: str, field: str | None = None
+) -> Message:
+    """The record as it came; its own headers stay, ours begin with `dl_`."""
+    ours = {
+        "dl_reason": reason,
+        "dl_detail": detail,
+        "dl_field": field or "",
+        "dl_topic": partition.topic,
+        "dl_partition": str(partition.number),
+        "dl_offset": str(record.offset),
+        "dl_timestamp_ms": str(record.timestamp),
+        "dl_version": version("anchormoe-agent"),
+    }
+    headers = (*record.headers, *((name, text.encode()) for name, text in ours.items()))
+    return Message(DEAD_LETTERS, record.key, record.value, headers)

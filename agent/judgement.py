@@ -1,0 +1,68 @@
+"""Due windows in, verdicts out: coverage, filling, the model's word, abstention. Pure but for the model it is given."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from anchormoe.windows import FillRule, Floats, channel_coverage, coverage, fill
+
+if TYPE_CHECKING:
+    from anchormoe import Prediction, Predictor
+
+UNKNOWN = "unknown"
+LOW_COVERAGE = "low_coverage"
+_MISSING_BELOW = 0.5
+"""A channel with less than half of its samples counts as missing, for the model and for people alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the agent says about one window. `prediction` and `at` are None and −1 where the model was not asked."""
+
+    state: str
+    reason: str | None
+    coverage: float
+    missing: tuple[str, ...]
+    prediction: "Prediction | None"
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """The rules of one group around its model."""
+
+    predictor: "Predictor"
+    channels: tuple[str, ...]
+    fill_rules: Sequence[FillRule]
+    min_coverage: float
+
+    def verdicts(self, windows: Floats) -> list[Verdict]:
+        """One verdict per window (B, C, T; NaN is missing). Blocks while the model works: call it in a thread."""
+        observed = ~np.isnan(windows)
+        covered = coverage(observed)
+        missing = channel_coverage(observed) < _MISSING_BELOW
+        asked = np.flatnonzero(covered >= self.min_coverage)
+        prediction = self._predict(windows[asked]) if len(asked) else None
+        place = {int(window): at for at, window in enumerate(asked)}
+        return [
+            self._verdict(float(covered[window]), missing[window], prediction, place.get(window, -1))
+            for window in range(len(windows))
+        ]
+
+    def channel_effects(self, window: Floats, spans: Sequence[tuple[int, int]], label: int) -> np.ndarray:
+        """How much each channel carried each span, (spans, C), by the predictor's named method."""
+        values, mask = fill(window[None], self.fill_rules)
+        return self.predictor.attribute_channels(values[0], mask[0], spans, label)
+
+    def _predict(self, windows: Floats) -> "Prediction":
+        return self.predictor.predict(*fill(windows, self.fill_rules))
+
+    def _verdict(self, covered: float, missing: np.ndarray, prediction: "Prediction | None", at: int) -> Verdict:
+        names = tuple(name for name, gone in zip(self.channels, missing, strict=True) if gone)
+        if prediction is None or at < 0:
+            return Verdict(UNKNOWN, LOW_COVERAGE, covered, names, None, -1)
+        rule = prediction.abstention[at]
+        state = UNKNOWN if rule else prediction.classes[int(prediction.label[at])]
+        return Verdict(state, rule, covered, names, prediction, at)

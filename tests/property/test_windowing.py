@@ -1,0 +1,126 @@
+"""What always holds of the windows: the log decides, however it is cut into batches."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.rings import Rings
+from agent.windowing import Samples, apply
+from anchormoe.windows import WindowShape
+
+CHANNELS = 2
+IDLE = 40
+
+
+@st.composite
+def shapes(draw):
+    length = draw(st.integers(1, 12))
+    return WindowShape(length, draw(st.integers(1, length)), draw(st.integers(0, 6)))
+
+
+@st.composite
+def logs(draw):
+    """Samples of a few assets that mostly move on, sometimes repeat, fall back or jump."""
+    steps = draw(
+        st.lists(
+            st.tuples(st.integers(0, 2), st.integers(-8, 8) | st.integers(30, 120), st.integers(0, 3)), max_size=60
+        )
+    )
+    at = {0: 1000, 1: 2000, 2: -50}
+    log = []
+    for number, (asset, step, given_channels) in enumerate(steps):
+        at[asset] += step
+        values = [float(number + 1) if given_channels >> c & 1 else np.nan for c in range(CHANNELS)]
+        log.append((asset, at[asset], values))
+    return log
+
+
+def in_batches(log, shape, cuts):
+    """Everything the windowing says about a log that is cut at the given places."""
+    rings = Rings(shape, CHANNELS)
+    rows = {asset: rings.row(str(asset)) for asset in range(3)}
+    due, gaps, late = [], [], []
+    bounds = sorted({0, len(log), *(cut for cut in cuts if cut < len(log))})
+    for low, high in zip(bounds, bounds[1:], strict=False):
+        part = log[low:high]
+        applied = apply(
+            rings,
+            Samples(
+                np.array([rows[asset] for asset, _, _ in part]),
+                np.array([index for _, index, _ in part]),
+                np.array([values for _, _, values in part], dtype=np.float32),
+            ),
+            idle_after=IDLE,
+        )
+        columns = zip(applied.due.row, applied.due.end, applied.due.sample, applied.due.windows, strict=True)
+        due += [(int(row), int(end), int(sample) + low, window.tobytes()) for row, end, sample, window in columns]
+        columns = zip(applied.gaps.row, applied.gaps.last, applied.gaps.back, applied.gaps.sample, strict=True)
+        gaps += [(int(row), int(last), int(back), int(sample) + low) for row, last, back, sample in columns]
+        late += [low + int(at) for at in np.flatnonzero(applied.late)]
+    return due, gaps, late
+
+
+def one_by_one(log, shape):
+    """The rules written down plainly: a dictionary of slots, one sample after the other."""
+    slots, newest = {}, {}
+    due, gaps, late = [], [], []
+    for number, (asset, index, values) in enumerate(log):
+        before = newest.get(asset)
+        if before is not None and index < before - shape.lateness:
+            late.append(number)
+            continue
+        if before is not None and index - before >= IDLE:
+            gaps.append((asset, before, index, number))
+        slot = slots.setdefault((asset, index), [np.nan] * CHANNELS)
+        slots[asset, index] = [old if np.isnan(new) else new for old, new in zip(slot, values, strict=True)]
+        newest[asset] = index if before is None else max(before, index)
+        low = (index if before is None else before) - shape.lateness
+        for end in range(low + 1, newest[asset] - shape.lateness + 1):
+            if end % shape.hop:
+                continue
+            window = np.array(
+                [slots.get((asset, at), [np.nan] * CHANNELS) for at in range(end - shape.length, end)], dtype=np.float32
+            ).T
+            if not np.isnan(window).all():
+                due.append((asset, end, number, np.ascontiguousarray(window).tobytes()))
+    return due, gaps, late
+
+
+@settings(max_examples=300, deadline=None)
+@given(logs(), shapes(), st.lists(st.integers(1, 60), max_size=5))
+def test_any_cutting_of_the_log_gives_what_the_plain_rules_give(log, shape, cuts):
+    assert in_batches(log, shape, cuts) == one_by_one(log, shape)
+
+
+@settings(max_examples=100, deadline=None)
+@given(logs(), shapes(), st.integers(0, 60), st.integers(1, 10))
+def test_records_that_come_twice_change_no_window(log, shape, at, count):
+    """A redelivery repeats the end of what was read; the de-duplicated windows stay the same."""
+    again = log[: at + count] + log[at:]
+    once = {entry[:2] + entry[3:] for entry in one_by_one(log, shape)[0]}
+    rings_of_twice = {entry[:2] + entry[3:] for entry in in_batches(again, shape, [at + count])[0]}
+    assert rings_of_twice == once or _overwrites(log, at, count)
+
+
+def _overwrites(log, at, count):
+    """Two different samples in one slot inside the repeated part: then the order of the log rightly matters."""
+    slots = [(asset, index) for asset, index, _ in log[at:]]
+    return len(slots) != len(set(slots))
+
+
+@settings(max_examples=150, deadline=None)
+@given(shapes(), st.data())
+def test_any_order_within_the_lateness_gives_the_same_windows(shape, data):
+    """Delays that stay within the lateness are absorbed, when no two samples share a slot."""
+    count = data.draw(st.integers(1, 50))
+    delays = data.draw(st.lists(st.integers(0, shape.lateness), min_size=count, max_size=count))
+    log = [(0, 500 + at, [float(at), np.nan]) for at in range(count)]
+    shuffled = [log[at] for at in sorted(range(count), key=lambda at: (at + delays[at], at))]
+    tail = [(0, 500 + count + at, [0.0, 0.0]) for at in range(shape.length + shape.lateness + 1)]
+    contents = [
+        {(end, window) for _, end, _, window in in_batches(each + tail, shape, [7, 20])[0]} for each in (log, shuffled)
+    ]
+    # The first sample decides which windows can exist before it, so a shuffled start may only lose those.
+    first_end = 500 + shape.lateness + shape.hop
+    later = [{entry for entry in each if entry[0] > first_end} for each in contents]
+    assert later[0] == later[1]
