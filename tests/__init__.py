@@ -1,0 +1,1 @@
+"""Every test, and the real services they run on."""

@@ -1,0 +1,98 @@
+"""Fixtures every test may use: real services, started at first use and stopped with the test process."""
+
+import os
+import uuid
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import pytest
+
+from tests.services.kafka import ExistingBroker, KafkaBroker
+from tests.services.processes import keep_logs
+from tests.services.redis import ExistingRedis, RedisOptions, RedisServer
+from tests.services.redis_binaries import FLAVOURS
+from tests.services.requirements import ServiceUnavailable
+
+KafkaFactory = Callable[..., KafkaBroker]
+RedisFactory = Callable[..., RedisServer]
+Started = TypeVar("Started", KafkaBroker, ExistingBroker, RedisServer, ExistingRedis)
+
+
+@pytest.fixture(scope="session")
+def kafka(request: pytest.FixtureRequest) -> KafkaBroker | ExistingBroker:
+    """One broker for all tests of this process; use `topic_name` so that they do not meet."""
+    address = os.environ.get("ANCHORMOE_TEST_KAFKA")
+    with _required():
+        return _started(ExistingBroker(address), request) if address else _started(KafkaBroker(), request)
+
+
+@pytest.fixture
+def kafka_factory(request: pytest.FixtureRequest) -> KafkaFactory:
+    """Starts brokers that belong to one test, which may kill them; arguments are those of KafkaBroker."""
+    _refuse_existing("ANCHORMOE_TEST_KAFKA")
+
+    def start(**options: Any) -> KafkaBroker:
+        with _required():
+            return _started(KafkaBroker(**options), request)
+
+    return start
+
+
+@pytest.fixture(scope="session", params=FLAVOURS)
+def redis_server(request: pytest.FixtureRequest) -> RedisServer | ExistingRedis:
+    """One server per flavour for all tests of this process; use `key_prefix` so that they do not meet."""
+    address = os.environ.get(f"ANCHORMOE_TEST_{request.param.upper()}")
+    with _required():
+        return _started(ExistingRedis(address), request) if address else _started(RedisServer(request.param), request)
+
+
+@pytest.fixture
+def redis_factory(request: pytest.FixtureRequest) -> RedisFactory:
+    """Starts servers that belong to one test, which may kill them: `redis_factory("valkey", persistent=True)`."""
+
+    def start(flavour: str = "redis", **options: Any) -> RedisServer:
+        _refuse_existing(f"ANCHORMOE_TEST_{flavour.upper()}")
+        with _required():
+            return _started(RedisServer(flavour, RedisOptions(**options)), request)
+
+    return start
+
+
+@pytest.fixture
+def topic_name() -> str:
+    return f"topic-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def key_prefix() -> str:
+    return f"test-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failed test's report names the copies of the logs of the services that lived at that moment."""
+    report = yield
+    if report.failed and (kept := keep_logs(f"{report.nodeid}-{report.when}")):
+        report.sections.append(("service logs", "\n".join(kept)))
+    return report
+
+
+def _started(service: Started, request: pytest.FixtureRequest) -> Started:
+    request.addfinalizer(service.close)  # before the start, so that a failed start can still leave its log
+    service.start()
+    return service
+
+
+@contextmanager
+def _required() -> Iterator[None]:
+    try:
+        yield
+    except ServiceUnavailable as error:
+        pytest.fail(str(error), pytrace=False)
+
+
+def _refuse_existing(variable: str) -> None:
+    if variable in os.environ:
+        reason = f"this test kills, restarts or secures its server; unset {variable} to let it start its own"
+        pytest.fail(reason, pytrace=False)
