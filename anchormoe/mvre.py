@@ -1,0 +1,102 @@
+"""MVRE: a patch becomes a unit that joins its temporal, spectral and contextual views."""
+
+import math
+from functools import lru_cache
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from anchormoe.paper_config import ModelConfig
+
+
+class MVRE(nn.Module):
+    """Patches (B, P, C·L) with validity (B, P) → units e (B, P, D)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        # A convolution with kernel L and stride s is this linear map on the cut patches.
+        self.embedding = nn.Linear(config.channels * config.patch_length, config.width)
+        self.embedding_norm = nn.LayerNorm(config.width)
+        self.dropout = nn.Dropout(config.dropout)
+        if config.use_mvre:
+            self.temporal = nn.Linear(config.width, config.width)
+            self.spectral = nn.Linear(config.channels * config.band_count, config.width, bias=False)
+            self.context = nn.Linear(1, config.width)
+            self.norm = nn.LayerNorm(config.width)
+            self.gate_temporal = nn.Parameter(torch.tensor(0.0))
+            self.gate_spectral = nn.Parameter(torch.tensor(0.0))
+            # The alignment r grows with √D; a small gate at the start keeps it from drowning the other views.
+            self.gate_context = nn.Parameter(torch.tensor(-2.0))
+
+    def forward(self, patches: Tensor, valid: Tensor) -> Tensor:
+        token = self.embed(patches)
+        if not self.config.use_mvre:
+            return token
+        temporal = token + torch.sigmoid(self.gate_temporal) * self._refine(token)  # Eq. temporal view
+        spectral = self.spectral(log_band_energies(patches, self.config))  # Eq. spectral view
+        context = functional.gelu(self.context(alignment(token, valid)))  # Eq. contextual view, ψ_ctx
+        fused = temporal + torch.sigmoid(self.gate_spectral) * spectral + torch.sigmoid(self.gate_context) * context
+        unit: Tensor = self.dropout(self.norm(fused))  # Eq. fusion
+        return unit
+
+    def embed(self, patches: Tensor) -> Tensor:
+        """h (B, P, D), Eq. embedding: convolution, normalization, position."""
+        token = self.embedding_norm(self.embedding(patches))
+        embedded: Tensor = self.dropout(token + position_code(token.shape[1], self.config.width).to(token))
+        return embedded
+
+    def _refine(self, token: Tensor) -> Tensor:
+        refined: Tensor = self.dropout(functional.gelu(self.temporal(token)))
+        return refined
+
+
+def alignment(token: Tensor, valid: Tensor) -> Tensor:
+    """r (B, P, 1) = ⟨h, h̄⟩ / √D with the centroid h̄ over valid patches (Eq. contextual view)."""
+    share = centroid_share(valid, token)
+    centroid = torch.bmm(share, token)  # (B, 1, D)
+    return torch.bmm(token, centroid.transpose(1, 2)) / math.sqrt(token.shape[-1])  # (B, P, 1)
+
+
+def centroid_share(valid: Tensor, like: Tensor) -> Tensor:
+    """m / Σ m (B, 1, P); zeros where nothing is valid."""
+    m = valid.to(like.dtype)
+    return (m / m.sum(dim=1, keepdim=True).clamp_min(1)).unsqueeze(1)
+
+
+def log_band_energies(patches: Tensor, config: ModelConfig) -> Tensor:
+    """v (B, P, C·bands) = log(1 + E), Eq. band energy and its vector; a Fourier transform as one matrix product."""
+    B, P, _ = patches.shape
+    waves, bands = fourier_basis(config.patch_length, config.band_count)
+    spectrum = patches.reshape(-1, config.patch_length) @ waves.to(patches)  # (B·P·C, 2·bins)
+    energy = spectrum.square() @ bands.to(patches)  # (B·P·C, bands)
+    return torch.log1p(energy).reshape(B, P, -1)
+
+
+@lru_cache(maxsize=64)
+def fourier_basis(length: int, bands: int) -> tuple[Tensor, Tensor]:
+    """Cosines and sines (L, F'), and which of the F' columns belongs to which band (F', bands).
+
+    Zero columns fill F' up to a multiple of 16, so that matrix products have no remainders.
+    """
+    bins = length // 2 + 1
+    columns = -(-2 * bins // 16) * 16
+    angle = 2 * math.pi / length * torch.outer(torch.arange(length), torch.arange(bins)).remainder(length).double()
+    waves = functional.pad(torch.cat((angle.cos(), angle.sin()), dim=1), (0, columns - 2 * bins))
+    band = band_of_bin(bins, bands).repeat(2)
+    members = functional.pad(functional.one_hot(band, bands), (0, 0, 0, columns - 2 * bins))
+    return waves.float(), members.float()
+
+
+def band_of_bin(bins: int, bands: int) -> Tensor:
+    """Which band each frequency belongs to: nearly equal, contiguous, none empty."""
+    return torch.arange(bins) * bands // bins
+
+
+@lru_cache(maxsize=64)
+def position_code(patches: int, width: int) -> Tensor:
+    """Sines and cosines (P, D) of the patch number; the same for a patch however long the series is."""
+    rate = torch.exp(torch.arange(0, width, 2) * (-math.log(10000.0) / width))
+    angle = torch.arange(patches).unsqueeze(1) * rate  # (P, D/2)
+    return torch.stack((angle.sin(), angle.cos()), dim=-1).reshape(patches, width)  # (P, D)
