@@ -1,0 +1,93 @@
+"""Where the sources without a broker remember their positions: in memory or in a small file."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import orjson
+
+from connectors.errors import ConnectorError
+from connectors.records import Partition, Position
+
+
+class Commits(Protocol):
+    """Positions that outlive a source."""
+
+    def get(self, partition: Partition) -> Position | None: ...
+    def put(self, positions: Mapping[Partition, Position]) -> None: ...
+
+
+class MemoryCommits:
+    """Positions that outlive a source, not the process."""
+
+    def __init__(self) -> None:
+        self._positions: dict[Partition, Position] = {}
+
+    def get(self, partition: Partition) -> Position | None:
+        return self._positions.get(partition)
+
+    def put(self, positions: Mapping[Partition, Position]) -> None:
+        self._positions.update(positions)
+
+
+class FileCommits:
+    """Positions in a JSON file that is replaced as a whole, so that a crash leaves the old one or the new one.
+
+    `log` names what the positions belong to, one name per partition; a file that was written for other names is refused
+    instead of being applied to the wrong log. More names may be appended.
+    """
+
+    def __init__(self, path: Path, log: tuple[str, ...]) -> None:
+        self._path = path
+        self._log = log
+        self._positions = self._read()
+
+    def get(self, partition: Partition) -> Position | None:
+        return self._positions.get(partition)
+
+    def put(self, positions: Mapping[Partition, Position]) -> None:
+        self._positions.update(positions)
+        rows = [[*partition, position.offset, position.metadata] for partition, position in self._positions.items()]
+        try:
+            replace_file(self._path, orjson.dumps({"log": self._log, "positions": rows}))
+        except OSError as error:
+            raise ConnectorError(f"cannot write the positions to {self._path}: {error.strerror}") from error
+
+    def _read(self) -> dict[Partition, Position]:
+        try:
+            document = orjson.loads(self._path.read_bytes())
+            self._check(document["log"])
+            return {Partition(row[0], row[1]): Position(row[2], row[3]) for row in document["positions"]}
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise ConnectorError(f"cannot read the positions in {self._path}: {error.strerror}") from error
+        except (ValueError, KeyError, IndexError, TypeError) as error:
+            raise ConnectorError(f"{self._path} does not hold positions: {error}") from error
+
+    def _check(self, log: Any) -> None:
+        if tuple(log) != self._log[: len(log)]:
+            raise ConnectorError(
+                f"the positions in {self._path} belong to {', '.join(log)}; remove the file to begin anew"
+            )
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Readers see the old content or the new one, also after a power cut."""
+    draft = path.with_name(path.name + ".new")
+    with draft.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+    sync_directory(path.parent)
+
+
+def sync_directory(directory: Path) -> None:
+    """A new name is safe only when its directory is."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
