@@ -12,7 +12,7 @@ from anchormoe.data.dataset import Dataset, Split
 from anchormoe.data.recording_config import RecordingConfig, read_config
 from anchormoe.data.recording_files import Piece, read_pieces
 from anchormoe.data.resampling import UNLABELLED, CutWindows, Recording, Samples, cut, on_grid
-from anchormoe.data.splitting import chosen_for_test, split_by_time
+from anchormoe.data.splitting import chosen_for_test, grouped, overlapping, split_by_time
 from anchormoe.errors import DataError
 
 
@@ -93,7 +93,23 @@ def _flags(
     names = [one.name if config.split.by == "recording" else one.asset for one in archive.recordings]
     chosen = chosen_for_test(list(dict.fromkeys(names)), config.split)
     test = np.array([name in chosen for name in names], dtype=bool)[pile.owner]
-    return ~test, test
+    return ~test & ~_seen_in_test(archive, pile, test, config), test
+
+
+def _seen_in_test(
+    archive: Archive, pile: _Pile, test: npt.NDArray[np.bool_], config: RecordingConfig
+) -> npt.NDArray[np.bool_]:
+    """Windows at the same time and asset as one of TEST: files may repeat each other's samples (SKAB's do)."""
+    seen = np.zeros(len(pile.owner), dtype=bool)
+    assets = _assets(archive, pile)
+    for asset in sorted(set(assets)):
+        own = assets == asset
+        seen[own] = overlapping(pile.windows.ends[own], pile.windows.ends[own & test], config.window.length)
+    return seen
+
+
+def _assets(archive: Archive, pile: _Pile) -> npt.NDArray[np.object_]:
+    return np.array([one.asset for one in archive.recordings], dtype=object)[pile.owner]
 
 
 def _flags_by_time(
@@ -101,13 +117,21 @@ def _flags_by_time(
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """Asset by asset, since assets may have been recorded in different years."""
     train, test = np.zeros(len(pile.owner), dtype=bool), np.zeros(len(pile.owner), dtype=bool)
-    assets = np.array([one.asset for one in archive.recordings], dtype=object)[pile.owner]
+    assets = _assets(archive, pile)
     for asset in sorted(set(assets)):
         own = np.flatnonzero(assets == asset)
         train[own], test[own] = split_by_time(
             pile.windows.ends[own], length=config.window.length, test_share=config.split.test_share
         )
     return train, test
+
+
+def _groups(archive: Archive, owner: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The group of each window: its recording, or the first of those that overlap it in time."""
+    present = np.unique(owner)
+    own = [archive.recordings[at] for at in present]
+    roots = grouped([(one.asset, one.start, one.start + len(one.steps)) for one in own])
+    return np.asarray(present[roots][np.searchsorted(present, owner)])
 
 
 def _refuse_an_empty_part(
@@ -135,6 +159,6 @@ def _dataset(
         channels=tuple(config.channels),
         units=tuple(channel.unit for channel in config.channels.values()),
         period_s=config.window.period_s,
-        groups=pile.owner[flags],
+        groups=_groups(archive, pile.owner[flags]),
         alignment=config.alignment,
     )

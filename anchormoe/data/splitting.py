@@ -39,3 +39,25 @@ def split_by_time(ends: npt.NDArray[np.int64], *, length: int, test_share: float
     """
     last_train_end = np.quantile(ends, 1 - test_share, method="lower")
     return ends <= last_train_end, ends - length >= last_train_end + length
+
+
+def overlapping(ends: npt.NDArray[np.int64], others: npt.NDArray[np.int64], length: int) -> Flags:
+    """Which windows share at least one step with any of the `others`."""
+    if not len(others):
+        return np.zeros(len(ends), dtype=bool)
+    known = np.sort(others)
+    after = np.minimum(np.searchsorted(known, ends), len(known) - 1)
+    nearest = np.minimum(np.abs(known[after] - ends), np.abs(known[np.maximum(after - 1, 0)] - ends))
+    return np.asarray(nearest < length)
+
+
+def grouped(spans: Sequence[tuple[str, int, int]]) -> npt.NDArray[np.int64]:
+    """A group number for each (asset, start, stop): spans of one asset that overlap in time belong together."""
+    groups = np.arange(len(spans), dtype=np.int64)
+    order = sorted(range(len(spans)), key=lambda at: spans[at])
+    asset, reach, group = "", 0, -1
+    for at in order:
+        if group < 0 or spans[at][0] != asset or spans[at][1] >= reach:
+            asset, reach, group = spans[at][0], spans[at][2], at
+        groups[at], reach = group, max(reach, spans[at][2])
+    return groups

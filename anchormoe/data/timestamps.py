@@ -40,9 +40,8 @@ def _from_numbers(path: Path, values: Any, unit: Unit | None) -> Nanoseconds:
     if values.dtype.kind == "f":
         # Whole units are exact as integers; a float product would lose the last digits of nanoseconds.
         whole = np.floor(values.to_numpy())
-        return whole.astype(np.int64) * NANOSECONDS[unit] + np.rint((values - whole) * NANOSECONDS[unit]).astype(
-            np.int64
-        )
+        rest = np.rint((values.to_numpy() - whole) * NANOSECONDS[unit])
+        return np.asarray(whole.astype(np.int64) * NANOSECONDS[unit] + rest.astype(np.int64))
     return np.asarray(values.to_numpy(dtype=np.int64)) * NANOSECONDS[unit]
 
 

@@ -1,0 +1,244 @@
+"""What a person should know about a data set before training on it: ranges, holes, balance, overlap. Pure."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from anchormoe.data.dataset import Dataset, Split
+from anchormoe.data.resampling import Recording
+
+HALF_MISSING = 0.5
+RARE_CLASS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelFacts:
+    """Over the valid entries of TRAIN (None where there are none); `longest_hole` in steps."""
+
+    name: str
+    unit: str
+    low: float | None
+    high: float | None
+    mean: float | None
+    deviation: float | None
+    missing_train: float
+    missing_test: float
+    longest_hole: int
+    constant: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PartFacts:
+    """One of TRAIN and TEST. `lengths` are the least, the median and the greatest, in steps."""
+
+    cases: int
+    lengths: tuple[int, int, int]
+    class_counts: dict[str, int]
+    recordings: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class OverlapFacts:
+    """Cases of TEST that TRAIN holds too, cases TRAIN holds twice, and recordings that both parts share."""
+
+    in_both: int
+    twice_in_train: int
+    shared_recordings: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingFacts:
+    """A recording on the grid: `holes` are runs of steps at which nothing came."""
+
+    name: str
+    asset: str
+    steps: int
+    samples: int
+    empty_share: float
+    holes: int
+    longest_hole: int
+    same_slot: int
+    out_of_order: int
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """All facts; `remarks` are sentences about what may hurt."""
+
+    name: str
+    period_s: float | None
+    train: PartFacts
+    test: PartFacts
+    channels: tuple[ChannelFacts, ...]
+    overlap: OverlapFacts
+    mixed_windows: int
+    recordings: tuple[RecordingFacts, ...]
+    remarks: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def inspect(split: Split, recordings: Sequence[Recording] = ()) -> Inspection:
+    """Look at both parts; `recordings` add what was seen before windows were cut."""
+    channels = tuple(_channel(split, index) for index in range(len(split.train.channels)))
+    train, test, overlap = _part(split.train), _part(split.test), _overlap(split.train, split.test)
+    seen = tuple(_recording(one) for one in recordings)
+    return Inspection(
+        name=split.train.name,
+        period_s=split.train.period_s,
+        train=train,
+        test=test,
+        channels=channels,
+        overlap=overlap,
+        mixed_windows=0 if split.mixed is None else len(split.mixed),
+        recordings=seen,
+        remarks=(
+            *_channel_remarks(channels),
+            *_class_remarks(train, test),
+            *_overlap_remarks(overlap),
+            *_recording_remarks(seen),
+            *_repetition_remarks(recordings),
+        ),
+    )
+
+
+def longest_run(flags: npt.NDArray[np.bool_]) -> int:
+    """Length of the longest run of True in (T,)."""
+    return max((stop - start for start, stop in runs(flags)), default=0)
+
+
+def runs(flags: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """[start, stop) of every run of True in (T,)."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], flags.astype(np.int8), [0]))))
+    return [(int(start), int(stop)) for start, stop in zip(edges[::2], edges[1::2], strict=True)]
+
+
+def _channel(split: Split, index: int) -> ChannelFacts:
+    x, mask = split.train.cases.x[:, index], split.train.cases.mask[:, index]
+    values = x[mask].astype(np.float64)
+    low, high, mean, deviation = (
+        (float(values.min()), float(values.max()), float(values.mean()), float(values.std()))
+        if len(values)
+        else (None,) * 4
+    )
+    return ChannelFacts(
+        split.train.channels[index],
+        split.train.units[index],
+        low,
+        high,
+        mean,
+        deviation,
+        missing_train=_missing_share(split.train, index),
+        missing_test=_missing_share(split.test, index),
+        longest_hole=_longest_hole(split.train, index),
+        constant=len(values) > 0 and low == high,
+    )
+
+
+def _inside(part: Dataset) -> npt.NDArray[np.bool_]:
+    """(N, T): True for a case's own steps, False for padding."""
+    return np.asarray(np.arange(part.cases.x.shape[2]) < part.cases.lengths[:, None])
+
+
+def _missing_share(part: Dataset, index: int) -> float:
+    inside = _inside(part)
+    return float(1 - part.cases.mask[:, index][inside].mean())
+
+
+def _longest_hole(part: Dataset, index: int) -> int:
+    holes = ~part.cases.mask[:, index] & _inside(part)
+    return max(longest_run(row) for row in holes[holes.any(axis=1)]) if holes.any() else 0
+
+
+def _part(part: Dataset) -> PartFacts:
+    lengths = part.cases.lengths
+    return PartFacts(
+        cases=len(part),
+        lengths=(int(lengths.min()), int(np.median(lengths)), int(lengths.max())),
+        class_counts={name: int(count) for name, count in zip(part.classes, part.class_counts, strict=True)},
+        recordings=None if part.groups is None else len(np.unique(part.groups)),
+    )
+
+
+def _overlap(train: Dataset, test: Dataset) -> OverlapFacts:
+    here, there = _prints(train), _prints(test)
+    both = set(here)
+    shared = 0
+    if train.groups is not None and test.groups is not None:
+        shared = len(np.intersect1d(train.groups, test.groups))
+    return OverlapFacts(sum(one in both for one in there), len(here) - len(both), shared)
+
+
+def _prints(part: Dataset) -> list[int]:
+    cases = part.cases
+    return [
+        hash((x[:, :length].tobytes(), mask[:, :length].tobytes()))
+        for x, mask, length in zip(cases.x, cases.mask, cases.lengths, strict=True)
+    ]
+
+
+def _recording(one: Recording) -> RecordingFacts:
+    empty = np.asarray(np.isnan(one.steps).all(axis=1))
+    return RecordingFacts(
+        name=one.name,
+        asset=one.asset,
+        steps=len(empty),
+        samples=one.samples,
+        empty_share=float(empty.mean()),
+        holes=len(runs(empty)),
+        longest_hole=longest_run(empty),
+        same_slot=one.same_slot,
+        out_of_order=one.out_of_order,
+    )
+
+
+def _channel_remarks(channels: Sequence[ChannelFacts]) -> Iterator[str]:
+    for one in channels:
+        if one.low is None:
+            yield f"channel {one.name} has no valid value in TRAIN; it will be ignored"
+        elif one.constant:
+            yield f"channel {one.name} is constant ({one.low:g}) in TRAIN"
+        elif one.missing_train > HALF_MISSING:
+            yield f"channel {one.name} is missing for {one.missing_train:.0%} of TRAIN"
+
+
+def _class_remarks(train: PartFacts, test: PartFacts) -> Iterator[str]:
+    for name, count in train.class_counts.items():
+        if count <= 1:
+            yield f"class {name} has {count} training case{'s' * (count != 1)}; nothing can be validated with it"
+        elif count < RARE_CLASS * train.cases and len(train.class_counts) <= 1 / RARE_CLASS:
+            yield f"class {name} has {count / train.cases:.1%} of the training cases; consider class_weight: balanced"
+        if test.class_counts[name] == 0:
+            yield f"class {name} has no test case"
+
+
+def _overlap_remarks(overlap: OverlapFacts) -> Iterator[str]:
+    if overlap.in_both:
+        yield f"{overlap.in_both} test cases are also in TRAIN: the test figures will flatter"
+    if overlap.twice_in_train:
+        yield f"{overlap.twice_in_train} training cases occur twice"
+    if overlap.shared_recordings:
+        yield f"{overlap.shared_recordings} recordings are in both parts; their windows do not overlap in time"
+
+
+def _recording_remarks(recordings: Sequence[RecordingFacts]) -> Iterator[str]:
+    for one in recordings:
+        if one.out_of_order:
+            yield f"recording {one.name}: {one.out_of_order} timestamps go backwards (put in order)"
+        if one.same_slot > one.samples * 0.1:
+            yield f"recording {one.name}: {one.same_slot} of {one.samples} samples share a step; period too long?"
+        if one.empty_share > HALF_MISSING:
+            yield f"recording {one.name}: {one.empty_share:.0%} of the steps are empty; period too short?"
+
+
+def _repetition_remarks(recordings: Sequence[Recording]) -> Iterator[str]:
+    order = sorted(recordings, key=lambda one: (one.asset, one.start))
+    for before, after in pairwise(order):
+        shared = before.start + len(before.steps) - after.start
+        if before.asset == after.asset and shared > 0:
+            yield f"recordings {before.name} and {after.name} share {shared} steps of time; they count as one group"
