@@ -8,6 +8,12 @@ LATE = "late"
 ASSET_MOVED = "asset_moved"
 TOO_MANY_ASSETS = "too_many_assets"
 
+DETAILS = {
+    LATE: "behind its asset's newest sample by more than the lateness",
+    ASSET_MOVED: "its asset was first seen in another partition; key records by asset",
+    TOO_MANY_ASSETS: "the group's limit of assets is reached",
+}
+
 
 def dead_letter(
     record: RecordLike, partition: Partition, *, reason: str, detail: str, field: str | None = None

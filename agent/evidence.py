@@ -66,7 +66,7 @@ def explain(
         }
         for place, patch in enumerate(shown)
     ]
-    published = context + sum(float(patch["contribution"]) for patch in patches)  # type: ignore[arg-type]
+    published = context + sum(six_digits(values[patch]) for patch in shown)
     return {
         "class": prediction.classes[label],
         "context": context,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anchormoe.windows import FillRule, Floats, channel_coverage, coverage, fill
 
@@ -51,15 +52,16 @@ class Judge:
             for window in range(len(windows))
         ]
 
-    def channel_effects(self, window: Floats, spans: Sequence[tuple[int, int]], label: int) -> np.ndarray:
+    def channel_effects(self, window: Floats, spans: Sequence[tuple[int, int]], label: int) -> NDArray[np.float64]:
         """How much each channel carried each span, (spans, C), by the predictor's named method."""
         values, mask = fill(window[None], self.fill_rules)
-        return self.predictor.attribute_channels(values[0], mask[0], spans, label)
+        effects: NDArray[np.float64] = self.predictor.attribute_channels(values[0], mask[0], spans, label)
+        return effects
 
     def _predict(self, windows: Floats) -> "Prediction":
         return self.predictor.predict(*fill(windows, self.fill_rules))
 
-    def _verdict(self, covered: float, missing: np.ndarray, prediction: "Prediction | None", at: int) -> Verdict:
+    def _verdict(self, covered: float, missing: NDArray[np.bool_], prediction: "Prediction | None", at: int) -> Verdict:
         names = tuple(name for name, gone in zip(self.channels, missing, strict=True) if gone)
         if prediction is None or at < 0:
             return Verdict(UNKNOWN, LOW_COVERAGE, covered, names, None, -1)

@@ -1,10 +1,23 @@
-"""A group of like assets and everything that is fixed about watching them: grid, window, rules and model."""
+"""A group of like assets and everything fixed about watching them: grid, window, rules, model, policy. Pure."""
 
 from dataclasses import dataclass
 
-from agent.events import ModelName
+from agent.events import ModelName, Origin
+from agent.evidence import EvidencePolicy
 from agent.judgement import Judge
+from agent.standing import Emission
 from anchormoe.windows import Grid, WindowShape
+from connectors.records import Partition
+
+
+@dataclass(frozen=True, slots=True)
+class Publishing:
+    """What of the verdicts leaves the house, and under which name."""
+
+    namespace: str
+    emission: Emission
+    evidence: EvidencePolicy
+    channel_method: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,3 +32,7 @@ class Watched:
     max_assets: int
     judge: Judge
     model: ModelName
+    publishing: Publishing
+
+    def origin(self, asset: str, partition: Partition) -> Origin:
+        return Origin(self.publishing.namespace, self.name, self.grid, self.shape, asset, partition)

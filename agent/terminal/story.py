@@ -1,0 +1,101 @@
+"""An event told in words and numbers that add up, for people at a terminal. Pure."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from agent.assessment import Sighting
+from agent.events import CHANNEL_BACK, CHANNEL_DROPOUT, GAP, STATE
+from agent.terminal.sparkline import span_marks, sparkline
+
+
+def clock(stamp: str) -> str:
+    """12:03:04.5 out of an RFC 3339 time."""
+    return stamp.split("T")[1].rstrip("Z")
+
+
+def headline(data: dict[str, Any]) -> str:
+    """What happened, in one line."""
+    if data["type"] == STATE:
+        change = f"{data['previous_state'] or '(first)'} → {data['state']}"
+        return f"{data['asset']}: {change}{_probability(data)}{_reason(data)}"
+    if data["type"] == GAP:
+        return f"{data['asset']}: data back after a gap of {_seconds(data['gap']):.6g} s"
+    verb = {CHANNEL_DROPOUT: "lost", CHANNEL_BACK: "back"}.get(data["type"], data["type"])
+    return f"{data['asset']}: channel {data.get('channel', '')} {verb}"
+
+
+def patch_lines(evidence: dict[str, Any]) -> list[str]:
+    """One line per shown patch, strongest first."""
+    patches = sorted(evidence["patches"], key=lambda patch: -abs(patch["contribution"]))
+    return [
+        f"{clock(patch['start'])}–{clock(patch['end'])}  {patch['contribution']:+.3f} ({patch['share']:.0%})"
+        f"  {_names(patch['channels']) or '-'}  by {_names(patch['experts'][:2])}"
+        for patch in patches
+    ]
+
+
+def sum_line(data: dict[str, Any]) -> str:
+    """The identity, from the published numbers."""
+    evidence = data["evidence"]
+    shown = sum(patch["contribution"] for patch in evidence["patches"])
+    logit = data["logits"][evidence["class"]]
+    return (
+        f"context {evidence['context']:+.3f}  shown {shown:+.3f}  rest {evidence['remainder']:+.3f}"
+        f"  =  score of {evidence['class']} {logit:+.3f}"
+    )
+
+
+def picture(sighting: Sighting, width: int) -> list[tuple[str, str]]:
+    """(label, sparkline) of the channels that carried the evidence, then the marks of the spans."""
+    data, window = sighting.event.data, sighting.window
+    if window is None or data.get("evidence") is None:
+        return []
+    patches = data["evidence"]["patches"]
+    rows = [
+        (name, sparkline(window[sighting.channels.index(name)], width))
+        for name in leading_channels(patches, sighting.channels)
+    ]
+    return [*rows, ("evidence", span_marks(_spans(data, window.shape[1]), window.shape[1], width))]
+
+
+def leading_channels(patches: Sequence[dict[str, Any]], channels: Sequence[str], most: int = 3) -> list[str]:
+    """Channels by their total effect over the shown patches; all of them where no method named any."""
+    totals = dict.fromkeys(channels, 0.0)
+    for patch in patches:
+        for channel in patch["channels"]:
+            totals[channel["name"]] += abs(channel["effect"])
+    return sorted(channels, key=lambda name: -totals[name])[:most]
+
+
+def _spans(data: dict[str, Any], length: int) -> list[tuple[int, int, float]]:
+    start, end = _time(data["window"]["start"]), _time(data["window"]["end"])
+    scale = length / max(end - start, 1e-9)
+    steps = [
+        (np.rint((_time(patch[side]) - start) * scale).astype(int) for side in ("start", "end"))
+        for patch in data["evidence"]["patches"]
+    ]
+    strengths = [patch["contribution"] for patch in data["evidence"]["patches"]]
+    return [(int(low), int(high), strength) for (low, high), strength in zip(steps, strengths, strict=True)]
+
+
+def _time(stamp: str) -> float:
+    return datetime.fromisoformat(stamp).timestamp()
+
+
+def _seconds(span: dict[str, str]) -> float:
+    return _time(span["end"]) - _time(span["start"])
+
+
+def _names(entries: Sequence[dict[str, Any]]) -> str:
+    return ", ".join(entry["name"] for entry in entries)
+
+
+def _probability(data: dict[str, Any]) -> str:
+    return f"  p={max(data['probabilities'].values()):.2f}" if data["probabilities"] else ""
+
+
+def _reason(data: dict[str, Any]) -> str:
+    return f"  ({data['abstention'].replace('_', ' ')})" if data["abstention"] else ""
