@@ -1,0 +1,101 @@
+"""Bytes of a bundle, read and parsed with suspicion: fixed names, sizes before allocation, no code, no NaN."""
+
+import json
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
+
+from anchormoe.errors import ModelError
+
+MODEL, CONFIG, NORMALIZER = "model.safetensors", "config.json", "normalizer.json"
+CALIBRATION, GOLDEN, CARD, MANIFEST = "calibration.json", "golden.safetensors", "MODEL_CARD.md", "manifest.json"
+REQUIRED = (MODEL, CONFIG, NORMALIZER, CALIBRATION, GOLDEN, CARD)
+"""Beside the manifest itself."""
+EXTRAS = ("metrics.jsonl", "curves.png", "reliability.png", "confusion.png")
+
+_MEGABYTE = 1 << 20
+MAX_BYTES: Mapping[str, int] = {MODEL: 2048 * _MEGABYTE, GOLDEN: 512 * _MEGABYTE}
+MAX_OTHER_BYTES = 16 * _MEGABYTE
+_DTYPES = frozenset({"float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool"})
+
+Tensors = dict[str, NDArray[Any]]
+
+
+def read_file(directory: Path, name: str) -> bytes:
+    """A regular file of the bundle, not a link, not larger than its kind may be."""
+    path = directory / name
+    try:
+        facts = path.lstat()
+    except FileNotFoundError:
+        raise ModelError(f"{name}: missing in {directory}") from None
+    if not stat.S_ISREG(facts.st_mode):
+        raise ModelError(f"{name}: not a regular file")
+    limit = MAX_BYTES.get(name, MAX_OTHER_BYTES)
+    if facts.st_size > limit:
+        raise ModelError(f"{name}: {facts.st_size} bytes, at most {limit} are allowed")
+    with path.open("rb") as file:
+        return file.read(limit)
+
+
+def parse_json(content: bytes, name: str) -> dict[str, Any]:
+    """A JSON object without NaN or infinity."""
+    try:
+        value = json.loads(content, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"{name}: not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise ModelError(f"{name}: must be a JSON object")
+    return value
+
+
+def dump_json(value: Mapping[str, Any]) -> bytes:
+    return (json.dumps(value, indent=2, sort_keys=True, allow_nan=False, ensure_ascii=False) + "\n").encode()
+
+
+def parse_tensors(content: bytes, name: str) -> Tensors:
+    """safetensors, never pickle; known dtypes, finite values. A shape cannot be larger than the file."""
+    try:
+        tensors = load_tensors(content)
+    # The reader raises a bare KeyError on a dtype it does not know and TypeError on odd headers.
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise ModelError(f"{name}: not a safetensors file: {error}") from error
+    for key, tensor in tensors.items():
+        if tensor.dtype.name not in _DTYPES:
+            raise ModelError(f"{name}: tensor {key} has the dtype {tensor.dtype}")
+        if tensor.dtype.kind == "f" and not np.isfinite(tensor).all():
+            raise ModelError(f"{name}: tensor {key} is not finite")
+    return dict(tensors)
+
+
+def dump_tensors(tensors: Mapping[str, NDArray[Any]]) -> bytes:
+    return bytes(save_tensors({name: np.ascontiguousarray(tensors[name]) for name in sorted(tensors)}))
+
+
+def tensor_specs(tensors: Mapping[str, NDArray[Any]]) -> dict[str, dict[str, Any]]:
+    """Names, dtypes and shapes, as config.json promises them."""
+    return {name: {"dtype": array.dtype.name, "shape": list(array.shape)} for name, array in sorted(tensors.items())}
+
+
+def require_specs(tensors: Mapping[str, NDArray[Any]], promised: Any) -> None:
+    """model.safetensors holds what config.json promises, nothing less, nothing more."""
+    if not isinstance(promised, dict):
+        raise ModelError(f"{CONFIG}: tensors must be an object")
+    found = tensor_specs(tensors)
+    for name in sorted(set(found) | set(promised)):
+        if name not in found:
+            raise ModelError(f"{MODEL}: tensor {name} is missing")
+        if name not in promised:
+            raise ModelError(f"{MODEL}: tensor {name} is not in {CONFIG}")
+        if found[name] != promised[name]:
+            raise ModelError(f"{MODEL}: tensor {name} is {found[name]}, {CONFIG} says {promised[name]}")
+
+
+def _refuse_constant(text: str) -> float:
+    raise ValueError(f"{text} is not allowed")

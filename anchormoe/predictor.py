@@ -1,0 +1,111 @@
+"""A loaded model that serves: numpy in, numpy out, thread-safe, the same answer for a window in any company."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from anchormoe import bundle, channels
+from anchormoe.bundle_config import BundleConfig
+from anchormoe.cases import Bool, Cases, Float32, Float64, Int64
+from anchormoe.errors import DataError, ModelError
+from anchormoe.golden import TOLERANCE_CPU, TOLERANCE_GPU, require_golden
+from anchormoe.model import AdditiveModel
+from anchormoe.prediction import Prediction, concatenated
+from anchormoe.sources import SOURCE_TYPES, SourceTypes, placed
+
+
+class Predictor:
+    """Holds no state that a prediction changes, so any number of threads may use one."""
+
+    channel_method = channels.METHOD
+
+    def __init__(self, config: BundleConfig, model: AdditiveModel) -> None:
+        self.config = config
+        self.model = model
+
+    @classmethod
+    def load(
+        cls, directory: Path | str, *, device: str = "cpu", threads: int | None = None,
+        sources: SourceTypes = SOURCE_TYPES,
+    ) -> "Predictor":  # fmt: skip
+        """Everything is checked, the golden windows last. Raises ModelError; what loads may serve."""
+        read = bundle.load(Path(directory), sources=sources)
+        _use_threads(threads)
+        parts = tuple(replace(part, source=placed(part.source, device)) for part in read.model.parts)
+        predictor = cls(read.config, replace(read.model, parts=parts))
+        tolerance = TOLERANCE_CPU if device == "cpu" else TOLERANCE_GPU
+        require_golden(read.golden, predictor.predict_cases, tolerance=tolerance)
+        return predictor
+
+    def predict(self, windows: Any, mask: Any) -> Prediction:
+        """Raw windows (B, C, T) with mask (B, C, T), True where valid. Raises ModelError on what does not fit."""
+        try:
+            cases = Cases.from_windows(windows, mask)
+        except (DataError, TypeError, ValueError) as error:
+            raise ModelError(str(error)) from error
+        return self.predict_cases(replace(cases, lengths=self._lengths(cases)))
+
+    def predict_cases(self, cases: Cases) -> Prediction:
+        """Raw cases; shorter ones are padded and longer ones cut when the model was trained on unequal lengths."""
+        fitting = self._fitting(cases)
+        return concatenated([self.model.predict(chunk) for chunk in self._chunks(fitting)], len(cases))
+
+    def steps(self, cases: Cases) -> Float64:
+        """(N, T, Y): the evidence of every step instead of every patch."""
+        parts = [self.model.steps(chunk) for chunk in self._chunks(self._fitting(cases))]
+        return np.concatenate(parts)[: len(cases)]
+
+    def attribute_channels(
+        self, window: Any, mask: Any, spans: Sequence[tuple[int, int]], class_index: int
+    ) -> Float64:  # fmt: skip
+        """(S, C): what each channel inside each span did for the class's logit, by occlusion; NaN where not tried."""
+        if not 0 <= class_index < len(self.config.classes):
+            raise ModelError(f"class {class_index} is not one of {len(self.config.classes)}")
+        one = self._fitting(Cases.from_windows(np.asarray(window)[None], np.asarray(mask)[None]))
+        scaled = self.model.normalizer.apply(one).x[0]
+
+        def scores(cases: Cases) -> Float64:
+            return np.asarray(self.predict(cases.x, cases.mask).logits[:, class_index])
+
+        return channels.attribute(scores, one.x[0], one.mask[0], spans, scaled)
+
+    def _lengths(self, cases: Cases) -> Int64:
+        """Full windows; where lengths are unequal a window ends with its last valid step."""
+        if not self.config.unequal_length:
+            return cases.lengths
+        valid = cases.step_mask
+        last = valid.shape[1] - np.argmax(valid[:, ::-1], axis=1)
+        return np.asarray(np.where(valid.any(axis=1), last, 1), np.int64)
+
+    def _fitting(self, cases: Cases) -> Cases:
+        expected = len(self.config.channels)
+        if cases.channels != expected:
+            raise ModelError(f"windows have {cases.channels} channels, the model knows {expected}")
+        if cases.steps != self.config.length and not self.config.unequal_length:
+            raise ModelError(f"windows have {cases.steps} steps, the model needs {self.config.length}")
+        return cases.resized(self.config.length)
+
+    def _chunks(self, cases: Cases) -> Iterator[Cases]:
+        """Always the same batch shape: the rest of the last one is empty windows, so no result knows its company."""
+        rows = self.config.rows
+        for start in range(0, max(len(cases), 1), rows):
+            yield _padded(cases.subset(slice(start, start + rows)), rows)
+
+
+def _padded(cases: Cases, rows: int) -> Cases:
+    empty = rows - len(cases)
+    if not empty:
+        return cases
+    x: Float32 = np.concatenate((cases.x, np.zeros((empty, *cases.x.shape[1:]), np.float32)))
+    mask: Bool = np.concatenate((cases.mask, np.zeros((empty, *cases.mask.shape[1:]), np.bool_)))
+    return Cases(x, mask, np.concatenate((cases.lengths, np.full(empty, cases.steps, np.int64))))
+
+
+def _use_threads(threads: int | None) -> None:
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)
