@@ -4,6 +4,7 @@ from importlib.metadata import version
 
 import typer
 
+from agent.cli import data, evaluate
 from agent.cli.manners import polite_errors
 
 app = typer.Typer(
@@ -29,6 +30,10 @@ def root(
     ),
 ) -> None:
     """Options before the command."""
+
+
+for group in (data, evaluate):
+    group.register(app)
 
 
 def main() -> None:

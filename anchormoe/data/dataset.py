@@ -74,16 +74,16 @@ def load(spec: str, *, data_dir: Path | None = None, config: Path | None = None,
         raise DataError(f"data {spec!r}: expected one of " + ", ".join(f"{known}:…" for known in SOURCES))
     # Imported here: the UEA loader brings aeon with it (seconds), which the other sources do not need.
     if source == "uea":
-        from anchormoe.data import uea
+        from anchormoe.data.uea import load as load_uea
 
-        return uea.load(name, data_dir=data_dir)
+        return load_uea(name, data_dir=data_dir)
     if source == "synthetic":
-        from anchormoe.data import synthetic
+        from anchormoe.data.synthetic import load as load_synthetic
 
-        return synthetic.load(name, seed=seed)
-    from anchormoe.data import recordings
+        return load_synthetic(name, seed=seed)
+    from anchormoe.data.recordings import load as load_recordings
 
-    return recordings.load(Path(name), config=config)
+    return load_recordings(Path(name), config=config)
 
 
 def _refuse_a_mismatch(dataset: Dataset) -> None:
