@@ -24,7 +24,9 @@ def kafka(request: pytest.FixtureRequest) -> KafkaBroker | ExistingBroker:
     """One broker for all tests of this process; use `topic_name` so that they do not meet."""
     address = os.environ.get("ANCHORMOE_TEST_KAFKA")
     with _required():
-        return _started(ExistingBroker(address), request) if address else _started(KafkaBroker(), request)
+        if address:
+            return _started(ExistingBroker(address), request)
+        return _started(KafkaBroker(quick_start=False), request)
 
 
 @pytest.fixture

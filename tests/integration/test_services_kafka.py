@@ -127,15 +127,15 @@ async def _refused(bootstrap: str, **options: Any) -> None:
 
 def test_without_java_maven_or_docker_the_failure_names_both_ways_and_the_variable() -> None:
     with pytest.raises(ServiceUnavailable) as failure:
-        choose_java(has_tools=lambda: False, install=lambda: False, docker=lambda: False)
-    assert str(failure.value) == HOW_TO_GET_KAFKA
+        choose_java(has_tools=lambda: False, install=lambda: "no root", docker=lambda: False)
+    assert str(failure.value) == f"{HOW_TO_GET_KAFKA}\nno root"
     assert all(word in HOW_TO_GET_KAFKA for word in ("Java 17", "Maven", "Docker", "ANCHORMOE_TEST_KAFKA"))
 
 
 def test_a_docker_engine_stands_in_for_missing_java(tmp_path: Any) -> None:
-    java = choose_java(has_tools=lambda: False, install=lambda: False, docker=lambda: True)
+    java = choose_java(has_tools=lambda: False, install=lambda: "no root", docker=lambda: True)
     assert java == Java(classpath="/opt/kafka/libs/*", container=True)
-    assert java.command(tmp_path, ["kafka.Kafka"])[:2] == ["docker", "run"]
+    assert java.command(tmp_path, ["kafka.Kafka"], quick_start=True)[:2] == ["docker", "run"]
     assert java.killer(tmp_path) == ["docker", "kill", tmp_path.name]
 
 

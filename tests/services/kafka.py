@@ -70,9 +70,19 @@ class ExistingBroker(Broker):
 class KafkaBroker(Broker):
     """A broker of the test's own. From an async test call the slow verbs with `asyncio.to_thread`."""
 
-    def __init__(self, users: Mapping[str, str] | None = None, properties: Mapping[str, str] | None = None) -> None:
-        """`users` (name to password) adds listeners with SASL, with SASL over TLS, and with client certificates."""
+    def __init__(
+        self,
+        users: Mapping[str, str] | None = None,
+        *,
+        properties: Mapping[str, str] | None = None,
+        quick_start: bool = True,
+    ) -> None:
+        """`users` (name to password) adds listeners with SASL, with SASL over TLS, and with client certificates.
+
+        Measure throughput only with `quick_start=False`.
+        """
         self._java = find_java()
+        self._quick_start = quick_start
         self._ports = Ports(*(free_port() for _ in range(5)))
         super().__init__(f"127.0.0.1:{self._ports.plain}")
         self._process = ServiceProcess("kafka")
@@ -105,7 +115,8 @@ class KafkaBroker(Broker):
 
     def start(self) -> None:
         directory = self._process.directory
-        command = self._java.command(directory, ["kafka.Kafka", str(directory / "server.properties")])
+        main = ["kafka.Kafka", str(directory / "server.properties")]
+        command = self._java.command(directory, main, quick_start=self._quick_start)
         self._process.launch(command, killer=self._java.killer(directory))
         self._process.wait_until(self.answers, START_TIMEOUT_S)
 
@@ -130,7 +141,7 @@ class KafkaBroker(Broker):
         path = directory / "server.properties"
         path.write_text(as_text(settings))
         main = ["kafka.tools.StorageTool", "format", "-t", _cluster_id(), "-c", str(path), *_scram(self.users)]
-        run_tool(self._java.command(directory, main))
+        run_tool(self._java.command(directory, main, quick_start=True))
 
     def _security(self) -> Security | None:
         if not self.users:
