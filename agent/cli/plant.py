@@ -1,0 +1,107 @@
+"""Commands about the plant's configuration: validate it, start one, print the schemas."""
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from agent.cli.manners import WRONG_USAGE, fail
+
+if TYPE_CHECKING:
+    from agent.settings import Examination, Problem
+
+
+def _settings_schema() -> str:
+    from agent.settings import schema  # pydantic would cost every other command its quick start
+
+    return json.dumps(schema(), indent=2, ensure_ascii=False)
+
+
+PRINTERS: Mapping[str, Callable[[], str]] = {"settings": _settings_schema}
+"""What `schema NAME` can print."""
+
+
+def register(app: typer.Typer) -> None:
+    app.command(epilog="Example: `anchormoe-agent validate plant.yaml`")(validate)
+    app.command(epilog="Example: `anchormoe-agent init plant.yaml`")(init)
+    app.command(epilog="Example: `anchormoe-agent schema settings > settings.schema.json`")(schema)
+
+
+def validate(
+    config: Path = typer.Argument(..., metavar="PLANT.YAML", help="The configuration to check."),
+    as_json: bool = typer.Option(False, "--json", help="Print the findings as one JSON object."),
+    without_secrets: bool = typer.Option(
+        False, "--without-secrets", help="Leave out secrets, certificates and input files: a build server has none."
+    ),
+) -> None:
+    """Print every problem of a configuration at once: where it is, what is wrong and what would be right."""
+    from agent.settings import examine
+
+    examination = examine(config, os.environ, with_secrets=not without_secrets)
+    if as_json:
+        typer.echo(json.dumps(_as_json(examination), indent=2, ensure_ascii=False))
+        raise typer.Exit(0 if examination.loaded else WRONG_USAGE)
+    for line in examination.warnings:
+        typer.echo(f"warning: {line}", err=True)
+    if examination.loaded is None:
+        fail("\n".join(examination.errors), code=WRONG_USAGE)
+    typer.echo(_summary(examination))
+
+
+def _as_json(examination: "Examination") -> dict[str, Any]:
+    findings = examination.problems
+    return {
+        "file": str(examination.path),
+        "valid": examination.loaded is not None,
+        "errors": [_finding(one) for one in findings if one.severity == "error"],
+        "warnings": [_finding(one) for one in findings if one.severity == "warning"],
+    }
+
+
+def _finding(problem: "Problem") -> dict[str, Any]:
+    facts = {"field": problem.field, "wrong": problem.wrong, "right": problem.right}
+    return facts | {"line": problem.line or None, "column": problem.column or None}
+
+
+def _summary(examination: "Examination") -> str:
+    groups = examination.loaded.groups if examination.loaded else ()
+    names = ", ".join(f"{group.name} ({len(group.channels)} channels)" for group in groups)
+    return f"{examination.path}: valid; groups: {names}"
+
+
+def init(
+    path: Path = typer.Argument(Path("plant.yaml"), help="Where to write it."),
+    force: bool = typer.Option(False, "--force", help="Overwrite what is there."),
+) -> None:
+    """Write a commented plant.yaml to start from, and beside it the schema that lets editors complete it."""
+    beside = path.with_name(f"{path.stem}.schema.json")
+    taken = [str(one) for one in (path, beside) if one.exists()]
+    if taken and not force:
+        fail(f"{taken[0]}: is there already; --force overwrites it", code=WRONG_USAGE)
+    template = (files("agent.settings") / "template.yaml").read_text(encoding="utf-8")
+    _write(beside, _settings_schema() + "\n")
+    _write(path, f"# yaml-language-server: $schema={beside.name}\n{template}")
+    typer.echo(f"{path}: written; edit it, then run: anchormoe-agent validate {path}")
+
+
+def _write(path: Path, text: str) -> None:
+    """The whole file or nothing."""
+    try:
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".anchormoe-") as drafts:
+            draft = Path(drafts) / path.name
+            draft.write_text(text, encoding="utf-8")
+            draft.replace(path)
+    except OSError as error:
+        fail(f"{path}: cannot be written: {error.strerror}", code=WRONG_USAGE)
+
+
+def schema(name: str = typer.Argument(..., help=f"One of: {', '.join(PRINTERS)}.")) -> None:
+    """Print a schema: of the settings, of what is published."""
+    if name not in PRINTERS:
+        fail(f"there is no schema {name!r}; use one of {', '.join(PRINTERS)}", code=WRONG_USAGE)
+    typer.echo(PRINTERS[name]())

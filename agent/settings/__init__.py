@@ -1,0 +1,59 @@
+"""plant.yaml: one frozen tree, every field with unit, default and meaning, and every problem at once."""
+
+from agent.settings.bundles import ResolvedChannel, ResolvedGroup, reconcile
+from agent.settings.formats import group_layouts, record_format
+from agent.settings.groups import Channel, Group, Window
+from agent.settings.loading import Examination, LoadedPlant, examine, load, load_settings
+from agent.settings.network import KafkaSecurity, Retries
+from agent.settings.plant import Checkpointing, Http, Inference, Limits, Logging, Plant, schema
+from agent.settings.problems import Problem
+from agent.settings.quantities import Duration, Size
+from agent.settings.records import Records, TimeField
+from agent.settings.sinks import ConsoleSink, Emission, JsonlSink, KafkaSink, Sink, WebhookSink
+from agent.settings.sources import FileSource, KafkaSource, MemorySource, SimulatorSource, Source
+from agent.settings.stores import MemoryStore, RedisStore, RedisTls, Store
+
+__all__ = [
+    "Channel",
+    "Checkpointing",
+    "ConsoleSink",
+    "Duration",
+    "Emission",
+    "Examination",
+    "FileSource",
+    "Group",
+    "Http",
+    "Inference",
+    "JsonlSink",
+    "KafkaSecurity",
+    "KafkaSink",
+    "KafkaSource",
+    "Limits",
+    "LoadedPlant",
+    "Logging",
+    "MemorySource",
+    "MemoryStore",
+    "Plant",
+    "Problem",
+    "Records",
+    "RedisStore",
+    "RedisTls",
+    "ResolvedChannel",
+    "ResolvedGroup",
+    "Retries",
+    "SimulatorSource",
+    "Sink",
+    "Size",
+    "Source",
+    "Store",
+    "TimeField",
+    "WebhookSink",
+    "Window",
+    "examine",
+    "group_layouts",
+    "load",
+    "load_settings",
+    "reconcile",
+    "record_format",
+    "schema",
+]

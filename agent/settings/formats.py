@@ -1,0 +1,36 @@
+"""The settings in the words of the connectors' decoders. Pure."""
+
+from collections.abc import Iterable
+
+from agent.settings.bundles import ResolvedChannel, ResolvedGroup
+from agent.settings.records import Records
+from connectors.layouts import ChannelField, GroupLayout, RecordFormat
+
+
+def record_format(records: Records) -> RecordFormat:
+    return RecordFormat(
+        kind=records.format,
+        asset_from="key" if records.asset_field is None else "field",
+        asset_field=records.asset_field or "asset",
+        time_field=records.time.field,
+        time_unit=records.time.unit,
+        utc_offset_minutes=records.time.utc_offset_minutes,
+        values_field=records.values_field,
+        channel_field=records.channel_field,
+        value_field=records.value_field,
+        max_bytes=records.max_bytes,
+        max_channels=records.max_channels,
+        max_samples=records.max_samples,
+        max_clock_skew_ns=records.max_clock_skew,
+        on_unknown_asset=records.unknown_asset,
+        on_unknown_channel=records.unknown_channel,
+    )
+
+
+def group_layouts(groups: Iterable[ResolvedGroup]) -> tuple[GroupLayout, ...]:
+    return tuple(GroupLayout(group.name, tuple(map(_channel_field, group.channels)), group.assets) for group in groups)
+
+
+def _channel_field(channel: ResolvedChannel) -> ChannelField:
+    low, high = channel.range or (None, None)
+    return ChannelField(channel.name, channel.field, channel.scale, channel.offset, low, high)

@@ -1,0 +1,104 @@
+"""Groups of like assets: which model judges them, from which channels, in which windows. Pure."""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Literal
+
+from pydantic import Field
+
+from agent.settings.problems import Problem
+from agent.settings.quantities import Duration
+from agent.settings.section import AssetPattern, Count, Name, Real, Section, Slug, Whole
+from agent.settings.sources import repeated
+from agent.settings.surroundings import LocalPath
+
+
+class Model(Section):
+    """Which model judges the windows."""
+
+    bundle: LocalPath = Field(description="Directory of the bundle, relative to this configuration.")
+
+
+class Channel(Section):
+    """One sensor, and how its raw values become the model's."""
+
+    name: Name = Field(description="Name, as in the bundle.")
+    unit: str | None = Field(default=None, description="Unit after scaling; null: the bundle's.")
+    range: tuple[Real, Real] | None = Field(
+        default=None, description="Plausible [low, high] in `unit`, for people; not a filter. null: not known."
+    )
+    field: Name | None = Field(default=None, description="Its field in the records; null: the same as the name.")
+    scale: Real = Field(default=1.0, description="value = raw × scale + offset.")
+    offset: Real = Field(default=0.0, description="value = raw × scale + offset.")
+    fill: Literal["none", "hold", "linear"] = Field(default="none", description="How missing samples are filled.")
+    fill_max_age: Duration | None = Field(default=None, description="Longest hole that is filled; needed with fill.")
+
+    def broken_rules(self) -> Iterator[Problem]:
+        if self.range is not None and self.range[0] >= self.range[1]:
+            yield Problem(("range",), f"{list(self.range)} holds no value", "write [low, high] with low below high")
+        if self.scale == 0:
+            yield Problem(("scale",), "0 makes every value the same", "use another number")
+        if self.fill != "none" and self.fill_max_age is None:
+            yield Problem(("fill_max_age",), f"missing, and fill is {self.fill}", 'say how long, like "2s"')
+        if self.fill == "none" and self.fill_max_age is not None:
+            yield Problem(("fill_max_age",), "without effect: fill is none", "use fill: hold or linear, or remove it")
+
+
+class Window(Section):
+    """When a window is due, and when it can be judged. Steps are steps of the period."""
+
+    length: Count | None = Field(default=None, description="Steps; null: the bundle's.")
+    hop: Count | None = Field(default=None, description="Steps between two windows; null: an eighth of the length.")
+    lateness: Whole = Field(default=0, ge=0, description="Steps that a window waits for samples that come late.")
+    min_coverage: Real = Field(
+        default=0.5, ge=0, le=1, description="Share of observed values below which the state is unknown."
+    )
+    idle_after: Duration | None = Field(
+        default=None, description="A hole this long is a gap; null: window and lateness together."
+    )
+
+    def broken_rules(self) -> Iterator[Problem]:
+        if self.length is not None and self.hop is not None and self.hop > self.length:
+            yield Problem(("hop",), f"{self.hop} steps skip data between windows", f"at most the length, {self.length}")
+
+
+class Group(Section):
+    """Assets that are judged by the same model."""
+
+    name: Slug = Field(description="Name of the group.")
+    assets: tuple[AssetPattern, ...] = Field(min_length=1, description="Asset ids or patterns like pump-*.")
+    model: Model = Field(description="Which model judges them.")
+    channels: tuple[Channel, ...] | None = Field(
+        default=None, min_length=1, description="The model's channels, in any order; null: as in the bundle."
+    )
+    period: Duration | None = Field(default=None, description="Time between two steps; null: the bundle's.")
+    window: Window = Field(default=Window(), description="When a window is due, and when it can be judged.")
+    max_assets: Count = Field(default=1000, description="Further assets are dead-lettered.")
+
+    def broken_rules(self) -> Iterator[Problem]:
+        yield from self._channel_rules()
+        for at, later in enumerate(self.assets):
+            if any(overlap(earlier, later) for earlier in self.assets[:at]):
+                yield Problem(("assets", at), f"{later} is covered by an earlier entry", "name every asset once")
+        named = sum("*" not in pattern and "?" not in pattern for pattern in self.assets)
+        if named > self.max_assets:
+            yield Problem(("max_assets",), f"{self.max_assets}, but {named} assets are named", f"at least {named}")
+
+    def _channel_rules(self) -> Iterator[Problem]:
+        channels = self.channels or ()
+        for at, name in repeated([channel.name for channel in channels]):
+            yield Problem(("channels", at, "name"), f"{name} is there twice", "name every channel once")
+        for at, field in repeated([channel.field or channel.name for channel in channels]):
+            yield Problem(("channels", at, "field"), f"{field} feeds two channels", "give every channel its own field")
+
+
+@lru_cache(maxsize=4096)
+def overlap(left: str, right: str) -> bool:
+    """Whether some asset id fits both patterns (`*` any text, `?` one character)."""
+    if not left or not right:
+        return not (left + right).strip("*")
+    if left[0] == "*":
+        return overlap(left[1:], right) or overlap(left, right[1:])
+    if right[0] == "*":
+        return overlap(right, left)
+    return (left[0] == right[0] or "?" in (left[0], right[0])) and overlap(left[1:], right[1:])

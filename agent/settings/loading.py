@@ -1,0 +1,170 @@
+"""From plant.yaml to settings, or to every problem at once. The one door for the environment."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from agent.errors import SettingsError
+from agent.settings.bundles import ResolvedGroup, differences, read_facts, reconcile
+from agent.settings.complaints import complaints
+from agent.settings.document import Document, read_document
+from agent.settings.groups import Group
+from agent.settings.plant import Plant
+from agent.settings.problems import Problem
+from agent.settings.rules import broken_rules
+from agent.settings.sinks import KafkaSink, Sink
+from agent.settings.sources import KafkaSource
+from agent.settings.surroundings import Surroundings
+from anchormoe.errors import ModelError
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedPlant:
+    """Sound settings and their groups with nothing left open, in the same order."""
+
+    settings: Plant
+    groups: tuple[ResolvedGroup, ...]
+    warnings: tuple[Problem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """Everything that can be said about a file. `loaded` is there when there are no errors."""
+
+    path: Path
+    loaded: LoadedPlant | None
+    problems: tuple[Problem, ...]
+
+    @property
+    def errors(self) -> list[str]:
+        return [place(self.path, problem) for problem in self.problems if problem.severity == "error"]
+
+    @property
+    def warnings(self) -> list[str]:
+        return [place(self.path, problem) for problem in self.problems if problem.severity == "warning"]
+
+
+def place(path: Path, problem: Problem) -> str:
+    """`file:line:column: field: message`."""
+    where = f"{path}:{problem.line}:{problem.column}" if problem.line else f"{path}"
+    return f"{where}: {problem}"
+
+
+def load(path: Path, environ: Mapping[str, str]) -> LoadedPlant:
+    """Raises SettingsError with every problem; connects to nothing."""
+    examination = examine(path, environ)
+    if examination.loaded is None:
+        raise SettingsError(examination.errors)
+    return examination.loaded
+
+
+def load_settings(path: Path, environ: Mapping[str, str]) -> Plant:
+    """The settings alone, for commands that need addresses but no model. Raises SettingsError with every problem."""
+    examination = examine(path, environ, with_bundles=False)
+    if examination.loaded is None:
+        raise SettingsError(examination.errors)
+    return examination.loaded.settings
+
+
+def examine(
+    path: Path, environ: Mapping[str, str], *, with_bundles: bool = True, with_secrets: bool = True
+) -> Examination:
+    """Raises SettingsError only where there are no settings to speak of: no file, no YAML."""
+    document = read_document(path)
+    around = Surroundings(path.parent, environ, look_up=with_secrets)
+    plant, problems = _validated(document.content, around)
+    problems = [*document.repeated, *problems]
+    sections = _sections(plant) if plant else dict(_sound_sections(document.content, around, problems))
+    groups: tuple[ResolvedGroup, ...] = ()
+    if with_bundles:
+        groups, found = _with_bundles(_sound_groups(document.content, around, problems))
+        problems += found
+        if len(groups) == len(document.content.get("groups") or ()):
+            sections["resolved"] = groups
+    problems += broken_rules(sections)
+    return _concluded(document, plant, groups, problems)
+
+
+def _validated(content: Any, around: Surroundings) -> tuple[Plant | None, list[Problem]]:
+    try:
+        return Plant.model_validate(content, context=around), []
+    except ValidationError as error:
+        return None, list(complaints(error, Plant, content))
+
+
+def _sections(plant: Plant) -> dict[str, Any]:
+    return {name: getattr(plant, name) for name in Plant.model_fields}
+
+
+def _sound_sections(content: Any, around: Surroundings, problems: list[Problem]) -> Iterator[tuple[str, Any]]:
+    """The sections nobody complained about, so that the rules between them can speak in the same breath."""
+    unsound = {problem.path[0] for problem in problems if problem.path}
+    for name, field in Plant.model_fields.items():
+        if name in unsound:
+            continue
+        if name in content:
+            yield name, TypeAdapter(field.rebuild_annotation()).validate_python(content[name], context=around)
+        elif not field.is_required():
+            yield name, field.get_default()
+
+
+def _sound_groups(content: Any, around: Surroundings, problems: list[Problem]) -> Iterator[tuple[int, Group]]:
+    """Each group by itself: a mistake in one does not hide what its neighbour's bundle has to say."""
+    groups = content.get("groups")
+    unsound = {problem.path[1] for problem in problems if problem.path[:1] == ("groups",) and len(problem.path) > 1}
+    for at, raw in enumerate(groups if isinstance(groups, list) else ()):
+        if at not in unsound:
+            yield at, Group.model_validate(raw, context=around)
+
+
+def _with_bundles(groups: Iterator[tuple[int, Group]]) -> tuple[tuple[ResolvedGroup, ...], list[Problem]]:
+    resolved, problems = [], []
+    for at, group in groups:
+        try:
+            facts = read_facts(group.model.bundle)
+        except (ModelError, OSError) as error:
+            problems.append(_no_bundle(at, group, error))
+            continue
+        found = [problem.below(("groups", at)) for problem in differences(group, facts)]
+        problems += found
+        resolved += [] if found else [reconcile(group, facts)]
+    return tuple(resolved), problems
+
+
+def _no_bundle(at: int, group: Group, error: Exception) -> Problem:
+    path = ("groups", at, "model", "bundle")
+    if not group.model.bundle.is_dir():
+        return Problem(path, f"there is no bundle in {group.model.bundle}", "train one, or name its directory")
+    return Problem(path, f"{group.model.bundle}: {error}", "name a directory with a whole bundle")
+
+
+def _concluded(
+    document: Document, plant: Plant | None, groups: tuple[ResolvedGroup, ...], problems: list[Problem]
+) -> Examination:
+    placed = tuple(sorted((document.located(problem) for problem in problems), key=_order))
+    warnings = tuple(problem for problem in placed if problem.severity == "warning")
+    sound = plant is not None and len(warnings) == len(placed)
+    loaded = LoadedPlant(on_one_cluster(plant), groups, warnings) if plant and sound else None
+    return Examination(document.path, loaded, placed)
+
+
+def _order(problem: Problem) -> tuple[int, int, str]:
+    return problem.line, problem.column, problem.field
+
+
+def on_one_cluster(plant: Plant) -> Plant:
+    """Kafka sinks without an address of their own write where the source reads, with the same login."""
+    source = plant.source
+    if not isinstance(source, KafkaSource):
+        return plant
+    return plant.model_copy(update={"sinks": tuple(_sharing(sink, source) for sink in plant.sinks)})
+
+
+def _sharing(sink: Sink, source: KafkaSource) -> Sink:
+    if not isinstance(sink, KafkaSink) or sink.bootstrap not in (None, source.bootstrap):
+        return sink
+    shared = {"bootstrap": source.bootstrap, "security": sink.security or source.security}
+    return sink.model_copy(update=shared)

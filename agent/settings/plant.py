@@ -1,0 +1,107 @@
+"""The whole of plant.yaml. Pure."""
+
+import ipaddress
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from agent.settings.groups import Group
+from agent.settings.problems import Problem
+from agent.settings.quantities import Duration, Size
+from agent.settings.records import Records
+from agent.settings.section import Count, Section, Shape, Slug, Whole
+from agent.settings.sinks import Emission, Sink
+from agent.settings.sources import KafkaSource, Source
+from agent.settings.stores import MemoryStore, Store
+from agent.settings.surroundings import Secret
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class Inference(Section):
+    """How the model runs."""
+
+    device: Annotated[str, Shape(r"^(auto|cpu|cuda(:[0-9]+)?)$", "auto, cpu, cuda or cuda:N")] = Field(
+        default="auto", description="auto, cpu, cuda or cuda:N; auto takes a GPU when there is one."
+    )
+    threads: Count | None = Field(default=None, description="CPU threads of the model; null: one per core.")
+    batch: Count = Field(default=32, le=4096, description="Most windows per call of the model.")
+    max_wait: Duration = Field(default=Duration.parse("50ms"), description="Longest wait for a batch to fill.")
+
+
+class Checkpointing(Section):
+    """When windows are stored and offsets committed: whichever comes first."""
+
+    every: Duration = Field(default=Duration.parse("5s"), description="Time between two checkpoints.")
+    records: Count = Field(default=50_000, description="Records between two checkpoints.")
+    revoke_deadline: Duration = Field(
+        default=Duration.parse("10s"), description="Time to store the windows of a partition that is taken away."
+    )
+    stop_deadline: Duration = Field(default=Duration.parse("30s"), description="Time to finish after SIGTERM.")
+
+
+class Limits(Section):
+    """What the agent never exceeds."""
+
+    max_batch_records: Count = Field(default=5000, description="Records per poll.")
+    in_flight_batches: Count = Field(default=2, le=16, description="Batches being worked on; beyond it, pause.")
+    queue_windows: Count = Field(default=4096, description="Windows that wait for the model; beyond it, pause.")
+    memory: Size = Field(default=Size.parse("1GiB"), description="For the windows of all groups.")
+    assets_per_partition: Count = Field(default=10_000, description="Further assets are dead-lettered.")
+    no_progress: Duration = Field(
+        default=Duration.parse("1m"), description="Lag without progress for this long fails the liveness check."
+    )
+
+
+class Http(Section):
+    """Health, metrics and the live page."""
+
+    host: str = Field(default="127.0.0.1", description="Address to listen on; elsewhere than loopback needs a token.")
+    port: Whole = Field(default=8787, ge=0, le=65535, description="Port; 0: any free one, which is logged.")
+    token: Secret | None = Field(default=None, description="Bearer token: {env: VARIABLE} or {file: PATH}.")
+
+    def broken_rules(self) -> Iterator[Problem]:
+        if self.token is None and not _is_loopback(self.host):
+            yield Problem(
+                ("token",), f"missing, and {self.host} is not loopback", "give {env: VARIABLE} or {file: PATH}"
+            )
+
+
+class Logging(Section):
+    """What the agent says about its own work."""
+
+    format: Literal["auto", "json", "console"] = Field(default="auto", description="auto: console on a terminal.")
+    level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least level shown.")
+
+
+class Plant(Section):
+    """A plant: where its records come from, which models judge its assets, and where the explained states go."""
+
+    namespace: Slug = Field(description="Name of this installation; part of every event id.")
+    source: Source = Field(description="Where records come from.")
+    records: Records = Field(default=Records(), description="The format of the records.")
+    groups: tuple[Group, ...] = Field(min_length=1, description="Which model judges which assets.")
+    store: Store = Field(default=MemoryStore(kind="memory"), description="Where windows are kept between two starts.")
+    sinks: tuple[Sink, ...] = Field(min_length=1, description="Where events, states and dead letters go.")
+    emission: Emission = Field(default=Emission(), description="Which windows become events.")
+    inference: Inference = Field(default=Inference(), description="How the model runs.")
+    checkpoint: Checkpointing = Field(default=Checkpointing(), description="When windows and offsets are stored.")
+    limits: Limits = Field(default=Limits(), description="What the agent never exceeds.")
+    http: Http | None = Field(default=Http(), description="Health, metrics and the live page; null: none.")
+    logging: Logging = Field(default=Logging(), description="What the agent says about its own work.")
+
+    @property
+    def consumer_group(self) -> str:
+        named = self.source.group if isinstance(self.source, KafkaSource) else None
+        return named or f"anchormoe-{self.namespace}"
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema that editors use to complete and check plant.yaml."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | Plant.model_json_schema()

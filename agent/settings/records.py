@@ -1,0 +1,74 @@
+"""How a record's bytes become samples: which field means what, and what is refused. Pure."""
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from agent.settings.problems import Problem
+from agent.settings.quantities import Duration, Size
+from agent.settings.section import Count, Name, Section, Shape
+
+UtcOffset = Annotated[str, Shape(r"^[+-](0[0-9]|1[0-4]):[0-5][0-9]$", 'hours and minutes like "+01:00"')]
+OnUnknown = Literal["reject", "ignore"]
+
+
+class TimeField(Section):
+    """Where the time of a sample stands."""
+
+    field: Name | None = Field(default="ts", description="Field with the time; null: the record's own timestamp.")
+    unit: Literal["iso", "s", "ms", "us", "ns"] = Field(
+        default="ms", description="ISO 8601 text, or epoch seconds, milli-, micro- or nanoseconds."
+    )
+    utc_offset: UtcOffset | None = Field(
+        default=None, description='For ISO times without a zone, like "+01:00"; null: such times are refused.'
+    )
+
+    @property
+    def utc_offset_minutes(self) -> int | None:
+        if self.utc_offset is None:
+            return None
+        sign, hours, minutes = re.fullmatch(r"([+-])(..):(..)", self.utc_offset).groups()  # type: ignore[union-attr] # the field's pattern guarantees it
+        return (-1 if sign == "-" else 1) * (int(hours) * 60 + int(minutes))
+
+    def broken_rules(self) -> Iterator[Problem]:
+        if self.field is None and "unit" in self.model_fields_set:
+            yield Problem(("unit",), "without effect: the record's own timestamp has its unit", "remove it")
+        if self.utc_offset is not None and (self.unit != "iso" or self.field is None):
+            yield Problem(("utc_offset",), "without effect: only ISO times lack a zone", "remove it, or use unit: iso")
+
+
+class Records(Section):
+    """The format of the records. Which JSON field belongs to which channel stands with the channels."""
+
+    format: Literal["wide", "narrow", "chunked", "binary"] = Field(
+        default="wide",
+        description="wide: all channels in one object; narrow: one channel each; chunked: arrays; binary: float32.",
+    )
+    asset_field: Name | None = Field(default=None, description="Field with the asset id; null: the record's key.")
+    time: TimeField = Field(default=TimeField(), description="Where the time of a sample stands.")
+    values_field: Name | None = Field(
+        default=None, description="Field that holds the channels (wide, chunked); null: they stand beside the time."
+    )
+    channel_field: Name = Field(default="channel", description="Field with the channel's name (narrow).")
+    value_field: Name = Field(default="value", description="Field with the channel's value (narrow).")
+    max_bytes: Size = Field(default=Size.parse("1MiB"), description="Larger records are dead-lettered.")
+    max_channels: Count = Field(default=256, description="Records with more channels are dead-lettered.")
+    max_samples: Count = Field(default=65_536, description="Chunks with more samples are dead-lettered.")
+    max_clock_skew: Duration | None = Field(
+        default=Duration.parse("1d"),
+        description="Samples further than this from the record's own timestamp are dead-lettered; null: no check.",
+    )
+    unknown_asset: OnUnknown = Field(
+        default="reject", description="Record of an asset in no group: dead-letter or skip."
+    )
+    unknown_channel: OnUnknown = Field(default="reject", description="Field that is no channel: dead-letter or skip.")
+
+    def broken_rules(self) -> Iterator[Problem]:
+        if self.format == "narrow" and self.channel_field == self.value_field:
+            yield Problem(("value_field",), f"{self.value_field} is the channel_field too", "name two fields")
+        if self.format == "chunked" and self.values_field is None:
+            yield Problem(("values_field",), "missing, and records are chunked", "name the field with the arrays")
+        if self.format == "narrow" and self.values_field is not None:
+            yield Problem(("values_field",), "without effect with narrow records", "use channel_field and value_field")

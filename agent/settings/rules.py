@@ -1,0 +1,207 @@
+"""Rules between the sections of a plant. No legal configuration may silently turn the product off. Pure.
+
+A rule names the sections it needs as its parameters, and runs when these are sound, whatever is wrong elsewhere.
+"""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from agent.settings.bundles import ResolvedGroup
+from agent.settings.groups import Group, overlap
+from agent.settings.network import KAFKA_ADDRESS_VARIABLE, KafkaSecurity
+from agent.settings.plant import Checkpointing, Inference, Limits
+from agent.settings.problems import Problem, warning
+from agent.settings.quantities import Duration, Size
+from agent.settings.records import Records
+from agent.settings.sinks import ConsoleSink, Emission, JsonlSink, KafkaSink, Sink, WebhookSink
+from agent.settings.sources import KafkaSource, SimulatorSource, Source, repeated
+from agent.settings.stores import MemoryStore, RedisStore, Store
+
+Found = Iterator[Problem]
+
+
+def groups_are_apart(groups: Sequence[Group]) -> Found:
+    for at, name in repeated([group.name for group in groups]):
+        yield Problem(("groups", at, "name"), f"{name} is there twice", "give every group its own name")
+    patterns = [(at, place, text) for at, group in enumerate(groups) for place, text in enumerate(group.assets)]
+    for at, place, text in patterns:
+        rival = next((other for before, _, other in patterns if before < at and overlap(other, text)), None)
+        if rival is not None:
+            wrong = f"{text} and {rival} of an earlier group can mean the same asset"
+            yield Problem(("groups", at, "assets", place), wrong, "an asset belongs to one group")
+
+
+def simulated_assets_are_watched(source: Source, groups: Sequence[Group]) -> Found:
+    if not isinstance(source, SimulatorSource):
+        return
+    patterns = [pattern for group in groups for pattern in group.assets]
+    for at, asset in enumerate(source.assets):
+        if not any(overlap(pattern, asset.id) for pattern in patterns):
+            yield Problem(("source", "assets", at, "id"), f"{asset.id} is in no group", "add it to a group's assets")
+
+
+def a_group_has_simulated_assets(source: Source, groups: Sequence[Group]) -> Found:
+    ids = [asset.id for asset in source.assets] if isinstance(source, SimulatorSource) else []
+    for at, group in enumerate(groups):
+        if ids and not any(overlap(pattern, asset) for pattern in group.assets for asset in ids):
+            yield warning(("groups", at, "assets"), "no simulated asset is meant", "simulate one, or remove the group")
+
+
+def sinks_are_apart(sinks: Sequence[Sink]) -> Found:
+    consoles = [at for at, sink in enumerate(sinks) if isinstance(sink, ConsoleSink)]
+    for at in consoles[1:]:
+        yield Problem(("sinks", at), "a second console", "keep one")
+    directories = [str(sink.directory) if isinstance(sink, JsonlSink) else f" {at}" for at, sink in enumerate(sinks)]
+    for at, directory in repeated(directories):
+        yield Problem(("sinks", at, "directory"), f"{directory} is written by another sink", "choose another one")
+
+
+def kafka_sinks_have_an_address(source: Source, sinks: Sequence[Sink]) -> Found:
+    for at, sink in enumerate(sinks):
+        if isinstance(sink, KafkaSink) and sink.bootstrap is None and not isinstance(source, KafkaSource):
+            right = f"write host:port here or set {KAFKA_ADDRESS_VARIABLE}"
+            yield Problem(("sinks", at, "bootstrap"), "no address, and the source is not Kafka", right)
+
+
+def outputs_are_not_inputs(source: Source, sinks: Sequence[Sink]) -> Found:
+    read = source.topics if isinstance(source, KafkaSource) else ()
+    for at, sink in enumerate(sinks):
+        for name, topic in sink.topics if isinstance(sink, KafkaSink) else ():
+            if topic in read:
+                wrong = f"{topic} is a topic of the source, which would feed itself"
+                yield Problem(("sinks", at, "topics", name), wrong, "choose another topic")
+
+
+def retries_end_before_the_next_poll(source: Source, sinks: Sequence[Sink], store: Store) -> Found:
+    """One batch may have to wait for every sink and for the store, one after the other."""
+    if not isinstance(source, KafkaSource):
+        return
+    waits = [sink.retries.worst_case_ns(sink.timeout) for sink in sinks if isinstance(sink, KafkaSink | WebhookSink)]
+    if isinstance(store, RedisStore):
+        waits.append(store.retries.worst_case_ns(store.timeout))
+    longest = source.timeouts.max_poll_interval
+    if sum(waits) >= longest:
+        wrong = f"{longest}, but the retries of sinks and store can take {_readable(sum(waits))}"
+        yield Problem(("source", "timeouts", "max_poll_interval"), wrong, "make it longer, or retry less")
+
+
+def a_revoke_ends_before_the_rebalance(source: Source, checkpoint: Checkpointing) -> Found:
+    if isinstance(source, KafkaSource) and checkpoint.revoke_deadline >= source.timeouts.rebalance:
+        right = f"below source.timeouts.rebalance, {source.timeouts.rebalance}"
+        yield Problem(("checkpoint", "revoke_deadline"), f"{checkpoint.revoke_deadline} is too long", right)
+
+
+def checkpoints_come_before_the_next_poll(source: Source, checkpoint: Checkpointing) -> Found:
+    if isinstance(source, KafkaSource) and checkpoint.every >= source.timeouts.max_poll_interval:
+        right = f"below source.timeouts.max_poll_interval, {source.timeouts.max_poll_interval}"
+        yield Problem(("checkpoint", "every"), f"{checkpoint.every} is too long", right)
+
+
+def a_batch_fits_the_queue(inference: Inference, limits: Limits) -> Found:
+    if inference.batch > limits.queue_windows:
+        wrong = f"{limits.queue_windows} windows never fill a batch of {inference.batch}"
+        yield Problem(("limits", "queue_windows"), wrong, f"at least inference.batch, {inference.batch}")
+
+
+def windows_fit_into_memory(resolved: Sequence[ResolvedGroup], limits: Limits) -> Found:
+    needed = sum(group.ring_bytes for group in resolved)
+    if needed > limits.memory:
+        sizes = ", ".join(f"{group.name} {_mebibytes(group.ring_bytes)}" for group in resolved)
+        wrong = f"{limits.memory}, but the windows can need {_mebibytes(needed)} ({sizes})"
+        yield Problem(("limits", "memory"), wrong, "raise it, or lower the groups' max_assets")
+
+
+def heartbeats_fall_on_windows(resolved: Sequence[ResolvedGroup], emission: Emission) -> Found:
+    beat = emission.heartbeat if emission.policy == "changes+heartbeat" else None
+    for group in resolved:
+        if beat is not None and beat % group.hop_ns:
+            wrong = f"{beat} is no multiple of the hop of group {group.name}, {_readable(group.hop_ns)}"
+            nearest = max(1, round(beat / group.hop_ns)) * group.hop_ns
+            yield Problem(("emission", "heartbeat"), wrong, f"for example {_readable(nearest)}")
+
+
+def stored_windows_outlive_a_window(resolved: Sequence[ResolvedGroup], store: Store) -> Found:
+    for group in resolved:
+        needed = 2 * (group.shape.length + group.shape.hop + group.shape.lateness) * group.grid.period_ns
+        if isinstance(store, RedisStore) and store.ttl < needed:
+            wrong = f"{store.ttl} is shorter than two windows of group {group.name}"
+            yield Problem(("store", "ttl"), wrong, f"at least {_readable(needed)}")
+
+
+def perfection_is_rare(groups: Sequence[Group]) -> Found:
+    for at, group in enumerate(groups):
+        if group.window.min_coverage == 1:
+            late = " and a late sample is lost at once" if group.window.lateness == 0 else ""
+            wrong = f"1.0: one missing value makes the state unknown{late}"
+            yield warning(("groups", at, "window", "min_coverage"), wrong, "try 0.9")
+
+
+def narrow_records_come_late(records: Records, groups: Sequence[Group]) -> Found:
+    for at, group in enumerate(groups):
+        if records.format == "narrow" and group.window.lateness == 0:
+            wrong = "0: a channel that comes after a newer sample of another channel is lost"
+            yield warning(("groups", at, "window", "lateness"), wrong, "allow a few steps")
+
+
+def a_heartbeat_needs_its_policy(emission: Emission) -> Found:
+    if emission.heartbeat is not None and emission.policy != "changes+heartbeat":
+        wrong = f"without effect: policy is {emission.policy}"
+        yield warning(("emission", "heartbeat"), wrong, "use policy: changes+heartbeat, or remove it")
+
+
+def logins_are_encrypted(source: Source, sinks: Sequence[Sink]) -> Found:
+    secured: list[tuple[tuple[str | int, ...], KafkaSecurity | None]] = [
+        (("sinks", at), sink.security) for at, sink in enumerate(sinks) if isinstance(sink, KafkaSink)
+    ]
+    if isinstance(source, KafkaSource):
+        secured.append((("source",), source.security))
+    for path, security in secured:
+        if security is not None and security.logs_in and not security.encrypted:
+            yield warning((*path, "security", "protocol"), "the login is not encrypted", "use SASL_SSL")
+
+
+def memory_forgets(source: Source, store: Store) -> Found:
+    if isinstance(source, KafkaSource) and isinstance(store, MemoryStore):
+        wrong = "memory: after a restart or a rebalance, windows are rebuilt from Kafka each time"
+        yield warning(("store", "kind"), wrong, "use kind: redis in production")
+
+
+RULES: tuple[Callable[..., Found], ...] = (
+    groups_are_apart,
+    simulated_assets_are_watched,
+    a_group_has_simulated_assets,
+    sinks_are_apart,
+    kafka_sinks_have_an_address,
+    outputs_are_not_inputs,
+    retries_end_before_the_next_poll,
+    a_revoke_ends_before_the_rebalance,
+    checkpoints_come_before_the_next_poll,
+    a_batch_fits_the_queue,
+    windows_fit_into_memory,
+    heartbeats_fall_on_windows,
+    stored_windows_outlive_a_window,
+    perfection_is_rare,
+    narrow_records_come_late,
+    a_heartbeat_needs_its_policy,
+    logins_are_encrypted,
+    memory_forgets,
+)
+
+
+def broken_rules(sections: Mapping[str, Any]) -> Found:
+    """All rules whose sections are there."""
+    for rule in RULES:
+        needed = inspect.signature(rule).parameters
+        if all(name in sections for name in needed):
+            yield from rule(**{name: sections[name] for name in needed})
+
+
+def _readable(nanoseconds: int) -> str:
+    """Exact where a short unit does it, otherwise whole seconds."""
+    exact = str(Duration(nanoseconds))
+    return exact if len(exact) <= 6 else f"{-(-nanoseconds // Duration.UNITS['s'])}s"
+
+
+def _mebibytes(size: int) -> str:
+    return f"{-(-size // Size.UNITS['MiB'])}MiB"

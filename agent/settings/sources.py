@@ -1,0 +1,117 @@
+"""Where records come from: a simulated plant, Kafka, files, or this process. Pure."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationInfo, model_validator
+
+from agent.settings.network import KAFKA_ADDRESS_VARIABLE, Bootstrap, KafkaSecurity
+from agent.settings.problems import Problem
+from agent.settings.quantities import Duration
+from agent.settings.section import AssetId, Count, Flag, Name, Real, Section, Topic, Whole
+from agent.settings.surroundings import FilePattern, with_address
+
+Speed = Annotated[Real, Field(gt=0)]
+
+
+def repeated(values: list[str]) -> Iterator[tuple[int, str]]:
+    """Position and value of everything that was there before."""
+    return ((at, value) for at, value in enumerate(values) if value in values[:at])
+
+
+class SimulatedAsset(Section):
+    """One machine or patient of the simulated plant."""
+
+    id: AssetId = Field(description="Asset id, as in its records' keys.")
+    kind: Literal["pump", "gearbox", "patient"] = Field(description="Which signals and faults it has.")
+
+
+class SimulatorSource(Section):
+    """A plant made up from a seed: faults come and go, sensors drop out, samples come late."""
+
+    kind: Literal["simulator"]
+    assets: tuple[SimulatedAsset, ...] = Field(min_length=1, description="What is simulated.")
+    seed: Whole = Field(default=0, ge=0, description="The same seed gives the same plant.")
+    speed: Speed | None = Field(default=1.0, description="Event time per wall time; 1 is real time, null unlimited.")
+    dirt: Flag = Field(default=True, description="Late, repeated and missing samples, dropouts, clock jumps.")
+    limit: Count | None = Field(default=None, description="Samples per asset, then the source ends; null: no end.")
+
+    def broken_rules(self) -> Iterator[Problem]:
+        for at, name in repeated([asset.id for asset in self.assets]):
+            yield Problem(("assets", at, "id"), f"{name} is there twice", "give every asset its own id")
+
+
+class KafkaTimeouts(Section):
+    """Who waits how long for whom."""
+
+    session: Duration = Field(default=Duration.parse("15s"), description="Silent members are thrown out after this.")
+    heartbeat: Duration = Field(default=Duration.parse("3s"), description="Time between two signs of life.")
+    rebalance: Duration = Field(default=Duration.parse("30s"), description="Time for handing over partitions.")
+    max_poll_interval: Duration = Field(default=Duration.parse("5m"), description="Longest time between two polls.")
+    request: Duration = Field(default=Duration.parse("40s"), description="Longest wait for an answer of the broker.")
+
+    def broken_rules(self) -> Iterator[Problem]:
+        if self.heartbeat * 3 > self.session:
+            allowed = f"at most a third of session ({self.session})"
+            yield Problem(("heartbeat",), f"{self.heartbeat} leaves no room for a lost heartbeat", allowed)
+        if self.session >= self.rebalance:
+            yield Problem(("session",), f"{self.session} is not below rebalance ({self.rebalance})", "make it shorter")
+        if self.rebalance > self.max_poll_interval:
+            allowed = f"at most max_poll_interval ({self.max_poll_interval})"
+            yield Problem(("rebalance",), f"{self.rebalance} is too long", allowed)
+
+
+class KafkaSource(Section):
+    """Topics of a Kafka cluster, read as a consumer group; partitions are shared between the agents of the group."""
+
+    kind: Literal["kafka"]
+    bootstrap: Bootstrap | None = Field(
+        default=None, description=f"host:port, several with commas; {KAFKA_ADDRESS_VARIABLE} wins over it."
+    )
+    topics: tuple[Topic, ...] = Field(min_length=1, description="Topics to read; records are keyed by asset.")
+    group: Name | None = Field(default=None, description="Consumer group; null: anchormoe-<namespace>.")
+    instance_id: Name | None = Field(default=None, description="Static membership, for stable deployments; null: off.")
+    start_from: Literal["earliest", "latest"] = Field(
+        default="earliest", description="Where a new consumer group begins."
+    )
+    timeouts: KafkaTimeouts = Field(default=KafkaTimeouts(), description="Time-outs of the consumer.")
+    security: KafkaSecurity = Field(default=KafkaSecurity(), description="TLS and SASL.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _address(cls, raw: Any, info: ValidationInfo) -> Any:
+        return with_address(raw, "bootstrap", KAFKA_ADDRESS_VARIABLE, info)
+
+    def broken_rules(self) -> Iterator[Problem]:
+        if self.bootstrap is None:
+            yield Problem(("bootstrap",), "no address", f"write host:port here or set {KAFKA_ADDRESS_VARIABLE}")
+        for at, topic in repeated(list(self.topics)):
+            yield Problem(("topics", at), f"{topic} is there twice", "name every topic once")
+
+
+class FileSource(Section):
+    """Recordings, read from beginning to end in the order given."""
+
+    kind: Literal["file"]
+    paths: tuple[FilePattern, ...] = Field(
+        min_length=1, description="Files or patterns (data/*.csv), relative to this configuration."
+    )
+    format: Literal["auto", "csv", "jsonl", "parquet"] = Field(
+        default="auto", description="How the files are written; auto: by their ending."
+    )
+    arrival_field: Name | None = Field(
+        default=None, description="Column with the time of arrival, epoch ms, for the clock check; null: no check."
+    )
+    speed: Speed | None = Field(default=None, description="Event time per wall time; null: as fast as possible.")
+
+
+class MemorySource(Section):
+    """Records put in by this process: for tests and for embedding."""
+
+    kind: Literal["memory"]
+
+
+Source = Annotated[
+    SimulatorSource | KafkaSource | FileSource | MemorySource,
+    Field(discriminator="kind"),
+]
