@@ -17,6 +17,10 @@ DIRECTORY_VARIABLE = "ANCHORMOE_DATA"
 EXTENSIONS = (".ts", ".arff")
 
 
+class NotAtHand(DataError):
+    """There is no folder of this name where sets are looked for."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Part:
     """One file as read: series of (C, T_i), labels as written, classes in the order of the header (may be empty)."""
@@ -47,7 +51,7 @@ def _folder(name: str, data_dir: Path | None) -> Path:
     if shipped.is_dir():
         return shipped
     looked = f"no folder {given / name}" if given else f"--data-dir (or {DIRECTORY_VARIABLE}) not given"
-    raise DataError(f"uea:{name}: {looked}, and aeon does not bring this set along")
+    raise NotAtHand(f"uea:{name}: {looked}, and aeon does not bring this set along")
 
 
 def _shipped_with_aeon() -> Path:

@@ -6,9 +6,14 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+
 from anchormoe.data import dataset
 from anchormoe.data.dataset import Split
+from anchormoe.data.uea import NotAtHand
 from anchormoe.errors import DataError
+from anchormoe.evaluation.comparison import Truth
 from anchormoe.evaluation.ledger import Entry, Ledger, fingerprint
 from anchormoe.evaluation.methods import Effort, Method, method
 from anchormoe.evaluation.metrics import summary
@@ -32,25 +37,30 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """Finished runs, and the sets that could not be had with the reason."""
+    """Finished runs, true classes by (set, seed), and the sets that could not be had with the reason."""
 
     entries: tuple[Entry, ...]
+    truth: Truth
     missing: dict[str, str]
 
 
 def run(plan: Plan, ledger: Ledger, load_split: LoadSplit, *, progress: ProgressCallback = silent) -> Results:
     """Run what the ledger does not hold yet. A set that cannot be loaded is named in `missing`, the others go on."""
     entries: list[Entry] = []
+    truth: dict[tuple[str, int], npt.NDArray[np.int64]] = {}
     missing: dict[str, str] = {}
     total = len(plan.sets) * len(plan.seeds) * len(plan.methods)
     for name in plan.sets:
         try:
-            for entry in _runs_of(plan, name, ledger, load_split):
+            for entry, y in _runs_of(plan, name, ledger, load_split):
                 entries.append(entry)
+                truth[name, entry.seed] = y
                 progress(Progress(f"{name} {entry.method}", len(entries), total, _figures(entry)))
+        except NotAtHand:
+            missing[name] = "no data at hand"
         except DataError as error:
             missing[name] = str(error)
-    return Results(tuple(entries), missing)
+    return Results(tuple(entries), truth, missing)
 
 
 def loader(source: str, data_dir: Path | None) -> LoadSplit:
@@ -73,7 +83,9 @@ def _holds_a_set(folder: Path) -> bool:
     return any((folder / f"{folder.name}_TRAIN{extension}").is_file() for extension in (".ts", ".arff"))
 
 
-def _runs_of(plan: Plan, name: str, ledger: Ledger, load_split: LoadSplit) -> Iterator[Entry]:
+def _runs_of(
+    plan: Plan, name: str, ledger: Ledger, load_split: LoadSplit
+) -> Iterator[tuple[Entry, npt.NDArray[np.int64]]]:
     for seed in plan.seeds:
         split = load_split(name, seed)
         data = fingerprint(split)
@@ -82,7 +94,7 @@ def _runs_of(plan: Plan, name: str, ledger: Ledger, load_split: LoadSplit) -> It
             key = (name, method_name, seed, chosen.version(plan.effort), data)
             if (entry := ledger.find(key)) is None:
                 ledger.add(entry := _fresh(chosen, key, split, plan.effort))
-            yield entry
+            yield entry, split.test.y
 
 
 def _fresh(chosen: Method, key: tuple[str, str, int, str, str], split: Split, effort: Effort) -> Entry:

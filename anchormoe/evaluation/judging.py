@@ -28,9 +28,14 @@ class Judged(Protocol):
         ...
 
 
-def judge(model: Judged, test: Dataset, *, mixed: Dataset | None = None) -> dict[str, Any]:
-    """All figures as JSON; on synthetic sets (with `truth`) those of localization, too. `mixed` windows are apart."""
-    said = model.predict_cases(test.cases)
+def judge(
+    model: Judged, test: Dataset, *, mixed: Dataset | None = None, said: Prediction | None = None
+) -> dict[str, Any]:
+    """All figures as JSON; on synthetic sets (with `truth`) those of localization, too. `mixed` windows are apart.
+
+    `said` is what the model said about TEST, where the caller has asked already.
+    """
+    said = said or model.predict_cases(test.cases)
     figures = summary(test.y, said.label, said.probabilities, test.classes)
     figures["abstention"] = abstention(test.y, said.label, said.abstention)
     figures["largest_residual"] = float(said.residual.max())

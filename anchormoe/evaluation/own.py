@@ -1,0 +1,102 @@
+"""Our recipes as methods of a benchmark: default settings, chosen on TRAIN alone."""
+
+import hashlib
+import time
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+from anchormoe.cases import Cases, Float64
+from anchormoe.data.dataset import Dataset
+from anchormoe.evaluation.judging import judge
+from anchormoe.evaluation.methods import Effort, Method, Outcome, register
+from anchormoe.model import AdditiveModel
+from anchormoe.prediction import Prediction, concatenated
+
+ROWS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _InMemory:
+    """A fitted model that was not saved, with cases brought to TRAIN's length."""
+
+    model: AdditiveModel
+    steps_of_train: int
+
+    def predict_cases(self, cases: Cases) -> Prediction:
+        fitting = cases.resized(self.steps_of_train)
+        parts = [fitting.subset(slice(at, at + ROWS)) for at in range(0, len(cases), ROWS)]
+        return concatenated([self.model.predict(part) for part in parts], len(cases))
+
+    def steps(self, cases: Cases) -> Float64:
+        return self.model.steps(cases.resized(self.steps_of_train))
+
+
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """A method with its own recipe or objective; None leaves it to the caller."""
+
+    recipe: str | None = None
+    objective: str | None = None
+
+    def run(self, train: Dataset, test: Dataset, seed: int, effort: Effort) -> Outcome:
+        return _run(train, test, seed, self._used(effort))
+
+    def version(self, effort: Effort) -> str:
+        used = self._used(effort)
+        return f"code {code_digest()}, {used.recipe} {used.profile} {used.objective}"
+
+    def _used(self, effort: Effort) -> Effort:
+        return replace(effort, recipe=self.recipe or effort.recipe, objective=self.objective or effort.objective)
+
+
+def _run(train: Dataset, test: Dataset, seed: int, effort: Effort) -> Outcome:
+    # Imported here: fitting brings torch and numba with it, which a benchmark read from its ledger does not need.
+    from anchormoe.recipe_settings import RecipeSettings
+    from anchormoe.recipes import fit_model
+
+    settings = RecipeSettings(
+        recipe=effort.recipe,  # type: ignore[arg-type]  # a user's word; RecipeSettings refuses unknown ones
+        profile=effort.profile,  # type: ignore[arg-type]
+        objective=effort.objective,  # type: ignore[arg-type]
+        alignment=train.alignment,
+    )
+    started = time.perf_counter()
+    fitted = fit_model(train.cases, train.y, len(train.classes), settings=settings, groups=train.groups, seed=seed)
+    ready = time.perf_counter()
+    model = _InMemory(fitted.model, train.cases.steps)
+    said = model.predict_cases(test.cases)
+    done = time.perf_counter()
+    figures = judge(model, test, said=said)
+    kept = {name: figures[name] for name in _KEPT if name in figures}
+    return Outcome(said.label, ready - started, done - ready, said.probabilities, kept, _facts(fitted.report))
+
+
+_KEPT = ("abstention", "largest_residual", "largest_relative_residual", "localization")
+
+
+def _facts(report: dict[str, object]) -> dict[str, object]:
+    """Curves would make a line of the ledger long; the choices are enough."""
+    return {name: report[name] for name in ("weights", "scale", "conformal_coverage") if name in report}
+
+
+@cache
+def code_digest() -> str:
+    """Twelve hex digits over the library's sources, except those that only judge."""
+    root = Path(__file__).parent.parent
+    files = sorted(path for path in root.rglob("*.py") if path.parent.name != "evaluation")
+    digest = hashlib.sha256()
+    for path in files:
+        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _registered(name: str, label: str, own: _Own) -> Method:
+    return register(Method(name, label, own.run, own.version))
+
+
+DEFAULT = _registered("anchormoe", "AnchorMoE (ours)", _Own())
+LOCALIZE = _registered("anchormoe-localize", "AnchorMoE, objective localize", _Own(objective="localize"))
+KERNEL = _registered("anchormoe-kernel", "AnchorMoE, recipe kernel", _Own(recipe="kernel"))
+EXPERTS = _registered("anchormoe-experts", "AnchorMoE, recipe experts", _Own(recipe="experts"))
+PAPER = _registered("anchormoe-paper", "AnchorMoE, recipe paper", _Own(recipe="paper"))
