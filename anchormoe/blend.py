@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from anchormoe.calibration import fit_scale, log_loss
+from anchormoe.calibration import cautious_loss, fit_scale
 from anchormoe.cases import Float64, Int64
 
 Objective = Literal["accuracy", "localize"]
@@ -13,11 +13,12 @@ Objective = Literal["accuracy", "localize"]
 LEAST_CASES = 60
 LEAST_PER_CLASS = 6
 _SHARES = np.linspace(0, 1, 21)
+_INAUDIBLE = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class Blend:
-    """u = kernel · (kernel logits) + experts · (mean of the members' logits); `share` is ρ."""
+    """u = kernel · (kernel logits) + experts · (mean of the members' logits); `share` is ρ. 0 silences a source."""
 
     share: float
     kernel: float
@@ -39,16 +40,22 @@ def choose_blend(
     accuracy. Both sources are first brought to their own best scale; all logits are out-of-fold."""
     tau_kernel, tau_experts = fit_scale(kernel, y), fit_scale(experts, y)
     mixed = [(1 - share) * tau_kernel * kernel + share * tau_experts * experts for share in _SHARES]
-    losses = [log_loss(fit_scale(logits, y) * logits, y) for logits in mixed]
+    losses = [cautious_loss(fit_scale(logits, y) * logits, y) for logits in mixed]
     right = np.array([logits.argmax(axis=1) == y for logits in mixed], np.float64)  # (shares, N)
     share = _by_likelihood(losses) if objective == "accuracy" else _by_accuracy(right, groups)
+    heard = _heard((1 - share) * tau_kernel * kernel.std(), share * tau_experts * experts.std())
     return Blend(
         share,
-        (1 - share) * tau_kernel,
-        share * tau_experts,
+        float((1 - share) * tau_kernel * heard[0]),
+        float(share * tau_experts * heard[1]),
         tuple(zip(_SHARES.tolist(), losses, strict=True)),
         tuple(zip(_SHARES.tolist(), right.mean(axis=1).tolist(), strict=True)),
     )
+
+
+def _heard(kernel: float, experts: float) -> tuple[bool, bool]:
+    """A source whose logits vary fifty times less than the other's costs time and decides nothing."""
+    return kernel > _INAUDIBLE * experts, experts > _INAUDIBLE * kernel
 
 
 def _by_likelihood(losses: list[float]) -> float:

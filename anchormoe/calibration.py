@@ -45,7 +45,7 @@ class Calibration:
 
 
 def fit_calibration(logits: Float64, y: Int64, *, biases: bool | None = None) -> Calibration:
-    """Least negative log-likelihood; biases by default from 200 cases on, held back by a weak prior."""
+    """Least cautious loss; biases by default from 200 cases on, held back by a weak prior."""
     bias = np.zeros(logits.shape[1])
     scale = fit_scale(logits, y)
     wanted = len(y) >= BIAS_CASES if biases is None else biases
@@ -56,13 +56,13 @@ def fit_calibration(logits: Float64, y: Int64, *, biases: bool | None = None) ->
 
 
 def fit_scale(logits: Float64, y: Int64, *, bias: Float64 | float = 0.0) -> float:
-    """The scale in SCALES with the least negative log-likelihood."""
+    """The scale in SCALES with the least cautious loss."""
     if not len(y):
         return 1.0
     grid = np.geomspace(*SCALES, _GRID)
 
     def loss(scale: float) -> float:
-        return log_loss(scale * logits + bias, y)
+        return cautious_loss(scale * logits + bias, y)
 
     best = int(np.argmin([loss(scale) for scale in grid]))
     return _refine(loss, float(grid[max(best - 1, 0)]), float(grid[min(best + 1, _GRID - 1)]))
@@ -71,6 +71,17 @@ def fit_scale(logits: Float64, y: Int64, *, bias: Float64 | float = 0.0) -> floa
 def log_loss(logits: Float64, y: Int64) -> float:
     """Mean negative log-likelihood, in nats."""
     return float(-log_softmax(logits)[np.arange(len(y)), y].mean())
+
+
+def cautious_loss(logits: Float64, y: Int64) -> float:
+    """Negative log-likelihood of labels of which one in N + 2 is taken to be wrong (Laplace's rule of succession).
+
+    So faultless predictions of N cases become as sure as N cases allow, and no surer.
+    """
+    log_p, doubt = log_softmax(logits), 1 / (len(y) + 2)
+    own = log_p[np.arange(len(y)), y]
+    others = (log_p.sum(axis=1) - own) / (logits.shape[1] - 1)
+    return float(-((1 - doubt) * own + doubt * others).mean())
 
 
 def log_softmax(logits: Float64) -> Float64:

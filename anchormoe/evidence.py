@@ -20,7 +20,7 @@ class SourceEvidence:
 
     name: str
     start: Int64
-    """(U,) all different"""
+    """(U,)"""
     stop: Int64
     """(U,) the unit is [start, stop)"""
     values: Float64
@@ -174,9 +174,13 @@ def spans(steps: Float64) -> list[Span]:
 def _spread(values: Float64, start: Int64, stop: Int64, length: int) -> Float64:
     """Each unit's value added to every step it covers: (B, T, …)."""
     steps = np.zeros((values.shape[0], length, *values.shape[2:]))
+    distinct = len(np.unique(start)) == len(start)
     for offset in range(int((stop - start).max(initial=0))):
         reaching = start + offset < stop
-        steps[:, start[reaching] + offset] += values[:, reaching]
+        if distinct:
+            steps[:, start[reaching] + offset] += values[:, reaching]
+        else:
+            np.add.at(steps.swapaxes(0, 1), start[reaching] + offset, values[:, reaching].swapaxes(0, 1))
     return steps
 
 

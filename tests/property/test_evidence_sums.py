@@ -11,8 +11,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 def random_units(rng: np.random.Generator, length: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    start = np.flatnonzero(rng.random(length) < 0.5)
-    start = start if len(start) else np.array([0])
+    start = np.sort(rng.integers(0, length, rng.integers(1, length + 1)))
     return start, np.minimum(start + rng.integers(1, 9, len(start)), length)
 
 

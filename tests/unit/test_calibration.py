@@ -19,9 +19,16 @@ def test_the_scale_that_made_the_labels_is_found() -> None:
     assert fit_scale(*drawn(2.5, (0.0, 0.0, 0.0), 20_000)) == pytest.approx(2.5, rel=0.05)
 
 
-def test_perfect_predictions_do_not_make_the_scale_diverge() -> None:
-    logits = np.array([[1.0, -1.0], [-1.0, 1.0]])
-    assert fit_scale(logits, np.array([0, 1])) == pytest.approx(SCALES[1], rel=1e-3)
+def test_faultless_predictions_become_as_sure_as_their_number_allows() -> None:
+    y = np.arange(10) % 2
+    logits = np.where(y[:, None] == np.arange(2), 1.0, -1.0)
+    confidence = softmax(fit_scale(logits, y) * logits).max()
+    assert confidence == pytest.approx(11 / 12, abs=1e-3)
+
+
+def test_the_scale_never_exceeds_its_limit() -> None:
+    y = np.arange(10) % 2
+    assert fit_scale(np.where(y[:, None] == np.arange(2), 1e-6, -1e-6), y) == pytest.approx(SCALES[1], rel=1e-3)
 
 
 def test_useless_predictions_get_the_least_scale() -> None:

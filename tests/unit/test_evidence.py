@@ -24,6 +24,11 @@ def test_a_unit_is_shared_equally_by_its_steps() -> None:
     assert steps[0, :, 0].tolist() == [0, 2, 2, 2, 0]
 
 
+def test_units_that_start_together_add_up() -> None:
+    steps = to_steps(np.array([[[2.0], [1.0]]]), *units((0, 2), (0, 1)), np.ones((1, 2), bool))
+    assert steps[0, :, 0].tolist() == [2, 1]
+
+
 def test_a_unit_gives_nothing_to_invalid_steps() -> None:
     steps = to_steps(np.array([[[6.0]]]), *units((0, 3)), np.array([[True, False, True]]))
     assert steps[0, :, 0].tolist() == [3, 0, 3]

@@ -1,0 +1,83 @@
+"""One call to fit each kind of source from the same view of TRAIN."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from anchormoe.cases import Cases, Float64, Int64
+from anchormoe.evidence import Json, Source
+from anchormoe.model import Patching
+from anchormoe.progress import ProgressCallback
+from anchormoe.recipe_settings import RecipeSettings, overridden
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """TRAIN as the fits see it: normalized cases, class-weighted samples."""
+
+    cases: Cases
+    y: Int64
+    n_classes: int
+    groups: Int64 | None
+    sample_weight: Float64 | None
+    seed: int
+    progress: ProgressCallback
+    test: tuple[Cases, Int64] | None = None
+    """normalized TEST, for the optimistic protocol only"""
+    checkpoints: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFit:
+    """A fitted source under its name, its out-of-fold logits (N, Y), and what there is to report."""
+
+    name: str
+    source: Source
+    oof_logits: Float64
+    report: dict[str, Json]
+    patching: Patching | None = None
+    """of a source whose units are patches"""
+
+
+Fitter = Callable[[Training, RecipeSettings], SourceFit]
+
+
+def _fit_kernel(training: Training, settings: RecipeSettings) -> SourceFit:
+    from anchormoe.kernels.fitting import fit_kernel
+    from anchormoe.kernels.settings import KernelSettings
+
+    chosen = KernelSettings(profile=settings.profile, objective=settings.objective, alignment=settings.alignment)
+    fit = fit_kernel(
+        training.cases, training.y, training.n_classes, settings=overridden(chosen, settings.kernel, "kernel"),
+        groups=training.groups, sample_weight=training.sample_weight, seed=training.seed, progress=training.progress,
+    )  # fmt: skip
+    return SourceFit("kernel", fit.source, fit.oof_logits, dict(fit.report))
+
+
+def _fit_experts(training: Training, settings: RecipeSettings) -> SourceFit:
+    from anchormoe.experts.committee import fit_committee
+    from anchormoe.experts.settings import settings_for
+
+    chosen = settings_for(settings.profile, settings.objective, settings.alignment)
+    fit = fit_committee(
+        training.cases, training.y, training.n_classes, settings=overridden(chosen, settings.experts, "experts"),
+        groups=training.groups, sample_weight=training.sample_weight, seed=training.seed, progress=training.progress,
+        device=settings.device,
+    )  # fmt: skip
+    return SourceFit("experts", fit.source, fit.oof_logits, dict(fit.report))
+
+
+def _fit_paper(training: Training, settings: RecipeSettings) -> SourceFit:
+    from anchormoe.paper_fit import fit_paper
+    from anchormoe.paper_settings import PaperSettings
+
+    fit = fit_paper(
+        training.cases, training.y, training.n_classes, settings=overridden(PaperSettings(), settings.paper, "paper"),
+        groups=training.groups, sample_weight=training.sample_weight, seed=training.seed, progress=training.progress,
+        device=settings.device, test=training.test, checkpoints=training.checkpoints,
+    )  # fmt: skip
+    patching = Patching(fit.source.architecture.patch_length, fit.source.architecture.patch_stride)
+    return SourceFit("paper", fit.source, fit.oof_logits, dict(fit.report), patching)
+
+
+FITTERS: Mapping[str, Fitter] = {"kernel": _fit_kernel, "experts": _fit_experts, "paper": _fit_paper}
