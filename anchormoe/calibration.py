@@ -12,7 +12,8 @@ from anchormoe.errors import ModelError
 SCALES = (0.05, 12.0)
 """The inverse temperature stays in here: it diverges where out-of-fold predictions are perfect."""
 BIAS_CASES = 200
-_GRID = 49
+_GRID = 25
+_REFINEMENTS = 18
 _GOLDEN = (5**0.5 - 1) / 2
 _BIAS_ROUNDS = 3
 _NEWTON_STEPS = 8
@@ -105,9 +106,17 @@ def crossfitted(logits: Float64, y: Int64, folds: Int64) -> Float64:
 
 def _refine(loss: Callable[[float], float], low: float, high: float) -> float:
     """Golden-section search between two neighbours of the best grid point."""
-    for _ in range(30):
-        left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-        low, high = (low, right) if loss(left) <= loss(right) else (left, high)
+    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+    at_left, at_right = loss(left), loss(right)
+    for _ in range(_REFINEMENTS):
+        if at_left <= at_right:
+            high, right, at_right = right, left, at_left
+            left = high - _GOLDEN * (high - low)
+            at_left = loss(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + _GOLDEN * (high - low)
+            at_right = loss(right)
     return float(np.clip((low + high) / 2, *SCALES))
 
 
