@@ -6,28 +6,30 @@ from typing import Any
 
 import numpy as np
 
-from agent.dead_letters import ASSET_MOVED, DETAILS, LATE, TOO_MANY_ASSETS, dead_letter
-from agent.events import Event, channel_events, gap_event, state_event
+from agent.dead_letters import ASSET_MOVED, DETAILS, LATE, TOO_MANY_ASSETS, DeadLetter, dead_letter
+from agent.events import Event, Origin, channel_events, gap_event, state_event
 from agent.evidence import explain, strongest_patches
-from agent.judgement import Verdict
+from agent.judgement import HISTORY_LOST, UNKNOWN, Verdict
 from agent.partition import GroupWindows
 from agent.standing import Standing, following, previous_of
 from agent.watched import Watched
 from agent.windowing import Applied, Samples, apply
-from anchormoe.windows import Floats, Index
+from anchormoe.windows import Floats, Index, Mask
 from connectors.decoding import Readings
-from connectors.records import Batch, Message, Partition
+from connectors.records import Batch, Partition
 
 _STRANGER, _ONE_TOO_MANY = -1, -2
 
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """An event together with the window it speaks of, for the live view; technical events have no window."""
+    """An event, where it comes from, and for states the standing and the window (C, T) it speaks of."""
 
     event: Event
-    window: Floats | None
+    origin: Origin
     channels: tuple[str, ...]
+    standing: Standing | None = None
+    window: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class Intake:
     windows: GroupWindows
     applied: Applied
     offsets: Index
-    refused: list[Message]
+    refused: list[DeadLetter]
 
 
 def take_in(windows: GroupWindows, batch: Batch, readings: Readings, *, strangers: Collection[str] = ()) -> Intake:
@@ -70,6 +72,8 @@ def take_in(windows: GroupWindows, batch: Batch, readings: Readings, *, stranger
     row = _rows(windows, readings.assets, strangers)[readings.asset]
     fresh = offsets >= windows.cursor
     use = fresh & (row >= 0)
+    if windows.lossy:
+        _note_first_seen(windows, readings, use)
     samples = Samples(row[use], windows.watched.grid.index(readings.time_ns[use]), readings.values[use])
     applied = apply(windows.rings, samples, idle_after=windows.watched.idle_after)
     refused = [
@@ -84,12 +88,22 @@ def assess(intake: Intake, partition: Partition) -> Assessment:
     """Judge the due windows and say what is to be published. Blocks while the model works: call it in a thread."""
     due = intake.applied.due
     verdicts = intake.windows.watched.judge.verdicts(due.windows) if len(due.row) else []
+    verdicts = [_unless_lost(intake, at, verdict) for at, verdict in enumerate(verdicts)]
     sightings = _gap_sightings(intake, partition)
     glances = []
     for at, verdict in enumerate(verdicts):
         sightings += _window_sightings(intake, at, verdict, partition)
         glances.append(_glance(intake, at, verdict))
     return Assessment(sightings, glances)
+
+
+def _unless_lost(intake: Intake, at: int, verdict: Verdict) -> Verdict:
+    """A window that reaches into lost history is not judged by what happens to be left of it."""
+    windows, due = intake.windows, intake.applied.due
+    whole_from = windows.whole_from.get(windows.rings.names[int(due.row[at])])
+    if whole_from is None or int(due.end[at]) - windows.rings.shape.length >= whole_from:
+        return verdict
+    return Verdict(verdict.classes, UNKNOWN, HISTORY_LOST, verdict.coverage, verdict.missing, None, -1)
 
 
 def _window_sightings(intake: Intake, at: int, verdict: Verdict, partition: Partition) -> list[Sighting]:
@@ -101,7 +115,7 @@ def _window_sightings(intake: Intake, at: int, verdict: Verdict, partition: Part
     previous = previous_of(windows.standings.get(asset), end, windows.rings.shape.hop)
     windows.standings[asset] = following(previous, verdict, end)
     found = [
-        Sighting(event, None, watched.channels)
+        Sighting(event, origin, watched.channels)
         for event in channel_events(origin, previous, verdict.missing, end=end, offset=offset)
     ]
     changed = previous is None or previous.state != verdict.state
@@ -116,7 +130,7 @@ def _window_sightings(intake: Intake, at: int, verdict: Verdict, partition: Part
             evidence=_evidence(watched, verdict, due.windows[at], end),
             channel_method=watched.publishing.channel_method,
         )
-        found.append(Sighting(event, due.windows[at], watched.channels))
+        found.append(Sighting(event, origin, watched.channels, windows.standings[asset], due.windows[at]))
     return found
 
 
@@ -142,6 +156,7 @@ def _evidence(watched: Watched, verdict: Verdict, window: Floats, end: int) -> d
     return explain(
         prediction,
         at,
+        classes=verdict.classes,
         shown=shown,
         effects=effects,
         channels=watched.channels,
@@ -154,14 +169,19 @@ def _evidence(watched: Watched, verdict: Verdict, window: Floats, end: int) -> d
 def _gap_sightings(intake: Intake, partition: Partition) -> list[Sighting]:
     gaps, names, watched = intake.applied.gaps, intake.windows.rings.names, intake.windows.watched
     columns = zip(gaps.row.tolist(), gaps.last.tolist(), gaps.back.tolist(), gaps.sample.tolist(), strict=True)
-    return [
-        Sighting(
-            gap_event(watched.origin(names[row], partition), last=last, back=back, offset=int(intake.offsets[sample])),
-            None,
-            watched.channels,
-        )
-        for row, last, back, sample in columns
-    ]
+    found = []
+    for row, last, back, sample in columns:
+        origin = watched.origin(names[row], partition)
+        event = gap_event(origin, last=last, back=back, offset=int(intake.offsets[sample]))
+        found.append(Sighting(event, origin, watched.channels))
+    return found
+
+
+def _note_first_seen(windows: GroupWindows, readings: Readings, use: Mask) -> None:
+    """After lost history an asset's windows are whole from its first sample on."""
+    index = windows.watched.grid.index(readings.time_ns)
+    for at in np.flatnonzero(use):
+        windows.whole_from.setdefault(readings.assets[readings.asset[at]], int(index[at]))
 
 
 def _rows(windows: GroupWindows, assets: Sequence[str], strangers: Collection[str]) -> Index:
@@ -178,7 +198,7 @@ def _rows(windows: GroupWindows, assets: Sequence[str], strangers: Collection[st
     return np.array(rows, dtype=np.int64)
 
 
-def _letters(batch: Batch, records: Index, reason: str) -> list[Message]:
+def _letters(batch: Batch, records: Index, reason: str) -> list[DeadLetter]:
     """One letter per record, however many of its samples are concerned."""
     return [
         dead_letter(batch.records[int(at)], batch.partition, reason=reason, detail=DETAILS[reason])

@@ -1,5 +1,6 @@
 """Records that could not be used, with their original bytes and the reason in headers. Pure."""
 
+from dataclasses import dataclass
 from importlib.metadata import version
 
 from connectors.records import DEAD_LETTERS, Message, Partition, RecordLike
@@ -15,9 +16,18 @@ DETAILS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A refused record on its way out."""
+
+    offset: int
+    reason: str
+    message: Message
+
+
 def dead_letter(
     record: RecordLike, partition: Partition, *, reason: str, detail: str, field: str | None = None
-) -> Message:
+) -> DeadLetter:
     """The record as it came; its own headers stay, ours begin with `dl_`."""
     ours = {
         "dl_reason": reason,
@@ -30,4 +40,4 @@ def dead_letter(
         "dl_version": version("anchormoe-agent"),
     }
     headers = (*record.headers, *((name, text.encode()) for name, text in ours.items()))
-    return Message(DEAD_LETTERS, record.key, record.value, headers)
+    return DeadLetter(record.offset, reason, Message(DEAD_LETTERS, record.key, record.value, headers))

@@ -161,7 +161,7 @@ def _per_class(verdict: Verdict, field: str) -> dict[str, float] | None:
     if verdict.prediction is None:
         return None
     values = getattr(verdict.prediction, field)[verdict.at]
-    return {name: six_digits(value) for name, value in zip(verdict.prediction.classes, values, strict=True)}
+    return {name: six_digits(value) for name, value in zip(verdict.classes, values, strict=True)}
 
 
 def _event(

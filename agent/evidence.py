@@ -38,6 +38,7 @@ def explain(
     prediction: "Prediction",
     at: int,
     *,
+    classes: Sequence[str],
     shown: Sequence[int],
     effects: NDArray[np.float64] | None,
     channels: Sequence[str],
@@ -68,7 +69,7 @@ def explain(
     ]
     published = context + sum(six_digits(values[patch]) for patch in shown)
     return {
-        "class": prediction.classes[label],
+        "class": classes[label],
         "context": context,
         "patches": patches,
         "remainder": round(logit - published, 12),
@@ -96,8 +97,9 @@ def _experts(prediction: "Prediction", at: int, patch: int) -> list[dict[str, An
 def _channels(effects: NDArray[np.float64] | None, names: Sequence[str], most: int) -> list[dict[str, Any]]:
     if effects is None:
         return []
-    order = np.argsort(-np.abs(effects), kind="stable")[:most]
-    return [{"name": names[at], "effect": six_digits(effects[at])} for at in order if effects[at] != 0]
+    known = np.nan_to_num(effects)  # NaN: the method had no windows left to try this one
+    order = np.argsort(-np.abs(known), kind="stable")[:most]
+    return [{"name": names[at], "effect": six_digits(known[at])} for at in order if known[at] != 0]
 
 
 def _or_null(value: float) -> float | None:

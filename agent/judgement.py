@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 UNKNOWN = "unknown"
 LOW_COVERAGE = "low_coverage"
+HISTORY_LOST = "history_lost"
 _MISSING_BELOW = 0.5
 """A channel with less than half of its samples counts as missing, for the model and for people alike."""
 
@@ -22,6 +23,7 @@ _MISSING_BELOW = 0.5
 class Verdict:
     """What the agent says about one window. `prediction` and `at` are None and −1 where the model was not asked."""
 
+    classes: tuple[str, ...]
     state: str
     reason: str | None
     coverage: float
@@ -35,6 +37,7 @@ class Judge:
     """The rules of one group around its model."""
 
     predictor: "Predictor"
+    classes: tuple[str, ...]
     channels: tuple[str, ...]
     fill_rules: Sequence[FillRule]
     min_coverage: float
@@ -64,7 +67,7 @@ class Judge:
     def _verdict(self, covered: float, missing: NDArray[np.bool_], prediction: "Prediction | None", at: int) -> Verdict:
         names = tuple(name for name, gone in zip(self.channels, missing, strict=True) if gone)
         if prediction is None or at < 0:
-            return Verdict(UNKNOWN, LOW_COVERAGE, covered, names, None, -1)
+            return Verdict(self.classes, UNKNOWN, LOW_COVERAGE, covered, names, None, -1)
         rule = prediction.abstention[at]
-        state = UNKNOWN if rule else prediction.classes[int(prediction.label[at])]
-        return Verdict(state, rule, covered, names, prediction, at)
+        state = UNKNOWN if rule else self.classes[int(prediction.label[at])]
+        return Verdict(self.classes, state, rule, covered, names, prediction, at)

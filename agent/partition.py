@@ -1,4 +1,4 @@
-"""What the agent holds for one partition it owns: per group the rings, the standings and how far they have read."""
+"""What the agent holds for one partition: per group the rings, the standings and how far they have read. Pure."""
 
 import hashlib
 from collections.abc import Mapping
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import orjson
 
+from agent.horizon import Horizon
 from agent.rings import Rings
 from agent.standing import Standing
 from agent.watched import Watched
@@ -13,16 +14,30 @@ from connectors.records import Partition
 from connectors.seams import Checkpoint, Claim, RingWrite, StoredWindows
 
 _HEADER_VERSION = 1
+_REBUILD = "rebuild="
 
 
 @dataclass(slots=True)
 class GroupWindows:
-    """One group's share of a partition. `cursor` is the next offset it has not seen."""
+    """One group's share of a partition.
+
+    `cursor` is the next offset it has not seen. `lossy` says that older samples may be missing although they were sent;
+    then `whole_from` holds the first index of each asset that is known to be complete.
+    """
 
     watched: Watched
     rings: Rings
+    horizon: Horizon
     standings: dict[str, Standing] = field(default_factory=dict)
     cursor: int = 0
+    lossy: bool = False
+    whole_from: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def empty(cls, watched: Watched, *, cursor: int) -> "GroupWindows":
+        shape = watched.shape
+        horizon = Horizon(shape.length + shape.hop + shape.lateness, watched.rebuild_horizon, base=cursor)
+        return cls(watched, Rings(shape, len(watched.channels)), horizon, cursor=cursor)
 
     @property
     def layout(self) -> str:
@@ -33,46 +48,61 @@ class GroupWindows:
 
 @dataclass(slots=True)
 class OwnedPartition:
-    """A claimed partition. `publish_from` is the committed offset: what was due before it has been published."""
+    """A claimed partition. What was due before `publish_from` has been published by an earlier owner.
+
+    `position` is the next offset to read, `saved` the one of the last checkpoint.
+    """
 
     partition: Partition
     claim: Claim
     groups: Mapping[str, GroupWindows]
-    publish_from: int = 0
-    position: int = 0
+    publish_from: int
+    position: int
+    saved: int
+
+    def rebuild_metadata(self) -> str:
+        """Goes with the commit: where to read from when the windows are lost."""
+        return f"{_REBUILD}{min(group.horizon.offset(group.rings.newest) for group in self.groups.values())}"
 
 
-def checkpoint_of(windows: GroupWindows, *, whole: bool = False) -> Checkpoint:
+def rebuild_offset(metadata: str) -> int | None:
+    """What `rebuild_metadata` said, or None when the commit is not ours."""
+    number = metadata.removeprefix(_REBUILD)
+    return int(number) if metadata.startswith(_REBUILD) and number.isdigit() else None
+
+
+def checkpoint_of(windows: GroupWindows) -> Checkpoint:
     """The rings' changes since the last one, and a header that lists every asset."""
     rings = windows.rings
-    rows = range(len(rings)) if whole else rings.dirty_rows()
-    writes = [RingWrite(rings.names[row], rings.ring_bytes, rings.pieces(row, whole=whole)) for row in map(int, rows)]
-    return Checkpoint(writes, _header(windows))
+    rows = [int(row) for row in rings.dirty_rows()]
+    writes = [RingWrite(rings.names[row], rings.ring_bytes, rings.pieces(row)) for row in rows]
+    return Checkpoint(writes, _header(windows), list(rings.names))
 
 
-def restore(windows: GroupWindows, stored: StoredWindows) -> list[str]:
-    """Put stored windows back; gives the listed assets whose ring is missing or has another size."""
+def restore(windows: GroupWindows, stored: StoredWindows) -> bool:
+    """Put stored windows back; False when a listed ring is missing or does not fit: then use nothing of it."""
     header = orjson.loads(stored.header)
-    lost = []
     for name, newest, standing in header["assets"]:
-        try:
-            windows.rings.restore(name, newest, stored.rings[name])
-        except (KeyError, ValueError):
-            lost.append(name)
-            continue
+        ring = stored.rings.get(name)
+        if ring is None or len(ring) != windows.rings.ring_bytes:
+            return False
+        windows.rings.restore(name, newest, ring)
         if standing is not None:
             end, state, since, missing = standing
             windows.standings[name] = Standing(end, state, since, tuple(missing))
     windows.cursor = header["cursor"]
-    return lost
+    windows.horizon.base = header["rebuild"]
+    return True
 
 
 def _header(windows: GroupWindows) -> bytes:
-    newest = windows.rings.newest.tolist()
+    newest = windows.rings.newest
     assets = [
-        (name, newest[row], _standing(windows.standings.get(name))) for row, name in enumerate(windows.rings.names)
+        (name, stood, _standing(windows.standings.get(name)))
+        for name, stood in zip(windows.rings.names, newest.tolist(), strict=True)
     ]
-    return orjson.dumps({"version": _HEADER_VERSION, "cursor": windows.cursor, "assets": assets})
+    rebuild = windows.horizon.offset(newest)
+    return orjson.dumps({"version": _HEADER_VERSION, "cursor": windows.cursor, "rebuild": rebuild, "assets": assets})
 
 
 def _standing(standing: Standing | None) -> tuple[int, str, int, tuple[str, ...]] | None:

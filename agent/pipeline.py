@@ -2,23 +2,24 @@
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol
 
 import structlog
 
-from agent.assessment import Assessment, Glance, Intake, Sighting, assess, take_in
-from agent.dead_letters import dead_letter
-from agent.events import event_message, state_message
-from agent.partition import GroupWindows, OwnedPartition, checkpoint_of, restore
-from agent.rings import Rings
+from agent.assessment import Assessment, Intake, assess, take_in
+from agent.checkpointer import Checkpointer
+from agent.dead_letters import DeadLetter, dead_letter
+from agent.observer import Observer, Unobserved
+from agent.ownership import Ownership
+from agent.partition import OwnedPartition
+from agent.publisher import Publisher
 from agent.tally import Tally
 from agent.watched import Watched
-from connectors.decoding import Decoder, Readings
-from connectors.errors import ConnectorError
-from connectors.records import Batch, Message, Partition, Position
+from connectors.decoding import Decoder
+from connectors.records import Batch, Partition
 from connectors.seams import Sink, Source, WindowStore
 
 log = structlog.get_logger()
@@ -26,32 +27,28 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How much at once and how often."""
+    """How much at once, how often, and how long an end may take."""
 
     max_records: int = 5_000
     poll_timeout_s: float = 0.2
+    in_flight: int = 2
     checkpoint_every_s: float = 5.0
     checkpoint_records: int = 50_000
+    revoke_deadline_s: float = 10.0
     stop_deadline_s: float = 20.0
 
 
-class Observer(Protocol):
-    """Who looks over the pipeline's shoulder: the live view, the metrics. Must return at once and never raise."""
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A batch whose windows are being judged."""
 
-    def judged(self, glance: Glance) -> None: ...
-    def published(self, sighting: Sighting) -> None: ...
-
-
-class Unobserved:
-    def judged(self, glance: Glance) -> None:
-        """Nobody looks."""
-
-    def published(self, sighting: Sighting) -> None:
-        """Nobody looks."""
+    owned: OwnedPartition
+    letters: list[DeadLetter]
+    assessments: "asyncio.Future[list[Assessment]]"
 
 
 class Pipeline:
-    """Owns partitions from `assigned` to `revoked` and works on one batch at a time."""
+    """Owns partitions from `assigned` to `revoked`. While the model judges one batch, the next is decoded."""
 
     def __init__(
         self,
@@ -66,13 +63,15 @@ class Pipeline:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.tally = Tally()
-        self._source, self._store, self._sink = source, store, sink
-        self._decoder, self._groups, self._pace = decoder, groups, pace
-        self._observer, self._clock = observer or Unobserved(), clock
-        self._owned: dict[Partition, OwnedPartition] = {}
-        self._home: dict[str, Partition] = {}
-        self._last_checkpoint = clock()
-        self._records_at_checkpoint = 0
+        self._source, self._store, self._sink, self._decoder = source, store, sink, decoder
+        self._pace, self._clock = pace, clock
+        self._ownership = Ownership(source, store, groups)
+        self._checkpointer = Checkpointer(source, store, clock)
+        self._publisher = Publisher(sink, self.tally, observer or Unobserved())
+        self._work: deque[Work] = deque()
+        self._last_checkpoint, self._records_at_checkpoint = clock(), 0
+        # A rebalance calls `revoked` while the loop is at work; whoever holds the turn may touch windows.
+        self._turn = asyncio.Lock()
         # One thread: torch never runs on the event loop, and batches keep their order.
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="model")
 
@@ -84,55 +83,50 @@ class Pipeline:
             await self._source.start(self)
             while not stop.is_set() and not self._source.exhausted:
                 await self.step()
-            async with asyncio.timeout(self._pace.stop_deadline_s):
-                await self._checkpoint()
+            async with asyncio.timeout(self._pace.stop_deadline_s), self._turn:
+                await self._checkpoint(list(self._ownership.partitions.values()))
         finally:
             await self._close()
 
     async def step(self) -> None:
-        """One poll and what follows from it."""
-        batches = await self._source.poll(max_records=self._pace.max_records, timeout_s=self._pace.poll_timeout_s)
-        for batch in batches:
-            await self._process(batch)
-        if self._checkpoint_due():
-            await self._checkpoint()
+        """One poll and what follows from it. Polling goes on while paused: not polling means eviction."""
+        self._apply_backpressure()
+        batches = await self._source.poll(max_records=self._pace.max_records, timeout_s=self._poll_timeout_s())
+        # Taken before any await: a batch of a partition that was lost meanwhile must not pass for a new owner's.
+        owned = [self._ownership.partitions.get(batch.partition) for batch in batches]
+        async with self._turn:
+            for batch, owner in zip(batches, owned, strict=True):
+                if owner is not None and self._ownership.partitions.get(batch.partition) is owner:
+                    self._begin(owner, batch)
+            await self._finish(down_to=self._pace.in_flight if batches else 0)
+            if self._checkpoint_due():
+                await self._checkpoint(list(self._ownership.partitions.values()))
 
     async def assigned(self, partitions: Collection[Partition]) -> None:
-        for partition in partitions:
-            self._owned[partition] = await self._take_over(partition)
+        async with self._turn:
+            for partition in partitions:
+                await self._ownership.take(partition)
 
     async def revoked(self, partitions: Collection[Partition]) -> None:
-        """Hand over: what was read is checkpointed before the next owner claims it."""
-        gone = [self._owned[partition] for partition in partitions if partition in self._owned]
-        for owned in gone:
-            await self._save(owned)
-            del self._owned[owned.partition]
-        self._home = {asset: home for asset, home in self._home.items() if home not in set(partitions)}
+        """Hand over within the deadline; a hand-over that fails stops the agent, because the error goes up."""
+        async with asyncio.timeout(self._pace.revoke_deadline_s), self._turn:
+            held = [self._ownership.partitions[each] for each in partitions if each in self._ownership.partitions]
+            await self._checkpoint(held)
+            self._ownership.drop(partitions)
 
-    async def _take_over(self, partition: Partition) -> OwnedPartition:
-        """1. claim, 2. read what is stored, 3. go on where the windows (or the log) stopped."""
-        claim = await self._store.claim(partition)
-        committed = await self._source.committed(partition)
-        groups = {name: GroupWindows(watched, _rings(watched)) for name, watched in self._groups.items()}
-        for windows in groups.values():
-            stored = await self._store.load(claim, windows.layout)
-            if stored is None:
-                windows.cursor = committed.offset if committed else 0
-                continue
-            for asset in restore(windows, stored):
-                log.warning("window lost", asset=asset, partition=str(partition))
-            self._home.update(dict.fromkeys(windows.rings.names, partition))
-        owned = OwnedPartition(partition, claim, groups, publish_from=committed.offset if committed else 0)
-        owned.position = min(windows.cursor for windows in groups.values())
-        if owned.position:
-            self._source.seek(partition, owned.position)
-        log.info("partition taken", partition=str(partition), offset=owned.position, epoch=claim.epoch)
-        return owned
+    def _poll_timeout_s(self) -> float:
+        """With work under way, come back soon to publish it."""
+        return 0.01 if self._work else self._pace.poll_timeout_s
 
-    async def _process(self, batch: Batch) -> None:
-        owned = self._owned.get(batch.partition)
-        if owned is None or not batch.records:
-            return
+    def _apply_backpressure(self) -> None:
+        owned = list(self._ownership.partitions)
+        if self._checkpointer.must_pause or len(self._work) > self._pace.in_flight:
+            self._source.pause(owned)
+        else:
+            self._source.resume(owned)
+
+    def _begin(self, owned: OwnedPartition, batch: Batch) -> None:
+        """Decode and window the batch, and hand what is due to the model's thread."""
         self.tally.records += len(batch.records)
         decoded = self._decoder.decode(batch)
         letters = [
@@ -141,89 +135,49 @@ class Pipeline:
             )
             for bad in decoded.rejected
         ]
-        sightings: list[Sighting] = []
+        intakes = []
         for readings in decoded.readings:
-            strangers = self._strangers(readings, batch.partition)
-            intake = take_in(owned.groups[readings.group], batch, readings, strangers=strangers)
-            letters += intake.refused
-            sightings += (await self._judge(intake, batch.partition)).sightings
-        await self._publish(owned, sightings, letters)
+            strangers = self._ownership.strangers(readings.assets, batch.partition)
+            intakes.append(take_in(owned.groups[readings.group], batch, readings, strangers=strangers))
+            letters += intakes[-1].refused
+        self.tally.windows += sum(len(intake.applied.due.row) for intake in intakes)
+        self._move_on(owned, batch)
+        self._work.append(Work(owned, letters, self._judge(intakes, batch.partition)))
+
+    def _judge(self, intakes: list[Intake], partition: Partition) -> "asyncio.Future[list[Assessment]]":
+        loop = asyncio.get_running_loop()
+        return loop.run_in_executor(self._worker, lambda: [assess(intake, partition) for intake in intakes])
+
+    @staticmethod
+    def _move_on(owned: OwnedPartition, batch: Batch) -> None:
         owned.position = batch.records[-1].offset + 1
         for windows in owned.groups.values():
             windows.cursor = max(windows.cursor, owned.position)
 
-    async def _judge(self, intake: Intake, partition: Partition) -> Assessment:
-        self.tally.windows += len(intake.applied.due.row)
-        if not len(intake.applied.due.row) and not len(intake.applied.gaps.row):
-            return Assessment([], [])
-        loop = asyncio.get_running_loop()
-        assessment = await loop.run_in_executor(self._worker, assess, intake, partition)
-        for glance in assessment.glances:
-            self._observer.judged(glance)
-        return assessment
-
-    def _strangers(self, readings: Readings, partition: Partition) -> set[str]:
-        """An asset belongs to one partition; records of it from elsewhere must not touch its windows."""
-        return {asset for asset in readings.assets if self._home.setdefault(asset, partition) != partition}
-
-    async def _publish(self, owned: OwnedPartition, sightings: list[Sighting], letters: list[Message]) -> None:
-        """Events and dead letters first, then the last states of the assets they speak of."""
-        new = [sighting for sighting in sightings if sighting.event.data["input"]["offset"] >= owned.publish_from]
-        messages = [event_message(sighting.event, self._namespace(sighting)) for sighting in new]
-        if messages or letters:
-            await self._sink.write([*messages, *letters])
-        states = [self._state(owned, group, asset) for group, asset in _spoken_of(new)]
-        if states:
-            await self._sink.write(states)
-        for sighting in new:
-            self.tally.events[sighting.event.type] += 1
-            self._observer.published(sighting)
-        for letter in letters:
-            self.tally.dead_letters[dict(letter.headers)["dl_reason"].decode()] += 1
-
-    def _namespace(self, sighting: Sighting) -> str:
-        return self._groups[sighting.event.data["group"]].publishing.namespace
-
-    def _state(self, owned: OwnedPartition, group: str, asset: str) -> Message:
-        windows = owned.groups[group]
-        return state_message(windows.watched.origin(asset, owned.partition), windows.standings[asset])
+    async def _finish(self, *, down_to: int) -> None:
+        """Publish what is judged, oldest first; wait only while more than `down_to` batches are under way."""
+        while self._work and (len(self._work) > down_to or self._work[0].assessments.done()):
+            work = self._work[0]
+            said = await work.assessments
+            if said or work.letters:
+                await self._checkpointer.verify(work.owned)
+                await self._publisher.publish(work.owned, said, work.letters)
+            self._work.popleft()
 
     def _checkpoint_due(self) -> bool:
         by_time = self._clock() - self._last_checkpoint >= self._pace.checkpoint_every_s
         by_count = self.tally.records - self._records_at_checkpoint >= self._pace.checkpoint_records
         return by_time or by_count
 
-    async def _checkpoint(self) -> None:
-        if self.tally.records > self._records_at_checkpoint:
-            for owned in self._owned.values():
-                await self._save(owned)
+    async def _checkpoint(self, partitions: Collection[OwnedPartition]) -> None:
+        """1. publish everything that was read, 2. store the windows, 3. commit the offsets."""
+        await self._finish(down_to=0)
+        if await self._checkpointer.save(partitions):
             self.tally.checkpoints += 1
         self._last_checkpoint, self._records_at_checkpoint = self._clock(), self.tally.records
 
-    async def _save(self, owned: OwnedPartition) -> None:
-        """Windows, then the offset: what is committed is never ahead of what is kept."""
-        for windows in owned.groups.values():
-            dirty = windows.rings.dirty_rows()
-            lost = await self._store.save(owned.claim, windows.layout, checkpoint_of(windows))
-            if lost:
-                windows.rings.mark_lost([windows.rings.rows[asset] for asset in lost])
-                dirty = windows.rings.dirty_rows()
-                if await self._store.save(owned.claim, windows.layout, checkpoint_of(windows)):
-                    raise ConnectorError(f"the store keeps losing windows of {owned.partition}")
-            windows.rings.mark_clean(dirty)
-        await self._source.commit({owned.partition: Position(owned.position)})
-
     async def _close(self) -> None:
-        self._worker.shutdown(wait=True)
+        """The model's thread first: a thread cannot be cancelled, but its batches are small."""
+        self._worker.shutdown(wait=True, cancel_futures=True)
         for part in (self._source, self._sink, self._store):
             await part.close()
-
-
-def _rings(watched: Watched) -> Rings:
-    return Rings(watched.shape, len(watched.channels))
-
-
-def _spoken_of(sightings: list[Sighting]) -> list[tuple[str, str]]:
-    """Group and asset of the state events, each once."""
-    states = [sighting.event for sighting in sightings if sighting.window is not None]
-    return list(dict.fromkeys((event.data["group"], event.asset) for event in states))

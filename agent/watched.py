@@ -22,13 +22,14 @@ class Publishing:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """`idle_after` is in steps. The judge carries the model and the rules around it."""
+    """`idle_after` and `rebuild_horizon` are in steps. The judge carries the model and the rules around it."""
 
     name: str
     channels: tuple[str, ...]
     grid: Grid
     shape: WindowShape
     idle_after: int
+    rebuild_horizon: int
     max_assets: int
     judge: Judge
     model: ModelName

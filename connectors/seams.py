@@ -34,6 +34,10 @@ class Source(Protocol):
 
     async def committed(self, partition: Partition) -> Position | None: ...
 
+    async def first_offset(self, partition: Partition) -> int:
+        """Where the log begins now; older records are gone."""
+        ...
+
     def seek(self, partition: Partition, offset: int) -> None: ...
 
     async def commit(self, positions: Mapping[Partition, Position]) -> None:
@@ -87,10 +91,11 @@ class RingWrite:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A partition's rings and header; the header is written last, so that it never lists what is not there."""
+    """What changed in the rings, and the header with all assets it lists; it is written last."""
 
     writes: Sequence[RingWrite]
     header: bytes
+    assets: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +112,10 @@ class WindowStore(Protocol):
     async def start(self) -> None: ...
 
     async def claim(self, partition: Partition) -> Claim: ...
+
+    async def verify(self, claim: Claim) -> None:
+        """Raises `Fenced` when another owner has claimed the partition or the claim is gone."""
+        ...
 
     async def load(self, claim: Claim, layout: str) -> StoredWindows | None: ...
 

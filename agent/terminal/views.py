@@ -81,8 +81,9 @@ class Board:
         self._live.stop()
 
     def _render(self) -> Group:
-        parts = [self._table(), self._explained(), Panel("\n".join(self._recent) or "waiting …", title="events")]
-        return Group(*parts, Text(f"{self._tally()}   Ctrl-C ends", style="dim"))
+        recent = Panel("\n".join(self._recent) or "waiting …", title="events")
+        footer = Text(f"{self._tally()}   Ctrl-C ends", style="dim")
+        return Group(self._table(), self._explained(), recent, footer)
 
     def _table(self) -> Table:
         table = Table(expand=True, title="Not a medical device, not a primary alarm", title_style="dim")

@@ -1,0 +1,241 @@
+"""The wiring: settings in, a pipeline of real parts out. The only place that knows every package."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, assert_never
+
+from agent.errors import SettingsError
+from agent.events import ModelName
+from agent.evidence import EvidencePolicy
+from agent.judgement import Judge
+from agent.observer import Observer
+from agent.pipeline import Pace, Pipeline
+from agent.settings import (
+    ConsoleSink,
+    FileSource,
+    JsonlSink,
+    KafkaSecurity,
+    KafkaSink,
+    KafkaSource,
+    LoadedPlant,
+    MemorySource,
+    MemoryStore,
+    Plant,
+    RedisStore,
+    ResolvedGroup,
+    SimulatorSource,
+    WebhookSink,
+    group_layouts,
+    record_format,
+)
+from agent.standing import Emission
+from agent.watched import Publishing, Watched
+from connectors.decoding import Decoder
+from connectors.fanout import FanoutSink
+from connectors.memory import MemoryWindowStore
+from connectors.records import DEAD_LETTERS, EVENTS, STATES
+from connectors.seams import Sink, Source, WindowStore
+
+if TYPE_CHECKING:
+    from anchormoe import Predictor
+    from connectors.kafka.cluster import Cluster
+
+LoadModel = Callable[[Path], "Predictor"]
+
+_NS_PER_MS = 1_000_000
+_NS_PER_S = 1_000_000_000
+_REBUILD_HORIZON_WINDOWS = 8
+"""An asset that is silent for this many windows is rebuilt from nothing: a gap stands between its windows anyway."""
+
+
+def build(plant: LoadedPlant, *, observer: Observer | None = None, load_model: LoadModel | None = None) -> Pipeline:
+    """Everything `run` needs. Models are loaded and checked here, before anything is connected."""
+    settings = plant.settings
+    load = load_model or model_loader(settings)
+    return Pipeline(
+        source=source_of(settings),
+        store=store_of(settings),
+        sink=sink_of(settings),
+        decoder=Decoder(group_layouts(plant.groups), record_format(settings.records)),
+        groups={group.name: watched_of(group, settings, load(group.bundle)) for group in plant.groups},
+        pace=_pace(settings),
+        observer=observer,
+    )
+
+
+def model_loader(settings: Plant) -> LoadModel:
+    """Loads each bundle once, however many groups use it."""
+    from anchormoe import Predictor  # torch is heavy: only a run that needs models pays for it
+
+    loaded: dict[Path, Predictor] = {}
+
+    def load(directory: Path) -> Predictor:
+        if directory not in loaded:
+            device = _device(settings.inference.device)
+            loaded[directory] = Predictor.load(directory, device=device, threads=settings.inference.threads)
+        return loaded[directory]
+
+    return load
+
+
+def watched_of(group: ResolvedGroup, settings: Plant, predictor: "Predictor") -> Watched:
+    emission = settings.emission
+    heartbeat = 0 if emission.heartbeat is None else emission.heartbeat // group.grid.period_ns
+    config = predictor.config
+    return Watched(
+        name=group.name,
+        channels=group.channel_names,
+        grid=group.grid,
+        shape=group.shape,
+        idle_after=group.idle_after,
+        rebuild_horizon=_REBUILD_HORIZON_WINDOWS * group.shape.length,
+        max_assets=group.max_assets,
+        judge=Judge(predictor, tuple(config.classes), group.channel_names, group.fill_rules, group.min_coverage),
+        model=ModelName(config.name, config.version, config.digest),
+        publishing=Publishing(
+            namespace=settings.namespace,
+            emission=Emission(emission.policy, heartbeat),
+            evidence=EvidencePolicy(emission.evidence_share, emission.max_patches),
+            channel_method=None if emission.channels == "none" else predictor.channel_method,
+        ),
+    )
+
+
+def source_of(settings: Plant) -> Source:
+    source = settings.source
+    match source:
+        case SimulatorSource():
+            from connectors.simulator import SimulatorSource as Simulator
+
+            assets = {asset.id: asset.kind for asset in source.assets}
+            return Simulator(assets, seed=source.seed, speed=source.speed, dirt=source.dirt, samples=source.limit)
+        case KafkaSource():
+            return _kafka_source(settings, source)
+        case FileSource():
+            return _file_source(source)
+        case MemorySource():
+            raise SettingsError("source.kind: memory has no records of its own; embed the pipeline to use it")
+        case _:
+            assert_never(source)
+
+
+def store_of(settings: Plant) -> WindowStore:
+    store = settings.store
+    match store:
+        case MemoryStore():
+            return MemoryWindowStore()
+        case RedisStore():
+            return _redis_store(settings, store)
+        case _:
+            assert_never(store)
+
+
+def sink_of(settings: Plant) -> Sink:
+    """All configured sinks as one; the terminal is an observer, not a sink, because it shows windows too."""
+    return FanoutSink([_sink(sink) for sink in settings.sinks if not isinstance(sink, ConsoleSink)])
+
+
+def _sink(sink: JsonlSink | KafkaSink | WebhookSink) -> Sink:
+    match sink:
+        case JsonlSink():
+            from connectors.jsonl import JsonlSink as Jsonl
+
+            return Jsonl(sink.directory, max_bytes=sink.max_bytes, keep=sink.keep)
+        case KafkaSink():
+            return _kafka_sink(sink)
+        case WebhookSink():
+            raise SettingsError("sinks: webhook is not available yet")
+        case _:
+            assert_never(sink)
+
+
+def _file_source(source: FileSource) -> Source:
+    raise NotImplementedError
+
+
+def _kafka_source(settings: Plant, source: KafkaSource) -> Source:
+    from connectors.kafka.source import KafkaSource as Consumer
+    from connectors.kafka.source import Subscription
+
+    times = source.timeouts
+    subscription = Subscription(
+        topics=source.topics,
+        group=settings.consumer_group,
+        start_from=source.start_from,
+        instance_id=source.instance_id,
+        session_ms=times.session // _NS_PER_MS,
+        heartbeat_ms=times.heartbeat // _NS_PER_MS,
+        rebalance_ms=times.rebalance // _NS_PER_MS,
+        max_poll_ms=times.max_poll_interval // _NS_PER_MS,
+        request_ms=times.request // _NS_PER_MS,
+    )
+    return Consumer(cluster_of(source.bootstrap, source.security), subscription)
+
+
+def _kafka_sink(sink: KafkaSink) -> Sink:
+    from connectors.kafka.sink import Delivery
+    from connectors.kafka.sink import KafkaSink as Producer
+
+    topics: Mapping[str, str] = {
+        EVENTS: sink.topics.events,
+        STATES: sink.topics.states,
+        DEAD_LETTERS: sink.topics.dead_letters,
+    }
+    compression = None if sink.compression == "none" else sink.compression
+    delivery = Delivery(topics, timeout_ms=sink.timeout // _NS_PER_MS, compression=compression)
+    return Producer(cluster_of(sink.bootstrap, sink.security or KafkaSecurity()), delivery)
+
+
+def cluster_of(bootstrap: str | None, security: KafkaSecurity) -> "Cluster":
+    from connectors.kafka.cluster import Cluster
+
+    return Cluster(
+        bootstrap=bootstrap or "",
+        protocol=security.protocol,
+        mechanism=security.sasl_mechanism,
+        username=security.username,
+        password=security.password.get_secret_value() if security.password else None,
+        ca_file=_text(security.ca_file),
+        cert_file=_text(security.cert_file),
+        key_file=_text(security.key_file),
+        key_password=security.key_password.get_secret_value() if security.key_password else None,
+    )
+
+
+def _redis_store(settings: Plant, store: RedisStore) -> WindowStore:
+    from connectors.redis.server import Server
+    from connectors.redis.window_store import RedisWindowStore
+
+    server = Server(
+        url=store.url or "",
+        username=store.username,
+        password=store.password.get_secret_value() if store.password else None,
+        ca_file=_text(store.tls.ca_file),
+        cert_file=_text(store.tls.cert_file),
+        key_file=_text(store.tls.key_file),
+        timeout_s=store.timeout / _NS_PER_S,
+    )
+    return RedisWindowStore(server, prefix=f"{store.key_prefix}:{settings.namespace}", ttl_s=store.ttl / _NS_PER_S)
+
+
+def _pace(settings: Plant) -> Pace:
+    return Pace(
+        max_records=settings.limits.max_batch_records,
+        in_flight=settings.limits.in_flight_batches,
+        checkpoint_every_s=settings.checkpoint.every / _NS_PER_S,
+        checkpoint_records=settings.checkpoint.records,
+        revoke_deadline_s=settings.checkpoint.revoke_deadline / _NS_PER_S,
+        stop_deadline_s=settings.checkpoint.stop_deadline / _NS_PER_S,
+    )
+
+
+def _device(wanted: str) -> str:
+    if wanted != "auto":
+        return wanted
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)

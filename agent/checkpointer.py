@@ -1,0 +1,74 @@
+"""Windows into the store, then the offset into the log; and what happens while the store cannot be reached."""
+
+from collections.abc import Callable, Collection
+
+import structlog
+
+from agent.partition import GroupWindows, OwnedPartition, checkpoint_of
+from connectors.errors import ConnectorError, TransientError
+from connectors.records import Position
+from connectors.seams import Source, WindowStore
+
+log = structlog.get_logger()
+
+PAUSE_AFTER_S = 60.0
+EXIT_AFTER_S = 300.0
+
+
+class Checkpointer:
+    """While the store is down the agent goes on publishing without committing, then pauses, then gives up."""
+
+    def __init__(self, source: Source, store: WindowStore, clock: Callable[[], float]) -> None:
+        self._source, self._store, self._clock = source, store, clock
+        self._down_since: float | None = None
+
+    @property
+    def must_pause(self) -> bool:
+        return self._down_since is not None and self._clock() - self._down_since >= PAUSE_AFTER_S
+
+    async def verify(self, owned: OwnedPartition) -> None:
+        """Is the partition still ours? Raises `Fenced`. A store that does not answer cannot say no."""
+        try:
+            await self._store.verify(owned.claim)
+        except TransientError as error:
+            self._went_down(error)
+        else:
+            self._came_back()
+
+    async def save(self, partitions: Collection[OwnedPartition]) -> bool:
+        """True when all is stored and committed. Raises `Fenced`, and `ConnectorError` when the store stays away."""
+        try:
+            for owned in (each for each in partitions if each.position != each.saved):
+                for windows in owned.groups.values():
+                    await self._store_windows(owned, windows)
+                await self._source.commit({owned.partition: Position(owned.position, owned.rebuild_metadata())})
+                owned.saved = owned.position
+        except TransientError as error:
+            self._went_down(error)
+            return False
+        self._came_back()
+        return True
+
+    async def _store_windows(self, owned: OwnedPartition, windows: GroupWindows) -> None:
+        windows.horizon.note(owned.position, windows.rings.newest)
+        dirty = windows.rings.dirty_rows()
+        lost = await self._store.save(owned.claim, windows.layout, checkpoint_of(windows))
+        if lost:
+            log.warning("stored windows had vanished", partition=str(owned.partition), assets=len(lost))
+            windows.rings.mark_lost([windows.rings.rows[asset] for asset in lost])
+            if await self._store.save(owned.claim, windows.layout, checkpoint_of(windows)):
+                raise ConnectorError(f"the store keeps losing windows of {owned.partition}")
+        windows.rings.mark_clean(dirty)
+
+    def _went_down(self, error: TransientError) -> None:
+        now = self._clock()
+        if self._down_since is None:
+            self._down_since = now
+            log.warning("store unreachable; publishing goes on, commits wait", reason=str(error))
+        if now - self._down_since >= EXIT_AFTER_S:
+            raise ConnectorError(f"the window store has been unreachable for {EXIT_AFTER_S:.0f} s: {error}") from error
+
+    def _came_back(self) -> None:
+        if self._down_since is not None:
+            log.info("store back", after_s=round(self._clock() - self._down_since, 1))
+            self._down_since = None

@@ -1,0 +1,48 @@
+"""Out they go, in order: events and dead letters first, then the last states they lead to."""
+
+from agent.assessment import Assessment, Sighting
+from agent.dead_letters import DeadLetter
+from agent.events import event_message, state_message
+from agent.observer import Observer
+from agent.partition import OwnedPartition
+from agent.tally import Tally
+from connectors.records import Message
+from connectors.seams import Sink
+
+
+class Publisher:
+    def __init__(self, sink: Sink, tally: Tally, observer: Observer) -> None:
+        self._sink, self._tally, self._observer = sink, tally, observer
+
+    async def publish(self, owned: OwnedPartition, said: list[Assessment], letters: list[DeadLetter]) -> None:
+        """What an earlier owner has published (below `publish_from`) is not said again."""
+        new = [
+            sighting
+            for assessment in said
+            for sighting in assessment.sightings
+            if sighting.event.data["input"]["offset"] >= owned.publish_from
+        ]
+        refused = [letter for letter in letters if letter.offset >= owned.publish_from]
+        await self._write([event_message(sighting.event, sighting.origin.namespace) for sighting in new], refused)
+        await self._write_states(new)
+        self._count(said, new, refused)
+
+    async def _write(self, events: list[Message], refused: list[DeadLetter]) -> None:
+        messages = [*events, *(letter.message for letter in refused)]
+        if messages:
+            await self._sink.write(messages)
+
+    async def _write_states(self, new: list[Sighting]) -> None:
+        last = {sighting.event.asset: (sighting.origin, sighting.standing) for sighting in new if sighting.standing}
+        if last:
+            await self._sink.write([state_message(origin, standing) for origin, standing in last.values()])
+
+    def _count(self, said: list[Assessment], new: list[Sighting], refused: list[DeadLetter]) -> None:
+        for assessment in said:
+            for glance in assessment.glances:
+                self._observer.judged(glance)
+        for sighting in new:
+            self._tally.events[sighting.event.type] += 1
+            self._observer.published(sighting)
+        for letter in refused:
+            self._tally.dead_letters[letter.reason] += 1

@@ -1,0 +1,67 @@
+"""Messages to topics, acknowledged by all in-sync replicas before `write` returns."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
+
+from connectors.errors import ConnectorError
+from connectors.kafka.cluster import Cluster
+from connectors.records import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """`topics` maps our stream names to the cluster's; time-outs in milliseconds."""
+
+    topics: Mapping[str, str]
+    timeout_ms: int = 30_000
+    compression: str | None = None
+
+
+class KafkaSink:
+    """One idempotent producer: retries inside it neither lose, repeat nor reorder."""
+
+    def __init__(self, cluster: Cluster, delivery: Delivery) -> None:
+        self._cluster, self._delivery = cluster, delivery
+        self._producer: Any = None
+
+    async def start(self) -> None:
+        producer = AIOKafkaProducer(
+            acks="all",
+            enable_idempotence=True,
+            linger_ms=0,
+            request_timeout_ms=self._delivery.timeout_ms,
+            compression_type=self._delivery.compression,
+            **self._cluster.arguments(),
+        )
+        try:
+            await producer.start()
+        except (KafkaError, OSError) as error:
+            await producer.stop()
+            raise ConnectorError(f"cannot write to Kafka at {self._cluster.bootstrap}: {error}") from error
+        self._producer = producer
+
+    async def write(self, messages: Sequence[Message]) -> None:
+        """Hand everything to the producer in order, then wait for every acknowledgement."""
+        try:
+            async with asyncio.timeout(2 * self._delivery.timeout_ms / 1000):
+                sent = [await self._send(message) for message in messages]
+                await asyncio.gather(*sent)
+        except (KafkaError, OSError, TimeoutError) as error:
+            raise ConnectorError(f"publishing failed: {error or 'no acknowledgement in time'}") from error
+
+    async def close(self) -> None:
+        if self._producer is not None:
+            await self._producer.stop()
+            self._producer = None
+
+    async def _send(self, message: Message) -> "asyncio.Future[Any]":
+        topic = self._delivery.topics[message.stream]
+        future: asyncio.Future[Any] = await self._producer.send(
+            topic, value=message.value, key=message.key, headers=list(message.headers)
+        )
+        return future

@@ -1,0 +1,1 @@
+"""Redis and Valkey as the window store: rings as strings, fenced scripts, bounded chunks."""

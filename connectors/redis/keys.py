@@ -1,0 +1,31 @@
+"""The names under which windows are kept. Pure.
+
+    <prefix>:{<topic>:<number>}:claim                    hash: epoch, token
+    <prefix>:{<topic>:<number>}:<layout>:header          hash: header, assets (a JSON list)
+    <prefix>:{<topic>:<number>}:<layout>:ring:<asset>    string: raw little-endian float32, slot after slot
+
+The braces are a hash tag: all keys of a partition live in one slot of a Redis Cluster, so one script may touch them.
+"""
+
+from connectors.records import Partition
+
+
+def claim_key(prefix: str, partition: Partition) -> str:
+    return f"{_home(prefix, partition)}:claim"
+
+
+def header_key(prefix: str, partition: Partition, layout: str) -> str:
+    return f"{_home(prefix, partition)}:{layout}:header"
+
+
+def ring_key(prefix: str, partition: Partition, layout: str, asset: str) -> str:
+    return f"{_home(prefix, partition)}:{layout}:ring:{asset}"
+
+
+def header_pattern(prefix: str) -> str:
+    """Matches every header below the prefix."""
+    return f"{prefix}:{{*}}:*:header"
+
+
+def _home(prefix: str, partition: Partition) -> str:
+    return f"{prefix}:{{{partition.topic}:{partition.number}}}"

@@ -1,0 +1,48 @@
+"""The fenced scripts. Each one compares the owner's token before it writes; a missing token is a refusal."""
+
+CLAIM = """
+local epoch = redis.call('HINCRBY', KEYS[1], 'epoch', 1)
+redis.call('HSET', KEYS[1], 'token', ARGV[1])
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return epoch
+"""
+
+FENCED = -1
+"""What the scripts below answer to a writer whose token is not the present one."""
+
+SAVE_RINGS = """
+-- KEYS: claim, rings …   ARGV: token, ttl ms, then per ring: size, pieces, (offset, bytes) …
+if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then return -1 end
+local lost, at = {}, 3
+for ring = 2, #KEYS do
+  local key, size, pieces = KEYS[ring], tonumber(ARGV[at]), tonumber(ARGV[at + 1])
+  at = at + 2
+  local whole = pieces == 1 and tonumber(ARGV[at]) == 0 and string.len(ARGV[at + 1]) == size
+  if whole then
+    redis.call('SET', key, ARGV[at + 1])
+  elseif redis.call('STRLEN', key) ~= size then
+    -- SETRANGE would make zeros that look like data.
+    lost[#lost + 1] = ring - 2
+  else
+    for piece = 0, pieces - 1 do
+      redis.call('SETRANGE', key, ARGV[at + 2 * piece], ARGV[at + 2 * piece + 1])
+    end
+  end
+  redis.call('PEXPIRE', key, ARGV[2])
+  at = at + 2 * pieces
+end
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return lost
+"""
+
+SAVE_HEADER = """
+-- KEYS: claim, header, rings whose life is prolonged …   ARGV: token, ttl ms, header, assets
+if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then return -1 end
+for ring = 3, #KEYS do
+  if redis.call('PEXPIRE', KEYS[ring], ARGV[2]) == 0 then return ring - 2 end
+end
+redis.call('HSET', KEYS[2], 'header', ARGV[3], 'assets', ARGV[4])
+redis.call('PEXPIRE', KEYS[2], ARGV[2])
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return 0
+"""

@@ -1,0 +1,50 @@
+"""How to reach a Redis or Valkey server, and its errors in our words."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import redis.asyncio
+from redis import exceptions
+
+from connectors.errors import ConnectorError, TransientError
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """`url` is redis:// or rediss://, without a login; secrets come apart and never show in a repr."""
+
+    url: str
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+    timeout_s: float = 5.0
+
+    def client(self) -> Any:
+        given: dict[str, Any] = {"socket_timeout": self.timeout_s, "socket_connect_timeout": self.timeout_s}
+        if self.password is not None:
+            given |= {"username": self.username, "password": self.password}
+        if self.url.startswith("rediss://"):
+            files = {"ssl_ca_certs": self.ca_file, "ssl_certfile": self.cert_file, "ssl_keyfile": self.key_file}
+            given |= {name: path for name, path in files.items() if path}
+        return redis.asyncio.Redis.from_url(self.url, **given)
+
+
+@contextmanager
+def translated(what: str) -> Iterator[None]:
+    """Unreachable, loading or full: try again. Refused or misused: give up."""
+    try:
+        yield
+    except (exceptions.AuthenticationError, exceptions.NoPermissionError) as error:
+        raise ConnectorError(f"{what}: {error}") from error
+    except (exceptions.ConnectionError, exceptions.TimeoutError, exceptions.BusyLoadingError, OSError) as error:
+        raise TransientError(f"{what}: {error}") from error
+    except exceptions.OutOfMemoryError as error:
+        raise TransientError(f"{what}: the server's memory is full") from error
+    except exceptions.ReadOnlyError as error:
+        raise TransientError(f"{what}: the server is a read-only replica") from error
+    except exceptions.RedisError as error:
+        raise ConnectorError(f"{what}: {error}") from error

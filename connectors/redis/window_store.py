@@ -1,0 +1,150 @@
+"""Checkpoints of windows in Redis or Valkey: written by fenced scripts in chunks, the header last."""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import orjson
+
+from connectors.errors import ConnectorError, TransientError
+from connectors.records import Partition
+from connectors.redis.keys import claim_key, header_key, ring_key
+from connectors.redis.scripts import CLAIM, FENCED, SAVE_HEADER, SAVE_RINGS
+from connectors.redis.server import Server, translated
+from connectors.seams import Checkpoint, Claim, Fenced, RingWrite, StoredWindows
+
+Answer = TypeVar("Answer")
+
+_CHUNK_BYTES = 1_000_000
+_RINGS_PER_READ = 256
+
+
+class RedisWindowStore:
+    """Every key has a time to live; rings of silent assets are prolonged when half of it has passed."""
+
+    def __init__(
+        self,
+        server: Server,
+        *,
+        prefix: str = "anchormoe",
+        ttl_s: float = 7 * 86_400,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._server, self._prefix, self._clock = server, prefix, clock
+        self._ttl_ms = int(ttl_s * 1000)
+        self._client: Any = None
+        self._touched: dict[str, float] = {}
+
+    async def start(self) -> None:
+        """Connect, and refuse a server that may throw windows away."""
+        self._client = self._server.client()
+        await self._retry_never("cannot reach Redis", self._client.ping())
+        try:
+            policy = await self._do("cannot read maxmemory-policy", self._client.config_get("maxmemory-policy"))
+        except ConnectorError:
+            return  # managed servers forbid CONFIG; `validate` warns about it
+        found = policy.get("maxmemory-policy", "noeviction")
+        if found != "noeviction":
+            raise ConnectorError(f"Redis must not evict windows: maxmemory-policy is {found}, not noeviction")
+
+    async def claim(self, partition: Partition) -> Claim:
+        token = secrets.token_hex(16)
+        script = self._client.eval(CLAIM, 1, claim_key(self._prefix, partition), token, self._ttl_ms)
+        epoch = await self._do(f"cannot claim {partition}", script)
+        return Claim(partition, int(epoch), token)
+
+    async def verify(self, claim: Claim) -> None:
+        asked = self._client.hget(claim_key(self._prefix, claim.partition), "token")
+        found = await self._do(f"cannot check the claim of {claim.partition}", asked)
+        if found is None or found.decode() != claim.token:
+            raise Fenced(f"{claim.partition} has another owner")
+
+    async def load(self, claim: Claim, layout: str) -> StoredWindows | None:
+        key = header_key(self._prefix, claim.partition, layout)
+        header, listed = await self._do(
+            f"cannot read the windows of {claim.partition}", self._client.hmget(key, "header", "assets")
+        )
+        if header is None or listed is None:
+            return None
+        return StoredWindows(header, await self._rings(claim.partition, layout, orjson.loads(listed)))
+
+    async def save(self, claim: Claim, layout: str, checkpoint: Checkpoint) -> Sequence[str]:
+        """1. rings in chunks, 2. if none had vanished, the header."""
+        lost: list[str] = []
+        for chunk in _chunks(checkpoint.writes):
+            lost += await self._save_rings(claim, layout, chunk)
+        return lost or await self._save_header(claim, layout, checkpoint)
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+
+    async def _rings(self, partition: Partition, layout: str, assets: list[str]) -> dict[str, bytes]:
+        rings: dict[str, bytes] = {}
+        for low in range(0, len(assets), _RINGS_PER_READ):
+            part = assets[low : low + _RINGS_PER_READ]
+            keys = [ring_key(self._prefix, partition, layout, asset) for asset in part]
+            values = await self._do(f"cannot read the windows of {partition}", self._client.mget(keys))
+            rings |= {asset: ring for asset, ring in zip(part, values, strict=True) if ring is not None}
+        return rings
+
+    async def _save_rings(self, claim: Claim, layout: str, writes: Sequence[RingWrite]) -> list[str]:
+        keys = [ring_key(self._prefix, claim.partition, layout, write.asset) for write in writes]
+        arguments: list[Any] = [claim.token, self._ttl_ms]
+        for write in writes:
+            arguments += [write.size, len(write.pieces)]
+            arguments += [part for piece in write.pieces for part in piece]
+        lost = await self._script(claim, SAVE_RINGS, keys, arguments)
+        self._touched.update(dict.fromkeys(keys, self._clock()))
+        return [writes[at].asset for at in lost]
+
+    async def _save_header(self, claim: Claim, layout: str, checkpoint: Checkpoint) -> list[str]:
+        """Also prolongs the rings that were not written for long; one that has expired counts as lost."""
+        now, half_life_s = self._clock(), self._ttl_ms / 2000
+        rings = {ring_key(self._prefix, claim.partition, layout, asset): asset for asset in checkpoint.assets}
+        old = [key for key in rings if now - self._touched.setdefault(key, now - 2 * half_life_s) > half_life_s]
+        keys = [header_key(self._prefix, claim.partition, layout), *old]
+        arguments = [claim.token, self._ttl_ms, checkpoint.header, orjson.dumps(list(checkpoint.assets))]
+        vanished = await self._script(claim, SAVE_HEADER, keys, arguments)
+        if vanished:
+            return [rings[old[int(vanished) - 1]]]
+        self._touched.update(dict.fromkeys(old, now))
+        return []
+
+    async def _script(self, claim: Claim, script: str, keys: list[str], arguments: list[Any]) -> Any:
+        all_keys = [claim_key(self._prefix, claim.partition), *keys]
+        called = self._client.eval(script, len(all_keys), *all_keys, *arguments)
+        answer = await self._do(f"cannot store the windows of {claim.partition}", called)
+        if answer == FENCED:
+            raise Fenced(f"{claim.partition} has another owner")
+        return answer
+
+    async def _do(self, what: str, command: Awaitable[Answer]) -> Answer:
+        """Shielded: a cancelled command once left its answer for the next caller to read (CVE-2023-28858)."""
+        with translated(what):
+            return await asyncio.shield(asyncio.ensure_future(command))
+
+    async def _retry_never(self, what: str, command: Awaitable[Any]) -> None:
+        """At the start an unreachable server is an error, not a phase."""
+        try:
+            await self._do(what, command)
+        except TransientError as error:
+            raise ConnectorError(str(error)) from error
+
+
+def _chunks(writes: Sequence[RingWrite]) -> Iterator[list[RingWrite]]:
+    """At most `_CHUNK_BYTES` per script call, at least one ring: a long script would block every other client."""
+    chunk: list[RingWrite] = []
+    held = 0
+    for write in writes:
+        size = sum(len(piece) for _, piece in write.pieces)
+        if chunk and held + size > _CHUNK_BYTES:
+            yield chunk
+            chunk, held = [], 0
+        chunk.append(write)
+        held += size
+    if chunk:
+        yield chunk
