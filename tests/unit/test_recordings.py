@@ -1,0 +1,266 @@
+"""Own recordings: files in, windows out; and every way in which a file can be wrong."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from anchormoe.data.dataset import load
+from anchormoe.data.recording_config import read_config
+from anchormoe.data.recordings import read_archive
+from anchormoe.errors import DataError
+
+BASE: dict[str, Any] = {
+    "timestamp": "time",
+    "timestamp_unit": "s",
+    "channels": {"a": {"unit": "V"}, "b": {}},
+    "labels": {"column": "state"},
+    "window": {"period_s": 1, "length": 4, "hop": 2},
+    "split": {"by": "recording", "test": ["late"]},
+}
+
+
+def config(folder: Path, **changes: Any) -> Path:
+    path = folder / "config.yaml"
+    path.write_text(yaml.safe_dump({"recordings": BASE | changes}))
+    return path
+
+
+def rows(start: int, states: str, *, value: float = 0.0) -> str:
+    """One row a second from `start`; the states are letters."""
+    lines = [f"{start + at},{value + at},{-at},{state}" for at, state in enumerate(states)]
+    return "time,a,b,state\n" + "\n".join(lines) + "\n"
+
+
+def two_files(folder: Path) -> Path:
+    (folder / "early.csv").write_text(rows(100, "nnnnnnffff"))
+    (folder / "late.csv").write_text(rows(200, "nnnnffff"))
+    return folder
+
+
+def test_windows_end_at_multiples_of_the_hop_and_take_the_label_of_their_last_hop(tmp_path: Path) -> None:
+    split = load(f"recordings:{two_files(tmp_path)}", config=config(tmp_path))
+    # early covers steps 100 … 109: ends 104, 106, 108, 110 with labels n, n, f, f; all are at least half of one label.
+    assert split.train.classes == ("f", "n")
+    assert split.train.y.tolist() == [1, 1, 0, 0]
+    assert split.train.cases.x[:, 0].tolist() == [[0, 1, 2, 3], [2, 3, 4, 5], [4, 5, 6, 7], [6, 7, 8, 9]]
+    assert split.test.y.tolist() == [1, 0, 0]
+    assert split.mixed is None
+    assert (split.train.channels, split.train.units) == (("a", "b"), ("V", ""))
+    assert (split.train.period_s, split.train.alignment) == (1.0, "sliding")
+
+
+def test_mixed_windows_are_not_trained_on_and_are_kept_apart(tmp_path: Path) -> None:
+    (tmp_path / "early.csv").write_text(rows(100, "nnnnnnnnffff"))
+    (tmp_path / "late.csv").write_text(rows(200, "nnnnnnnnffff"))
+    settings = config(tmp_path, window={"period_s": 1, "length": 6, "hop": 2})
+    split = load(f"recordings:{tmp_path}", config=settings)
+    # 200 … 211: ends 206 n, 208 n, 210 (two of six are f: mixed), 212 f.
+    assert split.test.y.tolist() == [1, 1, 0]
+    assert split.mixed is not None
+    assert split.mixed.y.tolist() == [0]
+    assert split.mixed.cases.x[0, 0].tolist() == [4, 5, 6, 7, 8, 9]
+    assert len(split.train) == 3
+
+
+def test_each_file_is_a_group(tmp_path: Path) -> None:
+    two_files(tmp_path)
+    (tmp_path / "middle.csv").write_text(rows(150, "nnnnffff"))
+    split = load(f"recordings:{tmp_path}", config=config(tmp_path))
+    assert split.train.groups is not None
+    assert split.train.groups.tolist() == [0, 0, 0, 0, 1, 1, 1]
+
+
+def test_files_of_one_asset_that_repeat_each_other_share_a_group_and_never_both_parts(tmp_path: Path) -> None:
+    (tmp_path / "early.csv").write_text(rows(100, "nnnnnnffff"))
+    (tmp_path / "again.csv").write_text(rows(106, "ffffffnnnn"))
+    (tmp_path / "late.csv").write_text(rows(112, "nnnnffffnn"))
+    split = load(f"recordings:{tmp_path}", config=config(tmp_path, asset="folder"))
+    assert split.train.groups is not None
+    assert set(split.train.groups.tolist()) == {0}
+    # again covers 106 … 115; its windows that end at 114 and 116 reach into late, which starts at 112.
+    assert len(split.train) == 4 + 2
+
+
+def test_samples_go_to_the_nearest_step_and_the_later_row_wins(tmp_path: Path) -> None:
+    lines = ["time,a,b,state", "100.4,1,1,n", "100.6,2,2,n", "101.2,3,3,n", "102,4,4,n", "103,5,5,f", "104,6,6,f"]
+    (tmp_path / "early.csv").write_text("\n".join(lines))
+    two = two_files(tmp_path) / "early.csv"
+    two.write_text("\n".join(lines))
+    archive = read_archive(tmp_path, read_config(config(tmp_path)))
+    early = archive.recordings[0]
+    assert early.start == 100
+    assert early.steps[:, 0].tolist() == [1, 3, 4, 5, 6]
+    assert (early.samples, early.same_slot, early.out_of_order) == (6, 1, 0)
+
+
+def test_unsorted_rows_land_where_they_belong_and_are_counted(tmp_path: Path) -> None:
+    two_files(tmp_path)
+    (tmp_path / "early.csv").write_text("time,a,b,state\n101,2,0,n\n100,1,0,n\n102,3,0,f\n103,4,0,f\n")
+    early = read_archive(tmp_path, read_config(config(tmp_path))).recordings[0]
+    assert early.steps[:, 0].tolist() == [1, 2, 3, 4]
+    assert early.out_of_order == 1
+
+
+def test_missing_cells_are_masked_and_filled_as_the_channel_says(tmp_path: Path) -> None:
+    two_files(tmp_path)
+    (tmp_path / "early.csv").write_text("time,a,b,state\n100,1,,n\n101,NA,,n\n102,3,5,f\n103,4,6,f\n")
+    (tmp_path / "more.csv").write_text(rows(300, "nnnn"))
+    held = {"a": {"fill": "hold", "max_age": 1}, "b": {}}
+    split = load(f"recordings:{tmp_path}", config=config(tmp_path, channels=held))
+    assert split.train.cases.x[0, 0].tolist() == [1, 1, 3, 4]
+    assert split.train.cases.mask[0].tolist() == [[True] * 4, [False, False, True, True]]
+
+
+def test_windows_below_the_coverage_and_without_label_are_left_out(tmp_path: Path) -> None:
+    two_files(tmp_path)
+    # Steps 100 … 111, nothing between 103 and 108: the window [102, 106) has two of four steps, [104, 108) has none.
+    sparse = rows(100, "nnnn") + rows(108, "ffff").split("\n", 1)[1]
+    (tmp_path / "early.csv").write_text(sparse)
+    window = {"period_s": 1, "length": 4, "hop": 2, "min_coverage": 0.6}
+    split = load(f"recordings:{tmp_path}", config=config(tmp_path, window=window))
+    assert len(split.train) == 2
+
+
+def test_a_split_by_time_leaves_a_gap_of_one_window(tmp_path: Path) -> None:
+    (tmp_path / "only.csv").write_text(rows(100, "nf" * 20))
+    settings = config(tmp_path, split={"by": "time", "test_share": 0.5})
+    split = load(f"recordings:{tmp_path}", config=settings)
+    last_train = split.train.cases.x[:, 0].max()
+    first_test = split.test.cases.x[:, 0].min()
+    assert first_test - last_train >= 4
+    assert len(split.train) >= 9
+
+
+def test_a_split_by_asset_keeps_all_files_of_an_asset_together(tmp_path: Path) -> None:
+    for asset, start in (("one", 100), ("two", 200), ("three", 300)):
+        (tmp_path / asset).mkdir()
+        (tmp_path / asset / "x.csv").write_text(rows(start, "nnnnffff"))
+        (tmp_path / asset / "y.csv").write_text(rows(start + 50, "nnnnffff"))
+    settings = config(tmp_path, asset="folder", split={"by": "asset", "test": ["two"]})
+    split = load(f"recordings:{tmp_path}", config=settings)
+    assert (len(split.train), len(split.test)) == (12, 6)
+
+
+def test_an_asset_column_divides_a_file(tmp_path: Path) -> None:
+    lines = ["time,a,b,state,unit"]
+    lines += [f"{100 + at},{at},0,{'n' if at < 4 else 'f'},{unit}" for unit in ("p1", "p2") for at in range(8)]
+    (tmp_path / "both.csv").write_text("\n".join(lines))
+    settings = config(tmp_path, asset="column:unit", split={"by": "asset", "test": ["p2"]})
+    split = load(f"recordings:{tmp_path}", config=settings)
+    assert (len(split.train), len(split.test)) == (3, 3)
+
+
+def test_labels_may_come_from_an_interval_file(tmp_path: Path) -> None:
+    two_files(tmp_path)
+    (tmp_path / "labels.csv").write_text("recording,start,end,label\nearly,106,110,leak\nlate,204,208,leak\n")
+    labels = {"intervals": "labels.csv", "default": "fine"}
+    split = load(f"recordings:{tmp_path}", config=config(tmp_path, labels=labels))
+    assert split.train.classes == ("fine", "leak")
+    assert split.train.y.tolist() == [0, 0, 1, 1]
+
+
+def test_parquet_and_npz_give_what_csv_gives(tmp_path: Path) -> None:
+    import pandas
+
+    folders = {kind: tmp_path / kind for kind in ("csv", "parquet", "npz")}
+    for folder in folders.values():
+        folder.mkdir()
+    two_files(folders["csv"])
+    for name in ("early", "late"):
+        table = pandas.read_csv(folders["csv"] / f"{name}.csv")
+        table.to_parquet(folders["parquet"] / f"{name}.parquet")
+        columns = {column: table[column].to_numpy() for column in ("time", "a", "b")}
+        np.savez(folders["npz"] / f"{name}.npz", state=table["state"].to_numpy().astype("U1"), **columns)
+    splits = [load(f"recordings:{folder}", config=config(tmp_path)) for folder in folders.values()]
+    for other in splits[1:]:
+        assert np.array_equal(other.train.cases.x, splits[0].train.cases.x)
+        assert other.train.y.tolist() == splits[0].train.y.tolist()
+
+
+def test_a_semicolon_file_with_decimal_commas_is_read(tmp_path: Path) -> None:
+    two_files(tmp_path)
+    for path in tmp_path.glob("*.csv"):
+        header, *lines = path.read_text().splitlines()
+        cells = [line.split(",") for line in lines]
+        path.write_text(
+            "\n".join([header.replace(",", ";"), *(f"{t};{a}0,5;{b};{s}".replace(".0", "") for t, a, b, s in cells)])
+        )
+    split = load(f"recordings:{tmp_path}", config=config(tmp_path, decimal=","))
+    assert split.train.cases.x[0, 0, 1] == pytest.approx(10.5)
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        ("103,abc,0,n", r"early\.csv, row 4, column 'a': 'abc' is not a number"),
+        ("103,inf,0,n", r"early\.csv, row 4, column 'a': .*inf.* is not a finite number"),
+        ("103,1e39,0,n", r"early\.csv, row 4, column 'a': .* is not a finite number"),
+        (",1,0,n", r"early\.csv, row 4: the timestamp is missing"),
+        ("99999999999,1,0,n", r"early: spans .* steps of 1\.0 s; look at the timestamp in row 4"),
+    ],
+)
+def test_a_bad_cell_is_named_by_file_and_row(tmp_path: Path, bad: str, said: str) -> None:
+    two_files(tmp_path)
+    (tmp_path / "early.csv").write_text(f"time,a,b,state\n100,1,0,n\n101,1,0,n\n102,1,0,f\n{bad}\n")
+    with pytest.raises(DataError, match=said):
+        load(f"recordings:{tmp_path}", config=config(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"colour": "red"}, r"recordings\.colour: unknown key"),
+        ({"window": {"period_s": 1, "length": 4, "hop": 8}}, r"recordings\.window: need 1 <= hop <= length"),
+        ({"window": {"period_s": 1, "length": 4}}, r"recordings\.window\.hop: required key is missing"),
+        ({"window": {"period_s": "1 s", "length": 4, "hop": 2}}, r"recordings\.window\.period_s: expected float"),
+        ({"window": {"period_s": 1, "length": 4.5, "hop": 2}}, r"recordings\.window\.length: expected int"),
+        ({"channels": {}}, "channels: name at least one"),
+        ({"channels": {"a": {"fill": "guess"}}}, r"channels\.a\.fill: 'guess' is not one of none, hold, linear"),
+        ({"channels": {"a": {"fill": "hold"}}}, r"channels\.a: fill hold needs a max_age"),
+        ({"labels": {}}, r"recordings\.labels: give either column or intervals"),
+        ({"split": {"by": "random"}}, r"split\.by: 'random' is not one of time, recording, asset"),
+        ({"split": {"test": ["lost"]}}, r"split\.test: no recording is called 'lost'"),
+        ({"split": {"test": ["*"]}}, r"split\.test: names every recording"),
+        ({"asset": "colour"}, "asset: 'colour' is not file, folder or column:NAME"),
+        ({"utc_offset": "CET"}, "utc_offset: 'CET' is not like"),
+        ({"files": ["*.xlsx"]}, r"no file matches \*\.xlsx"),
+        ({"channels": {"c": {}}}, r"early\.csv: no column 'c'; there are time, a, b, state"),
+        ({"labels": {"column": "state", "names": {"n": "normal"}}}, r"label 'f' is not in labels\.names"),
+        ({"timestamp_unit": None}, "is a number; set timestamp_unit"),
+        ({"window": {"period_s": 1, "length": 50, "hop": 2}}, "no recording holds a whole window"),
+    ],
+)
+def test_a_wrong_configuration_names_its_key(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(DataError, match=said):
+        load(f"recordings:{two_files(tmp_path)}", config=config(tmp_path, **changes))
+
+
+def test_a_class_that_only_test_holds_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "early.csv").write_text(rows(100, "nnnnffff"))
+    (tmp_path / "late.csv").write_text(rows(200, "gggggggg"))
+    with pytest.raises(DataError, match="class 'g' is in TEST but not in TRAIN"):
+        load(f"recordings:{tmp_path}", config=config(tmp_path))
+
+
+def test_one_class_is_not_enough(tmp_path: Path) -> None:
+    (tmp_path / "early.csv").write_text(rows(100, "nnnn"))
+    with pytest.raises(DataError, match="two are needed"):
+        load(f"recordings:{tmp_path}", config=config(tmp_path))
+
+
+def test_recordings_need_a_configuration(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="--config"):
+        load(f"recordings:{tmp_path}")
+
+
+def test_numbers_as_labels_lose_their_point(tmp_path: Path) -> None:
+    for name, start in (("early", 100), ("late", 200)):
+        (tmp_path / f"{name}.csv").write_text(
+            rows(start, "00001111").replace(",0\n", ",0.0\n").replace(",1\n", ",1.0\n")
+        )
+    labels = {"column": "state", "names": {"0": "fine", "1": "broken"}}
+    split = load(f"recordings:{tmp_path}", config=config(tmp_path, labels=labels))
+    assert split.train.classes == ("fine", "broken")
