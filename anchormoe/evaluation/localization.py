@@ -1,0 +1,100 @@
+"""How well contributions find the steps that decide: average precision, IoU@K and Precision@K over patches. Pure."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from anchormoe.evidence import patch_grid
+
+Overlap = Literal["any", "half"]
+PATCH_STEPS, PATCH_STRIDE = 16, 8
+SCORED_CASES = 120
+
+_Floats = npt.NDArray[np.float64]
+_Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Localization:
+    """Means over `cases` scored cases; K is the number of true patches of each case."""
+
+    auprc: float
+    iou: float
+    precision: float
+    cases: int
+
+
+def localize(
+    contributions: npt.NDArray[np.floating],
+    truth: _Bools,
+    y: npt.NDArray[np.int64],
+    predicted: npt.NDArray[np.int64],
+    *,
+    overlap: Overlap = "any",
+) -> Localization:
+    """Scores (N, P, Y) contributions against (N, T) truth on the first 120 correctly classified cases with evidence.
+
+    Patches are ranked by their signed contribution to the predicted class minus the mean over classes.
+    """
+    marked = true_patches(truth, overlap=overlap)
+    scored = np.flatnonzero((y == predicted) & marked.any(1))[:SCORED_CASES]
+    if not scored.size:
+        return Localization(float("nan"), float("nan"), float("nan"), 0)
+    scores = signed_scores(contributions[scored], predicted[scored])
+    rows = [_case(score, mark) for score, mark in zip(scores, marked[scored], strict=True)]
+    auprc, iou, precision = np.mean(rows, axis=0).tolist()
+    return Localization(auprc, iou, precision, int(scored.size))
+
+
+def true_patches(truth: _Bools, *, overlap: Overlap = "any") -> _Bools:
+    """(N, P): patches of which one step (any) or at least half of the steps (half) are evidence."""
+    starts, stops = patch_grid(truth.shape[1], PATCH_STEPS, PATCH_STRIDE)
+    marked = np.stack([truth[:, a:b].sum(1) for a, b in zip(starts, stops, strict=True)], axis=1)
+    needed = np.ones_like(starts) if overlap == "any" else (stops - starts + 1) // 2
+    return np.asarray(marked >= needed, dtype=np.bool_)
+
+
+def signed_scores(contributions: npt.NDArray[np.floating], predicted: npt.NDArray[np.int64]) -> _Floats:
+    """(N, P): what each patch adds to the predicted class, beyond what it adds to the average class."""
+    values = np.asarray(contributions, dtype=np.float64)
+    chosen = np.take_along_axis(values, predicted[:, None, None], axis=2)[:, :, 0]
+    return np.asarray(chosen - values.mean(2), dtype=np.float64)
+
+
+def average_precision(scores: _Floats, marked: _Bools) -> float:
+    """Area under the precision-recall curve; equal scores get the expectation over their orders."""
+    found = before = 0
+    total = 0.0
+    for score in np.unique(scores)[::-1]:
+        tied = scores == score
+        size, hits = int(tied.sum()), int(marked[tied].sum())
+        total += _expected_precisions(before, found, size, hits)
+        before, found = before + size, found + hits
+    return total / max(found, 1)
+
+
+def _expected_precisions(before: int, found: int, size: int, hits: int) -> float:
+    """The expected sum of precisions at the `hits` true ones among `size` tied ones in random order."""
+    if not hits:
+        return 0.0
+    place = np.arange(1, size + 1)
+    # Given a hit at this place, the others lie in the places before it with equal chance.
+    earlier = (place - 1) * (hits - 1) / max(size - 1, 1)
+    return float((hits / size * (found + 1 + earlier) / (before + place)).sum())
+
+
+def _case(scores: _Floats, marked: _Bools) -> tuple[float, float, float]:
+    """Average precision, IoU@K and Precision@K of one case."""
+    k = int(marked.sum())
+    hits = _expected_hits(scores, marked, k)
+    return average_precision(scores, marked), hits / (2 * k - hits), hits / k
+
+
+def _expected_hits(scores: _Floats, marked: _Bools, k: int) -> float:
+    """True patches among the K best; patches tied at the edge count by the share of them that fits."""
+    edge = np.sort(scores)[-k]
+    above, tied = scores > edge, scores == edge
+    share = (k - above.sum()) / tied.sum()
+    return float(marked[above].sum() + share * marked[tied].sum())
