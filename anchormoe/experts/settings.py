@@ -1,0 +1,82 @@
+"""What a committee of experts is made of and how it is trained, by profile and objective. Pure."""
+
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Literal
+
+Profile = Literal["fast", "balanced", "accurate"]
+Objective = Literal["accuracy", "localize"]
+Alignment = Literal["aligned", "sliding"]
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """How the members of one kind differ: `position` tells tokens their place, `dropout` hides spans of evidence."""
+
+    position: bool
+    dropout: bool
+
+
+A = Variant(position=True, dropout=True)
+B = Variant(position=False, dropout=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitteeSettings:
+    """One member per variant and fold; noise is in TRAIN standard deviations, shift a share of a series."""
+
+    variants: tuple[Variant, ...] = (A,)
+    folds: int = 3
+    width: int = 48
+    experts: int = 4
+    chosen: int = 2
+    """experts that may speak for a token"""
+    tokens: int = 64
+    """the stride grows until a series has about as many"""
+    centre: bool = True
+    """take the mean of every series out of its tokens and show it as context"""
+    sparsity: float = 0.02
+    """λ of the sum over tokens of the norm of their contributions"""
+    noise: float = 0.3
+    shift: float = 0.03
+    dropout: float = 0.4
+    """probability that a span of evidence is hidden from a case"""
+    epochs: int = 50
+    batch: int = 64
+    min_steps: int = 300
+    max_steps: int = 1500
+    learning_rate: float = 3e-3
+    weight_decay: float = 0.01
+    orthogonality: float = 0.0
+    """λ of the paper's L_orth on the posterior anchors"""
+    alignment: float = 0.0
+    """λ of the paper's reliability alignment L_ra"""
+    admission: bool = False
+    """the paper's π instead of a plain gated sum"""
+    spectral: bool = False
+    """the paper's spectral view: log band energies of what a token reads"""
+
+    @property
+    def members(self) -> int:
+        return len(self.variants) * self.folds
+
+
+_PROFILES = MappingProxyType(
+    {
+        "fast": CommitteeSettings(width=32, tokens=32, epochs=40),
+        "balanced": CommitteeSettings(),
+        "accurate": CommitteeSettings(variants=(A, B)),
+    }
+)
+
+
+def settings_for(
+    profile: Profile = "balanced", objective: Objective = "accuracy", alignment: Alignment = "aligned"
+) -> CommitteeSettings:
+    """`localize` takes both variants and a stronger sparsity; windows cut anywhere (`sliding`) get no position code."""
+    settings = _PROFILES[profile]
+    if objective == "localize":
+        settings = replace(settings, variants=(A, B), sparsity=0.05)
+    if alignment == "sliding":
+        settings = replace(settings, variants=tuple(replace(v, position=False) for v in settings.variants))
+    return settings

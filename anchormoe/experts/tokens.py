@@ -1,0 +1,99 @@
+"""Which steps a token reads, and whether enough of them are there. Pure."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from anchormoe.cases import Cases, Int64
+
+LONGEST_KERNEL = 33
+SHORTEST_KERNEL = 3
+LONGEST_SERIES = 1280
+"""Longer series are averaged over `pool` steps first, so that tokens still read everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """A token reads `kernel` coarse steps of `pool` steps each, every `stride` coarse steps; `length` is TRAIN's."""
+
+    kernel: int
+    stride: int
+    pool: int
+    length: int
+
+    @classmethod
+    def for_length(cls, length: int, *, tokens: int) -> "Geometry":
+        """An odd kernel near an eighth of the series, at most 33; a stride that gives about `tokens` tokens."""
+        pool = -(-length // LONGEST_SERIES)
+        coarse = -(-length // pool)
+        kernel = 2 * (coarse // 16) + 1
+        kernel = min(max(kernel, SHORTEST_KERNEL), LONGEST_KERNEL)
+        return cls(kernel, max(1, min(coarse // tokens, (kernel + 1) // 2)), pool, length)
+
+    def coarse(self, steps: int) -> int:
+        return -(-steps // self.pool)
+
+    def bounds(self, steps: int) -> tuple[Int64, Int64]:
+        """Starts and stops of the steps each token reads, inside [0, steps)."""
+        centres = np.arange(0, self.coarse(steps), self.stride, dtype=np.int64)
+        half = self.kernel // 2
+        start = np.maximum((centres - half) * self.pool, 0)
+        return start, np.minimum((centres + half + 1) * self.pool, steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Prepared cases: `x` (N, C, S) coarse and centred, 0 where invalid; `mask` (N, C, S); `level` (N, C) their means;
+
+    `valid` (N, P) tokens with enough steps; `length` (N,) coarse steps up to the last valid one.
+    """
+
+    x: Tensor
+    mask: Tensor
+    level: Tensor
+    valid: Tensor
+    length: Tensor
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+
+def prepare(cases: Cases, geometry: Geometry, *, centre: bool, device: torch.device) -> Series:
+    """Masked means over `pool` steps, the mean of each series taken out if asked, and token validity."""
+    x, mask = _coarse(cases, geometry, device)
+    level = torch.where(mask, x, torch.nan).nanmedian(-1).values.nan_to_num(0.0)  # (N, C)
+    if centre:
+        x = torch.where(mask, x - level[..., None], 0)
+    steps = mask.any(1)  # (N, S)
+    place = torch.arange(1, steps.shape[1] + 1, device=device)
+    length = (steps * place).amax(-1)
+    return Series(x, mask, level, _valid_tokens(steps, length, geometry), length)
+
+
+def windows(x: Tensor, geometry: Geometry) -> Tensor:
+    """What each token reads: (…, C, S) to (…, P, C·k); beyond the series there are zeros."""
+    half = geometry.kernel // 2
+    read = functional.pad(x, (half, half)).unfold(-1, geometry.kernel, geometry.stride)  # (…, C, P, k)
+    return read.transpose(-3, -2).flatten(-2)  # (…, P, C·k)
+
+
+def _coarse(cases: Cases, geometry: Geometry, device: torch.device) -> tuple[Tensor, Tensor]:
+    x, mask = torch.from_numpy(cases.x).to(device), torch.from_numpy(cases.mask).to(device)
+    if geometry.pool == 1:
+        return x, mask
+    coarse = geometry.coarse(cases.steps)
+    extra = (0, coarse * geometry.pool - cases.steps)
+    apart = (len(cases), cases.channels, coarse, geometry.pool)
+    x, mask = functional.pad(x, extra).view(apart), functional.pad(mask, extra).view(apart)
+    return x.sum(-1) / mask.sum(-1).clamp(min=1), mask.any(-1)
+
+
+def _valid_tokens(steps: Tensor, length: Tensor, geometry: Geometry) -> Tensor:
+    """A token counts if its centre lies in the series and half of what it reads is valid (all, if less is there)."""
+    read = windows(steps[:, None].float(), geometry).sum(-1)  # (N, P)
+    needed = torch.clamp(steps.sum(-1), 1, (geometry.kernel + 1) // 2)
+    centre = torch.arange(read.shape[1], device=steps.device) * geometry.stride
+    return (read >= needed[:, None]) & (centre < length[:, None])
