@@ -102,6 +102,9 @@ class MemorySource:
     async def committed(self, partition: Partition) -> Position | None:
         return self.log.commits.get(partition)
 
+    async def first_offset(self, partition: Partition) -> int:
+        return self.log.first(partition)
+
     def seek(self, partition: Partition, offset: int) -> None:
         self._require(partition)
         self._positions[partition] = offset
@@ -189,6 +192,11 @@ class _Shelf:
     rings: dict[str, bytearray] = field(default_factory=dict)
     header: bytes | None = None
 
+    def keep(self, assets: Collection[str]) -> None:
+        """A ring that the header no longer lists is nobody's."""
+        for asset in self.rings.keys() - set(assets):
+            del self.rings[asset]
+
 
 class MemoryWindowStore:
     """Checkpoints that live as long as this object does."""
@@ -205,6 +213,9 @@ class MemoryWindowStore:
         self._claims[partition] = Claim(partition, epoch, secrets.token_hex(16))
         return self._claims[partition]
 
+    async def verify(self, claim: Claim) -> None:
+        self._check(claim)
+
     async def load(self, claim: Claim, layout: str) -> StoredWindows | None:
         self._check(claim)
         shelf = self._shelves.get((claim.partition, layout))
@@ -218,6 +229,7 @@ class MemoryWindowStore:
         lost = [write.asset for write in checkpoint.writes if not _apply(shelf.rings, write)]
         if not lost:
             shelf.header = checkpoint.header
+            shelf.keep(checkpoint.assets)
         return lost
 
     async def close(self) -> None:

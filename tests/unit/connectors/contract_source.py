@@ -130,6 +130,13 @@ class SourceContract:
         assert len(late[partitions[0]]) >= 20
         await source.close()
 
+    async def test_the_first_record_is_at_the_first_offset(self, world: World) -> None:
+        source, partitions = await started(world)
+        first = {partition: await source.first_offset(partition) for partition in partitions}
+        seen = await drain(source)
+        assert first == {partition: seen[partition][0].offset for partition in partitions}
+        await source.close()
+
     async def test_lag_falls_to_zero(self, world: World) -> None:
         source, partitions = await started(world)
         before = await source.lag()

@@ -1,5 +1,6 @@
 """What every window store promises. A new store passes by giving `WindowStoreContract` one `world` fixture."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import pytest
@@ -26,6 +27,11 @@ def whole(asset: str, ring: bytes) -> RingWrite:
     return RingWrite(asset, len(ring), ((0, ring),))
 
 
+def checkpoint(writes: Sequence[RingWrite], header: bytes) -> Checkpoint:
+    """A checkpoint that lists just what it writes."""
+    return Checkpoint(writes, header, [write.asset for write in writes])
+
+
 async def opened(world: World) -> WindowStore:
     store = world.open()
     await store.start()
@@ -48,7 +54,7 @@ class WindowStoreContract:
         assert (
             list(
                 await store.save(
-                    claim, "layout", Checkpoint([whole("a", b"0123"), whole("b", b"\x00\xff\n!")], b"head")
+                    claim, "layout", checkpoint([whole("a", b"0123"), whole("b", b"\x00\xff\n!")], b"head")
                 )
             )
             == []
@@ -64,8 +70,8 @@ class WindowStoreContract:
     async def test_pieces_patch_the_ring_where_they_belong(self, world: World) -> None:
         store = await opened(world)
         claim = await store.claim(HERE)
-        await store.save(claim, "layout", Checkpoint([whole("a", b"0123456789")], b"one"))
-        await store.save(claim, "layout", Checkpoint([RingWrite("a", 10, ((1, b"xy"), (8, b"z")))], b"two"))
+        await store.save(claim, "layout", checkpoint([whole("a", b"0123456789")], b"one"))
+        await store.save(claim, "layout", checkpoint([RingWrite("a", 10, ((1, b"xy"), (8, b"z")))], b"two"))
         stored = await store.load(claim, "layout")
         assert stored is not None
         assert (stored.header, stored.rings["a"]) == (b"two", b"0xy34567z9")
@@ -74,7 +80,7 @@ class WindowStoreContract:
     async def test_a_header_alone_can_be_saved(self, world: World) -> None:
         store = await opened(world)
         claim = await store.claim(HERE)
-        await store.save(claim, "layout", Checkpoint([], b"only"))
+        await store.save(claim, "layout", checkpoint([], b"only"))
         stored = await store.load(claim, "layout")
         assert stored is not None
         assert (stored.header, dict(stored.rings)) == (b"only", {})
@@ -83,7 +89,7 @@ class WindowStoreContract:
     async def test_partitions_and_layouts_do_not_mix(self, world: World) -> None:
         store = await opened(world)
         claim = await store.claim(HERE)
-        await store.save(claim, "layout", Checkpoint([whole("a", b"0123")], b"head"))
+        await store.save(claim, "layout", checkpoint([whole("a", b"0123")], b"head"))
         assert await store.load(claim, "another") is None
         assert await store.load(await store.claim(THERE), "layout") is None
         await store.close()
@@ -98,13 +104,24 @@ class WindowStoreContract:
     async def test_an_earlier_owner_is_fenced(self, world: World) -> None:
         store, other = await opened(world), await opened(world)
         old = await store.claim(HERE)
-        await store.save(old, "layout", Checkpoint([whole("a", b"0123")], b"head"))
+        await store.save(old, "layout", checkpoint([whole("a", b"0123")], b"head"))
         new = await other.claim(HERE)
         with pytest.raises(Fenced):
-            await store.save(old, "layout", Checkpoint([whole("a", b"zzzz")], b"zombie"))
+            await store.save(old, "layout", checkpoint([whole("a", b"zzzz")], b"zombie"))
         stored = await other.load(new, "layout")
         assert stored is not None
         assert (stored.header, stored.rings["a"]) == (b"head", b"0123")
+        await store.close()
+        await other.close()
+
+    async def test_a_claim_is_good_until_the_next_one(self, world: World) -> None:
+        store, other = await opened(world), await opened(world)
+        old = await store.claim(HERE)
+        await store.verify(old)
+        new = await other.claim(HERE)
+        await other.verify(new)
+        with pytest.raises(Fenced):
+            await store.verify(old)
         await store.close()
         await other.close()
 
@@ -113,21 +130,23 @@ class WindowStoreContract:
         claim = await store.claim(HERE)
         await world.flush()
         with pytest.raises(Fenced):
-            await store.save(claim, "layout", Checkpoint([], b"head"))
+            await store.save(claim, "layout", checkpoint([], b"head"))
+        with pytest.raises(Fenced):
+            await store.verify(claim)
         await store.close()
 
     async def test_a_lost_ring_is_reported_and_not_patched(self, world: World) -> None:
         store = await opened(world)
         claim = await store.claim(HERE)
-        await store.save(claim, "layout", Checkpoint([whole("a", b"0123"), whole("b", b"4567")], b"one"))
+        await store.save(claim, "layout", checkpoint([whole("a", b"0123"), whole("b", b"4567")], b"one"))
         await world.lose(HERE, "a")
         patches = [RingWrite("a", 4, ((1, b"x"),)), RingWrite("b", 4, ((1, b"y"),))]
-        assert list(await store.save(claim, "layout", Checkpoint(patches, b"two"))) == ["a"]
+        assert list(await store.save(claim, "layout", checkpoint(patches, b"two"))) == ["a"]
         stored = await store.load(claim, "layout")
         assert stored is not None
         assert stored.header == b"one"
         assert "a" not in stored.rings
-        assert list(await store.save(claim, "layout", Checkpoint([whole("a", b"0x23"), patches[1]], b"two"))) == []
+        assert list(await store.save(claim, "layout", checkpoint([whole("a", b"0x23"), patches[1]], b"two"))) == []
         repaired = await store.load(claim, "layout")
         assert repaired is not None
         assert (repaired.header, dict(repaired.rings)) == (b"two", {"a": b"0x23", "b": b"4y67"})
@@ -136,6 +155,29 @@ class WindowStoreContract:
     async def test_a_ring_that_was_never_written_is_lost(self, world: World) -> None:
         store = await opened(world)
         claim = await store.claim(HERE)
-        assert list(await store.save(claim, "layout", Checkpoint([RingWrite("a", 4, ((1, b"x"),))], b"head"))) == ["a"]
+        assert list(await store.save(claim, "layout", checkpoint([RingWrite("a", 4, ((1, b"x"),))], b"head"))) == ["a"]
         assert await store.load(claim, "layout") is None
+        await store.close()
+
+    async def test_an_asset_that_is_no_longer_listed_is_not_loaded(self, world: World) -> None:
+        store = await opened(world)
+        claim = await store.claim(HERE)
+        await store.save(claim, "layout", checkpoint([whole("a", b"0123"), whole("b", b"4567")], b"one"))
+        await store.save(claim, "layout", Checkpoint([], b"two", ["b"]))
+        stored = await store.load(claim, "layout")
+        assert stored is not None
+        assert (stored.header, dict(stored.rings)) == (b"two", {"b": b"4567"})
+        await store.close()
+
+    async def test_verify_tells_an_owner_from_a_former_one(self, world: World) -> None:
+        store = await opened(world)
+        old = await store.claim(HERE)
+        await store.verify(old)
+        new = await store.claim(HERE)
+        await store.verify(new)
+        with pytest.raises(Fenced):
+            await store.verify(old)
+        await world.flush()
+        with pytest.raises(Fenced):
+            await store.verify(new)
         await store.close()

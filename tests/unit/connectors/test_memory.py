@@ -126,6 +126,7 @@ async def test_discarded_history_is_skipped_and_offsets_stay() -> None:
     source = MemorySource(log, bounded=True)
     await source.start(Watcher())
     assert (await source.lag())[A] == 5
+    assert await source.first_offset(A) == 15
     source.seek(A, 2)
     assert [record.offset for record in (await drain(source))[A]] == [15, 16, 17, 18, 19]
 

@@ -1,0 +1,7 @@
+"""Records to columns: what a batch of bytes says, group by group, and which of its records say nothing usable. Pure."""
+
+from connectors.decoding.binary import encode_chunk
+from connectors.decoding.decoder import Decoder
+from connectors.decoding.results import REASONS, Decoded, Readings, Rejected
+
+__all__ = ["REASONS", "Decoded", "Decoder", "Readings", "Rejected", "encode_chunk"]

@@ -1,0 +1,129 @@
+"""Wide records: all channels of one sample in one JSON object. The hot path. Pure."""
+
+import struct
+from collections.abc import Iterator, Sequence
+from itertools import starmap
+from typing import Any
+
+import numpy as np
+from msgspec.json import Decoder
+from msgspec.structs import astuple
+
+from connectors.decoding import documents
+from connectors.decoding.results import Columns, Indices, Rejections, Times, Values
+from connectors.decoding.typed import REQUIRED, decode_all, read_times, struct_type, time_type
+from connectors.errors import RecordError
+from connectors.layouts import GroupLayout, RecordFormat
+from connectors.timestamps import TimeReader
+
+_LEAST_BYTES_PER_FIELD = 5  # "":0,
+
+Row = tuple[Any, ...]
+
+
+class WideDecoder:
+    """Decodes the records of one group. A row is (channels …, time, other known fields …)."""
+
+    def __init__(self, group: GroupLayout, format: RecordFormat) -> None:
+        self._format = format
+        self._fields = tuple(channel.field for channel in group.channels)
+        self._timed = format.time_field is not None
+        self._other = tuple({format.asset_field} - {*self._fields, format.time_field})
+        self._reader = TimeReader(format.time_unit, format.utc_offset_minutes)
+        self._decode = Decoder(self._row_type()).decode
+        self._packed = self._packed_type()
+        self._pack = struct.Struct(self._pack_code()).pack
+
+    def columns(self, values: Sequence[bytes], stamps_ns: Times, rejections: Rejections) -> Columns:
+        structs, index = decode_all(values, self._decode, self._explain, rejections)
+        numbers, times = self._split(structs, index, stamps_ns, rejections)
+        self._refuse_crowded(values, rejections)
+        self._refuse_blank(values, index, numbers, rejections)
+        return Columns(index, times, numbers)
+
+    def _row_type(self) -> Any:
+        format = self._format
+        channels: list[tuple[str, Any, Any]] = [(field, float | None, None) for field in self._fields]
+        other: list[tuple[str, Any, Any]] = [(name, Any, None) for name in self._other]
+        if format.time_field is not None:
+            other.insert(0, (format.time_field, time_type(format.time_unit), REQUIRED))
+        strict = format.on_unknown_channel == "reject"
+        if format.values_field is None:
+            return struct_type([*channels, *other], forbid_unknown=strict)
+        nested = struct_type(channels, forbid_unknown=strict)
+        return struct_type([(format.values_field, nested, REQUIRED), *other])
+
+    def _packed_type(self) -> np.dtype[Any]:
+        """How a row lies in memory after packing; what is not needed shrinks to one byte, its truth value."""
+        time = [("time", "<i8" if self._format.time_unit == "ns" else "<f8")] if self._timed else []
+        return np.dtype([("values", "<f8", (len(self._fields),)), *time, ("other", "?", (len(self._other),))])
+
+    def _pack_code(self) -> str:
+        time = ("q" if self._format.time_unit == "ns" else "d") if self._timed else ""
+        return f"<{len(self._fields)}d{time}{'?' * len(self._other)}"
+
+    def _rows(self, structs: list[Any]) -> Iterator[Row]:
+        if self._format.values_field is None:
+            return map(astuple, structs)
+        return (astuple(row.f0) + astuple(row)[1:] for row in structs)
+
+    def _split(
+        self, structs: list[Any], index: Indices, stamps_ns: Times, rejections: Rejections
+    ) -> tuple[Values, Times]:
+        try:
+            packed = np.frombuffer(b"".join(starmap(self._pack, self._rows(structs))), dtype=self._packed)
+            numbers: Values = packed["values"]
+            times: Any = packed["time"] if self._timed else None
+        except struct.error:  # a null, or times that are texts
+            rows, width = list(self._rows(structs)), len(self._fields)
+            numbers = np.array([row[:width] for row in rows], dtype=np.float64).reshape(len(rows), width)
+            times = [row[width] for row in rows] if self._timed else None
+        if times is None:
+            return numbers, stamps_ns[index]
+        return numbers, read_times(times, self._reader, str(self._format.time_field), index, rejections)
+
+    def _refuse_crowded(self, values: Sequence[bytes], rejections: Rejections) -> None:
+        """Only a long record can have too many fields, so the others are not even looked at."""
+        long = self._format.max_channels * _LEAST_BYTES_PER_FIELD
+        if self._format.on_unknown_channel == "reject" or max(map(len, values), default=0) < long:
+            return
+        for index, value in enumerate(values):
+            if len(value) >= long and index not in rejections:
+                self._refuse_if_crowded(index, value, rejections)
+
+    def _refuse_if_crowded(self, index: int, value: bytes, rejections: Rejections) -> None:
+        try:
+            self._channels(documents.parse(value))
+        except RecordError as error:
+            rejections[index] = error
+
+    def _refuse_blank(self, values: Sequence[bytes], index: Indices, numbers: Values, rejections: Rejections) -> None:
+        """A sample whose channels are all null is a sample; one that names no channel is nothing."""
+        suspects = np.flatnonzero(np.isnan(numbers[:, 0]))
+        for row in suspects[np.isnan(numbers[suspects]).all(axis=1)]:
+            where = int(index[row])
+            if where not in rejections and not self._channels(documents.parse(values[where])).keys() & set(
+                self._fields
+            ):
+                rejections[where] = RecordError("empty", "the record names no channel of its group")
+
+    def _channels(self, document: documents.Document) -> documents.Document:
+        """The part that holds the channels, without the time and the asset."""
+        if self._format.values_field is None:
+            meta = {self._format.time_field, *self._other}
+            channels = {name: value for name, value in document.items() if name not in meta}
+        else:
+            field = self._format.values_field
+            channels = documents.as_object(documents.take(document, field), field)
+        documents.check_count(len(channels), self._format.max_channels)
+        return channels
+
+    def _explain(self, value: bytes) -> None:
+        document = documents.parse(value)
+        channels = self._channels(document)
+        if self._format.on_unknown_channel == "reject":
+            documents.check_known(channels, frozenset(self._fields))
+        if self._format.time_field is not None:
+            self._reader.read(documents.take(document, self._format.time_field), self._format.time_field)
+        for field in self._fields:
+            documents.check_number(channels.get(field), field)

@@ -1,0 +1,62 @@
+"""What the records of a plant look like: which fields are channels, whose they are, and how time is written. Pure."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from connectors.timestamps import TimeUnit
+
+RecordKind = Literal["wide", "narrow", "chunked", "binary"]
+Unknown = Literal["reject", "ignore"]
+
+DAY_NS = 86_400 * 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelField:
+    """A channel and the field it is read from: value × scale + offset. The range is for people, not a filter."""
+
+    name: str
+    field: str
+    scale: float = 1.0
+    offset: float = 0.0
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLayout:
+    """Assets with the same channels. `assets` are exact ids or patterns such as `pump-*`."""
+
+    name: str
+    channels: tuple[ChannelField, ...]
+    assets: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        for what, names in (("channel", [c.name for c in self.channels]), ("field", [c.field for c in self.channels])):
+            if len(set(names)) != len(names):
+                raise ValueError(f"group {self.name}: a {what} is named twice")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFormat:
+    """How a record is read.
+
+    `time_field` None means the record's own timestamp. `values_field` None means that the channels lie beside the other
+    fields (chunked records always have one). A time further than `max_clock_skew_ns` from the record's own is refused.
+    """
+
+    kind: RecordKind = "wide"
+    asset_from: Literal["key", "field"] = "key"
+    asset_field: str = "asset"
+    time_field: str | None = "ts"
+    time_unit: TimeUnit = "ms"
+    utc_offset_minutes: int | None = None
+    values_field: str | None = None
+    channel_field: str = "channel"
+    value_field: str = "value"
+    max_bytes: int = 1 << 20
+    max_channels: int = 256
+    max_samples: int = 65_536
+    max_clock_skew_ns: int | None = DAY_NS
+    on_unknown_asset: Unknown = "reject"
+    on_unknown_channel: Unknown = "reject"
