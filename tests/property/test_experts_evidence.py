@@ -1,0 +1,70 @@
+"""What always holds for a committee: exact sums, nothing on invalid tokens, no NaN, no effect of padding."""
+
+import numpy as np
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from anchormoe.cases import Cases
+from anchormoe.experts import Committee
+from anchormoe.experts.folds import make_folds
+from anchormoe.experts.net import CommitteeNet, NetShape
+from anchormoe.experts.tokens import Geometry
+
+
+def _committee(channels: int, classes: int, length: int, seed: int) -> Committee:
+    shape = NetShape((True, False), channels, classes, 8, 4, 2, Geometry.for_length(length, tokens=16))
+    net = CommitteeNet(shape, torch.Generator().manual_seed(seed))
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter += torch.randn(parameter.shape, generator=torch.Generator().manual_seed(seed + 1))
+    return Committee(net, centre=True)
+
+
+def _cases(size: int, channels: int, length: int, valid: float, seed: int) -> Cases:
+    rng = np.random.default_rng(seed)
+    x = np.round(rng.normal(0, 3, (size, channels, length)) * 1024) / 1024
+    x[rng.random(x.shape) > valid] = np.nan
+    return Cases.from_arrays(x)
+
+
+@given(
+    size=st.integers(1, 40),
+    channels=st.integers(1, 5),
+    classes=st.integers(1, 6),
+    length=st.integers(1, 70),
+    valid=st.sampled_from([0.0, 0.1, 0.5, 1.0]),
+    extra=st.integers(0, 40),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=40, deadline=None)
+def test_sums_are_exact_and_padding_changes_nothing(
+    size: int, channels: int, classes: int, length: int, valid: float, extra: int, seed: int
+) -> None:
+    committee, cases = _committee(channels, classes, length, seed), _cases(size, channels, length, valid, seed)
+    longer = committee.forward(cases.resized(length + extra))
+    for output, padded in zip(committee.forward(cases), longer, strict=True):
+        bound = 1e-5 * max(1.0, float(np.abs(output.logits).max()))
+        assert np.isfinite(output.logits).all()
+        assert np.abs(output.context + output.evidence.values.sum(1) - output.logits).max() <= bound
+        assert np.abs(padded.logits - output.logits).max() <= bound
+        assert (padded.evidence.values[:, output.evidence.values.shape[1] :] == 0).all()
+
+
+@given(
+    y=st.lists(st.integers(0, 4), min_size=1, max_size=40),
+    folds=st.integers(2, 5),
+    groups=st.none() | st.integers(1, 12),
+    seed=st.integers(0, 9),
+)
+def test_every_case_is_left_out_once_and_every_fold_has_something_to_train_on(
+    y: list[int], folds: int, groups: int | None, seed: int
+) -> None:
+    labels = np.array(y, np.int64)
+    names = None if groups is None else np.arange(len(y), dtype=np.int64) % groups
+    held_out, trained = make_folds(labels, folds=folds, groups=names, seed=seed)
+    assert (held_out.sum(0) == 1).all()
+    assert trained.any(1).all()
+    if names is not None and len(np.unique(names)) >= folds:
+        for fold, kept in zip(held_out, trained, strict=True):
+            assert not set(names[fold]) & set(names[kept])

@@ -1,0 +1,83 @@
+"""What tokens read, when they count, and how a profile becomes settings."""
+
+import numpy as np
+import pytest
+import torch
+
+from anchormoe.cases import Cases
+from anchormoe.experts.settings import settings_for
+from anchormoe.experts.tokens import Geometry, prepare, windows
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize(
+    ("length", "kernel", "stride", "pool"),
+    [(128, 17, 2, 1), (51, 7, 1, 1), (8, 3, 1, 1), (1, 3, 1, 1), (1197, 33, 17, 1), (18000, 33, 17, 15)],
+)
+def test_the_geometry_follows_from_the_length(length: int, kernel: int, stride: int, pool: int) -> None:
+    assert Geometry.for_length(length, tokens=64) == Geometry(kernel, stride, pool, length)
+
+
+@pytest.mark.parametrize("length", [1, 7, 8, 100, 1280, 1281, 5000, 18000])
+def test_tokens_read_every_step(length: int) -> None:
+    start, stop = Geometry.for_length(length, tokens=64).bounds(length)
+    read = np.zeros(length, np.bool_)
+    for a, b in zip(start, stop, strict=True):
+        assert 0 <= a < b <= length
+        read[a:b] = True
+    assert read.all()
+
+
+def test_a_token_reads_the_steps_around_its_centre() -> None:
+    geometry = Geometry(kernel=3, stride=2, pool=1, length=5)
+    read = windows(torch.arange(1.0, 6.0)[None, None], geometry)
+    assert read[0].tolist() == [[0, 1, 2], [2, 3, 4], [4, 5, 0]]
+    start, stop = geometry.bounds(5)
+    assert list(zip(start.tolist(), stop.tolist(), strict=True)) == [(0, 2), (1, 4), (3, 5)]
+
+
+def _one(values: list[float], steps: int | None = None) -> Cases:
+    cases = Cases.from_arrays(np.array([[values]]))
+    return cases if steps is None else cases.resized(steps)
+
+
+def test_a_token_needs_half_of_its_steps_and_a_centre_inside() -> None:
+    nan = float("nan")
+    geometry = Geometry(kernel=3, stride=1, pool=1, length=6)
+    series = prepare(_one([1, 2, nan, nan, nan, 3], steps=8), geometry, centre=False, device=CPU)
+    # Steps read per token: 2, 2, 1, 0, 1, 1, and two beyond the series; two are needed.
+    assert series.valid.tolist() == [[True, True, False, False, False, False, False, False]]
+
+
+def test_a_single_valid_step_is_enough_for_the_tokens_that_see_it() -> None:
+    nan = float("nan")
+    geometry = Geometry(kernel=3, stride=1, pool=1, length=4)
+    series = prepare(_one([nan, nan, 2, nan]), geometry, centre=False, device=CPU)
+    assert series.valid.tolist() == [[False, True, True, False]]
+
+
+def test_the_level_is_taken_out_where_the_series_is_valid() -> None:
+    geometry = Geometry(kernel=3, stride=1, pool=1, length=4)
+    series = prepare(_one([1, float("nan"), 2, 9], steps=5), geometry, centre=True, device=CPU)
+    assert series.level.tolist() == [[2.0]]
+    assert series.x.tolist() == [[[-1.0, 0.0, 0.0, 7.0, 0.0]]]
+
+
+def test_long_series_are_averaged_over_their_valid_steps() -> None:
+    geometry = Geometry(kernel=3, stride=1, pool=2, length=5)
+    series = prepare(_one([1, 3, float("nan"), 5, 7]), geometry, centre=False, device=CPU)
+    assert series.x.tolist() == [[[2.0, 5.0, 7.0]]]
+    start, stop = geometry.bounds(5)
+    assert list(zip(start.tolist(), stop.tolist(), strict=True)) == [(0, 4), (0, 5), (2, 5)]
+
+
+def test_windows_cut_anywhere_get_no_position_code() -> None:
+    assert any(variant.position for variant in settings_for("balanced", "localize", "aligned").variants)
+    assert not any(variant.position for variant in settings_for("balanced", "localize", "sliding").variants)
+
+
+def test_localizing_takes_six_members() -> None:
+    assert settings_for("balanced", "localize").members == 6
+    assert settings_for("fast").members == settings_for("balanced").members == 3
+    assert settings_for("accurate").members == 6
