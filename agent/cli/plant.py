@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _settings_schema() -> str:
-    from agent.settings import schema  # pydantic would cost every other command its quick start
+    from agent.settings import schema  # building the tree would cost every other command its quick start
 
     return json.dumps(schema(), indent=2, ensure_ascii=False)
 
@@ -80,24 +80,34 @@ def init(
 ) -> None:
     """Write a commented plant.yaml to start from, and beside it the schema that lets editors complete it."""
     beside = path.with_name(f"{path.stem}.schema.json")
-    taken = [str(one) for one in (path, beside) if one.exists()]
-    if taken and not force:
-        fail(f"{taken[0]}: is there already; --force overwrites it", code=WRONG_USAGE)
+    _require_room(path, beside, force=force)
     template = (files("agent.settings") / "template.yaml").read_text(encoding="utf-8")
-    _write(beside, _settings_schema() + "\n")
-    _write(path, f"# yaml-language-server: $schema={beside.name}\n{template}")
+    plant = f"# yaml-language-server: $schema={beside.name}\n{template}"
+    _write({beside: _settings_schema() + "\n", path: plant})
     typer.echo(f"{path}: written; edit it, then run: anchormoe-agent validate {path}")
 
 
-def _write(path: Path, text: str) -> None:
-    """The whole file or nothing."""
+def _require_room(*paths: Path, force: bool) -> None:
+    if not paths[0].parent.is_dir():
+        fail(f"{paths[0].parent}: there is no such directory", code=WRONG_USAGE)
+    for path in paths:
+        if path.is_dir():
+            fail(f"{path}: is a directory", code=WRONG_USAGE)
+        if path.exists() and not force:
+            fail(f"{path}: is there already; --force overwrites it", code=WRONG_USAGE)
+
+
+def _write(texts: Mapping[Path, str]) -> None:
+    """All files whole, or none: drafts are written beside them first. All paths share a directory."""
+    directory = next(iter(texts)).parent
     try:
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".anchormoe-") as drafts:
-            draft = Path(drafts) / path.name
-            draft.write_text(text, encoding="utf-8")
-            draft.replace(path)
+        with tempfile.TemporaryDirectory(dir=directory, prefix=".anchormoe-") as drafts:
+            for path, text in texts.items():
+                (Path(drafts) / path.name).write_text(text, encoding="utf-8")
+            for path in texts:
+                (Path(drafts) / path.name).replace(path)
     except OSError as error:
-        fail(f"{path}: cannot be written: {error.strerror}", code=WRONG_USAGE)
+        fail(f"{directory}: cannot be written to: {error.strerror}", code=WRONG_USAGE)
 
 
 def schema(name: str = typer.Argument(..., help=f"One of: {', '.join(PRINTERS)}.")) -> None:

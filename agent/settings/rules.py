@@ -4,6 +4,7 @@ A rule names the sections it needs as its parameters, and runs when these are so
 """
 
 import inspect
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -116,9 +117,10 @@ def heartbeats_fall_on_windows(resolved: Sequence[ResolvedGroup], emission: Emis
     beat = emission.heartbeat if emission.policy == "changes+heartbeat" else None
     for group in resolved:
         if beat is not None and beat % group.hop_ns:
-            wrong = f"{beat} is no multiple of the hop of group {group.name}, {_readable(group.hop_ns)}"
-            nearest = max(1, round(beat / group.hop_ns)) * group.hop_ns
-            yield Problem(("emission", "heartbeat"), wrong, f"for example {_readable(nearest)}")
+            wrong = f"{beat} is no multiple of the hop of group {group.name}, {Duration(group.hop_ns)}"
+            all_hops = math.lcm(*(other.hop_ns for other in resolved))
+            nearest = Duration(max(1, round(beat / all_hops)) * all_hops)
+            yield Problem(("emission", "heartbeat"), wrong, f"for example {nearest}")
 
 
 def stored_windows_outlive_a_window(resolved: Sequence[ResolvedGroup], store: Store) -> Found:
@@ -200,7 +202,7 @@ def broken_rules(sections: Mapping[str, Any]) -> Found:
 def _readable(nanoseconds: int) -> str:
     """Exact where a short unit does it, otherwise whole seconds."""
     exact = str(Duration(nanoseconds))
-    return exact if len(exact) <= 6 else f"{-(-nanoseconds // Duration.UNITS['s'])}s"
+    return exact if len(exact) <= 8 else f"{-(-nanoseconds // Duration.UNITS['s'])}s"
 
 
 def _mebibytes(size: int) -> str:
