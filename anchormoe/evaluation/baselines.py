@@ -28,10 +28,11 @@ def padded_length(train: Dataset) -> int:
 
 
 def _interpolated(x: npt.NDArray[np.float32], mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.float32]:
-    used = mask.any(axis=0)
-    if mask[:, used].all():
+    used = np.flatnonzero(mask.any(axis=0))
+    stop = int(used[-1]) + 1 if len(used) else 0
+    if mask[:, :stop].all():
         return x
-    filled, stop = x.copy(), int(np.flatnonzero(used)[-1]) + 1 if used.any() else 0
+    filled = x.copy()
     for channel, valid in enumerate(mask[:, :stop]):
         known = np.flatnonzero(valid)
         if len(known):

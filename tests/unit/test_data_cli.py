@@ -1,0 +1,63 @@
+"""The commands `data inspect`, `evaluate` and `benchmark`, as a user types them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from agent.cli.main import app
+from anchormoe.errors import DataError
+
+RUNNER = CliRunner()
+
+
+def test_inspect_prints_channels_classes_and_sizes() -> None:
+    shown = RUNNER.invoke(app, ["data", "inspect", "uea:BasicMotions"])
+    assert shown.exit_code == 0, shown.output
+    assert "BasicMotions: 6 channels, 4 classes" in shown.output
+    assert "train: 40 cases of 100 steps" in shown.output
+    assert "Badminton" in shown.output
+
+
+def test_inspect_as_json_is_one_object_and_a_plot_is_drawn(tmp_path: Path) -> None:
+    plot = tmp_path / "new" / "page.png"
+    shown = RUNNER.invoke(app, ["data", "inspect", "uea:BasicMotions", "--json", "--plot", str(plot)])
+    assert shown.exit_code == 0, shown.output
+    facts = json.loads(shown.stdout)
+    assert facts["train"]["class_counts"]["Running"] == 10
+    assert plot.stat().st_size > 10_000
+
+
+def test_inspect_refuses_a_plot_of_an_unknown_kind() -> None:
+    shown = RUNNER.invoke(app, ["data", "inspect", "uea:BasicMotions", "--plot", "page.txt"])
+    assert shown.exit_code == 2
+    assert "must end in .png" in shown.output
+
+
+def test_inspect_of_a_set_that_is_not_there_raises_a_data_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ANCHORMOE_DATA", raising=False)
+    shown = RUNNER.invoke(app, ["data", "inspect", "uea:Nope"])
+    assert isinstance(shown.exception, DataError)
+
+
+def test_benchmark_names_unknown_methods() -> None:
+    shown = RUNNER.invoke(app, ["benchmark", "uea", "--methods", "oracle"])
+    assert isinstance(shown.exception, DataError)
+    assert "minirocket" in str(shown.exception)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_benchmark_writes_a_page_and_goes_on_from_its_ledger(tmp_path: Path) -> None:
+    page, ledger = tmp_path / "page.md", tmp_path / "runs.jsonl"
+    asked = ["benchmark", "uea", "--sets", "BasicMotions,Nope", "--methods", "minirocket", "--seeds", "2"]
+    asked += ["--out", str(page), "--ledger", str(ledger), "--paper", str(tmp_path / "none.yaml")]
+    first = RUNNER.invoke(app, asked)
+    assert first.exit_code == 0, first.output
+    assert "| BasicMotions | 40 |" in page.read_text()
+    assert "- Nope: no data at hand" in page.read_text()
+    size = ledger.stat().st_size
+    again = RUNNER.invoke(app, [*asked, "--json"])
+    assert len(json.loads(again.stdout)["runs"]) == 2
+    assert ledger.stat().st_size == size

@@ -1,0 +1,105 @@
+"""What an inspection notices."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from anchormoe.cases import Cases
+from anchormoe.data.dataset import Dataset, Split
+from anchormoe.data.inspection import inspect, longest_run, runs
+from anchormoe.data.inspection_plot import draw
+from anchormoe.data.resampling import Recording
+from anchormoe.errors import DataError
+
+NAN = np.nan
+
+
+def dataset(series: list[list[list[float]]], y: list[int], *, groups: list[int] | None = None) -> Dataset:
+    channels = len(series[0])
+    return Dataset(
+        name="tiny",
+        cases=Cases.from_arrays([np.array(one, float) for one in series]),
+        y=np.array(y, dtype=np.int64),
+        classes=("a", "b"),
+        channels=tuple(f"c{at}" for at in range(channels)),
+        units=("",) * channels,
+        groups=None if groups is None else np.array(groups, dtype=np.int64),
+    )
+
+
+TRAIN = dataset([[[1, NAN, NAN, 4], [7, 7, 7, 7]], [[2, 3], [7, 7]], [[2, 3], [7, 7]]], [0, 0, 1])
+TEST = dataset([[[2, 3], [7, 7]], [[0, 0], [0, 0]]], [0, 1])
+
+
+def test_ranges_holes_and_missing_shares_count_valid_steps_only() -> None:
+    first, second = inspect(Split(TRAIN, TEST)).channels
+    assert (first.low, first.high, first.mean) == (1, 4, 15 / 6)
+    assert (first.missing_train, first.missing_test, first.longest_hole) == (2 / 8, 0, 2)
+    assert not first.constant
+    assert second.constant
+
+
+def test_lengths_and_balance() -> None:
+    facts = inspect(Split(TRAIN, TEST))
+    assert facts.train.lengths == (2, 2, 4)
+    assert facts.train.class_counts == {"a": 2, "b": 1}
+    assert facts.test.cases == 2
+
+
+def test_cases_that_are_in_both_parts_are_found_whatever_the_padding() -> None:
+    facts = inspect(Split(TRAIN, TEST))
+    assert (facts.overlap.in_both, facts.overlap.twice_in_train) == (1, 1)
+    assert "1 test cases are also in TRAIN: the test figures will flatter" in facts.remarks
+
+
+def test_remarks_name_constant_and_empty_channels_and_lonely_classes() -> None:
+    empty = dataset([[[NAN, NAN], [1, 2]], [[NAN, NAN], [1, 3]]], [0, 1])
+    remarks = " | ".join((*inspect(Split(TRAIN, TEST)).remarks, *inspect(Split(empty, empty)).remarks))
+    assert "channel c1 is constant (7) in TRAIN" in remarks
+    assert "channel c0 has no valid value in TRAIN" in remarks
+    assert "class b has 1 training case; nothing can be validated with it" in remarks
+
+
+def test_recordings_report_their_holes_and_repetitions() -> None:
+    steps = np.array([[1], [NAN], [NAN], [4], [NAN], [6]], np.float32)
+    labels = np.zeros(6, np.int64)
+    one = Recording("x", "rig", 10, steps, labels, samples=4, same_slot=1, out_of_order=2)
+    two = Recording("y", "rig", 14, steps, labels, samples=3, same_slot=0, out_of_order=0)
+    facts = inspect(Split(TRAIN, TEST), (one, two))
+    first = facts.recordings[0]
+    assert (first.steps, first.holes, first.longest_hole, first.empty_share) == (6, 2, 2, 0.5)
+    assert "recordings x and y share 2 steps of time; they count as one group" in facts.remarks
+    assert any("2 timestamps go backwards" in remark for remark in facts.remarks)
+
+
+def test_runs_are_half_open() -> None:
+    flags = np.array([True, True, False, True])
+    assert runs(flags) == [(0, 2), (3, 4)]
+    assert longest_run(flags) == 2
+    assert longest_run(np.zeros(3, bool)) == 0
+
+
+@pytest.mark.parametrize("recordings", [False, True])
+def test_a_page_is_drawn_even_for_odd_data(tmp_path: Path, recordings: bool) -> None:
+    steps = np.array([[1, 2], [NAN, NAN], [3, 4]], np.float32)
+    one = Recording("x", "rig", 0, steps, np.array([0, -1, 1]), samples=2, same_slot=0, out_of_order=0)
+    split = Split(TRAIN, TEST)
+    seen = (one,) if recordings else ()
+    draw(tmp_path / "page.png", split, inspect(split, seen), seen)
+    assert (tmp_path / "page.png").stat().st_size > 10_000
+
+
+def test_a_dataset_that_does_not_fit_together_is_refused() -> None:
+    with pytest.raises(DataError, match="labels outside the 2 classes"):
+        dataset([[[1.0, 2.0]]], [2])
+    with pytest.raises(DataError, match=r"1 cases, labels of shape \(2,\)"):
+        dataset([[[1.0, 2.0]]], [0, 1])
+
+
+def test_a_subset_takes_everything_that_belongs_to_its_cases() -> None:
+    part = dataset([[[1.0]], [[2.0]], [[3.0]]], [0, 1, 0], groups=[4, 5, 6]).subset([2, 0])
+    assert part.cases.x.ravel().tolist() == [3, 1]
+    assert part.y.tolist() == [0, 0]
+    assert part.groups is not None
+    assert part.groups.tolist() == [6, 4]
