@@ -1,1 +1,6 @@
 """Kernel evidence: closed-form additive features, ridge read-out, selection of blocks."""
+
+from anchormoe.kernels.settings import KernelSettings
+from anchormoe.kernels.source import KernelSource
+
+__all__ = ["KernelSettings", "KernelSource"]

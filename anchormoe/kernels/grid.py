@@ -1,0 +1,60 @@
+"""Normalized cases as integers, on which thresholds and sums are exact. Pure."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchormoe.cases import Bool, Cases, Float64, Int64
+from anchormoe.normalizer import CLIP, GRID
+
+Int32 = NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class GridCases:
+    """values (B, C, T) in units of 1/GRID, 0 where not valid; valid (B, C, T); lengths (B,)."""
+
+    values: Int32
+    valid: Bool
+    lengths: Int64
+    whole: Bool
+    """(B,) nothing is missing before the case's end"""
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def steps(self) -> int:
+        return int(self.values.shape[2])
+
+    @property
+    def step_valid(self) -> Bool:
+        return np.asarray(self.valid.any(axis=1))
+
+    def differences(self) -> "GridCases":
+        """First differences: entry t is step t + 1 minus step t, valid where both are; one step shorter."""
+        valid = self.valid[:, :, 1:] & self.valid[:, :, :-1]
+        values = np.where(valid, self.values[:, :, 1:] - self.values[:, :, :-1], 0).astype(np.int32)
+        return GridCases(values, valid, np.maximum(self.lengths - 1, 0), self.whole)
+
+    def scaled(self) -> Float64:
+        """(B, C, T) the values in units of TRAIN's standard deviation."""
+        return np.asarray(self.values / GRID)
+
+
+def on_grid(cases: Cases) -> GridCases:
+    """Cases that the Normalizer scaled; anything between two grid values goes to the nearer one."""
+    limit = CLIP * GRID
+    scaled = np.clip(np.rint(cases.x * np.float32(GRID)), -limit, limit)
+    values = np.where(cases.mask, scaled, 0).astype(np.int32)
+    whole = cases.mask.sum(axis=(1, 2)) == cases.lengths * cases.channels
+    return GridCases(values, cases.mask, cases.lengths, np.asarray(whole))
+
+
+def differences_to_steps(evidence: Float64) -> Float64:
+    """Evidence of first differences (B, T - 1, Y), half to each of the two steps it read: (B, T, Y)."""
+    steps = np.zeros((evidence.shape[0], evidence.shape[1] + 1, evidence.shape[2]))
+    steps[:, :-1] += evidence / 2
+    steps[:, 1:] += evidence / 2
+    return steps

@@ -1,0 +1,16 @@
+"""Compilation by numba, where it is installed; without it the reference path gives the same results."""
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any, TypeVar, cast
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+AVAILABLE = find_spec("numba") is not None
+
+
+def compiled(function: Function) -> Function:
+    """The function as machine code. No fast-math: the order of additions is part of the result."""
+    import numba
+
+    return cast(Function, numba.njit(cache=True, nogil=True)(function))

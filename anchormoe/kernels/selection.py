@@ -1,0 +1,138 @@
+"""Chooses mixes of feature blocks by what they predict for the cases (or groups) left out. Pure."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from anchormoe.cases import Float64
+from anchormoe.kernels.ridge import Problem, RidgePath, ridge_path
+
+Mix = dict[str, float]
+"""Weights of blocks in a sum of Gram matrices."""
+
+PICKS = 15
+GREEDY_WEIGHTS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+GREEDY_GAIN = 0.01
+GREEDY_STEPS = 4
+FEW_CASES = 60
+FEW_PER_CLASS = 6
+
+SAFE_MIX: Mix = {"K": 1.0, "D": 1.0, "H": 0.3}
+"""Good on every set that was tried; where there are too few cases to choose by, it is not chosen but given."""
+NAMED_MIXES: tuple[Mix, ...] = (
+    SAFE_MIX,
+    {"K": 1.0, "H": 0.3},
+    {"K": 1.0, "H": 0.3, "K2": 1.0, "K4": 0.5},
+    {"K": 1.0, "D": 1.0, "H": 0.3, "K2": 1.0, "K4": 0.5},
+    {"K": 1.0, "H": 0.3, "M1": 1.0, "C1": 1.0},
+    {"M1": 1.0, "M4": 1.0},
+    {"K": 1.0, "H": 0.3, "K2": 1.0, "K4": 0.5, "M1": 0.3, "M4": 0.3, "C1": 0.3},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A mix with its best strength and the leave-out predictions (N, Y) that go with it."""
+
+    mix: Mix
+    strength: float
+    predictions: Float64
+    error: float
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Mixes with their strengths and shares; the shares add up to 1."""
+
+    mixes: tuple[Mix, ...]
+    strengths: tuple[float, ...]
+    shares: tuple[float, ...]
+
+
+def too_few_to_choose(counts: Sequence[int]) -> bool:
+    """Leave-one-out is too coarse to select by when there are few cases; counts are those of the classes present."""
+    return sum(counts) < FEW_CASES or min(counts) < FEW_PER_CLASS
+
+
+def mixed_gram(grams: Mapping[str, Float64], mix: Mix) -> Float64:
+    total = np.zeros(next(iter(grams.values())).shape)
+    for name, weight in mix.items():
+        total += weight * grams[name]
+    return total
+
+
+def available(mix: Mix, names: Sequence[str]) -> Mix:
+    """The part of a mix that can be had."""
+    return {name: weight for name, weight in mix.items() if name in names}
+
+
+def candidates(
+    grams: Mapping[str, Float64], problem: Problem, progress: Callable[[int], None], greedy: bool = True
+) -> list[Candidate]:
+    """Single blocks, the named mixes and what a greedy search finds; `progress` gets the number made so far."""
+    found: list[Candidate] = []
+    for mix in _distinct([{name: 1.0} for name in grams] + [available(mix, list(grams)) for mix in NAMED_MIXES]):
+        found.append(candidate(grams, mix, problem))
+        progress(len(found))
+    if greedy and len(grams) > 1:
+        found.append(_greedy(grams, problem, min(found, key=lambda one: one.error)))
+    return found
+
+
+def candidate(grams: Mapping[str, Float64], mix: Mix, problem: Problem) -> Candidate:
+    path = ridge_path(mixed_gram(grams, mix), problem)
+    return _best(path, mix)
+
+
+def choose(found: Sequence[Candidate], problem: Problem, picks: int = PICKS) -> Choice:
+    """Caruana's ensemble selection: picks with replacement, each the one that helps the average most."""
+    predictions = np.stack([one.predictions for one in found])  # (A, N, Y)
+    counts = np.zeros(len(found), np.int64)
+    total = np.zeros(predictions.shape[1:])
+    for pick in range(picks):
+        averages = (total + predictions) / (pick + 1)
+        errors = ((averages - problem.targets) ** 2).mean(axis=2) @ problem.shares  # (A,)
+        chosen = int(np.argmin(errors))
+        counts[chosen] += 1
+        total += predictions[chosen]
+    kept = np.flatnonzero(counts)
+    return Choice(
+        tuple(found[index].mix for index in kept),
+        tuple(found[index].strength for index in kept),
+        tuple(float(counts[index] / picks) for index in kept),
+    )
+
+
+def _best(path: RidgePath, mix: Mix) -> Candidate:
+    best = path.best
+    return Candidate(mix, float(path.strengths[best]), path.predictions[best], float(path.errors[best]))
+
+
+def _distinct(mixes: Sequence[Mix]) -> list[Mix]:
+    found: list[Mix] = []
+    for mix in mixes:
+        if mix and mix not in found:
+            found.append(mix)
+    return found
+
+
+def _greedy(grams: Mapping[str, Float64], problem: Problem, start: Candidate) -> Candidate:
+    """Adds the block and weight that lower the error most, until that is less than 1 %."""
+    best = start
+    for _ in range(GREEDY_STEPS):
+        step = _best_addition(grams, problem, best)
+        if step is None or step.error > best.error * (1 - GREEDY_GAIN):
+            break
+        best = step
+    return best
+
+
+def _best_addition(grams: Mapping[str, Float64], problem: Problem, base: Candidate) -> Candidate | None:
+    tried = [
+        candidate(grams, {**base.mix, name: weight}, problem)
+        for name in grams
+        if name not in base.mix
+        for weight in GREEDY_WEIGHTS
+    ]
+    return min(tried, key=lambda one: one.error, default=None)

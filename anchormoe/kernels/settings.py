@@ -1,0 +1,60 @@
+"""What a user chooses about kernel evidence, and the sizes that follow from it. Pure."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from anchormoe.errors import DataError
+
+Profile = Literal["fast", "balanced", "accurate"]
+Objective = Literal["accuracy", "localize"]
+Alignment = Literal["aligned", "sliding"]
+
+NEAR = 33
+"""Steps that a kernel may look at where localization or speed matters."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSettings:
+    """`aligned`: events have their place in the case; `sliding`: they may start anywhere."""
+
+    profile: Profile = "balanced"
+    objective: Objective = "accuracy"
+    alignment: Alignment = "aligned"
+
+    def __post_init__(self) -> None:
+        _require_one_of("profile", self.profile, get_args(Profile))
+        _require_one_of("objective", self.objective, get_args(Objective))
+        _require_one_of("alignment", self.alignment, get_args(Alignment))
+
+    @property
+    def sizes(self) -> "Sizes":
+        return _SIZES[self.profile]
+
+    @property
+    def max_receptive_field(self) -> int | None:
+        near = self.profile == "fast" or self.objective == "localize"
+        return NEAR if near else None
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Features of the blocks K and D, kernels of K2 and K4, groups of Hydra per dilation; 0 leaves a block out."""
+
+    shares: int
+    differences: int
+    segmented: int
+    hydra_groups: int
+    primal_features: int
+    selection_cases: int
+
+
+_SIZES: dict[str, Sizes] = {
+    "fast": Sizes(2016, 0, 0, 0, primal_features=4000, selection_cases=1000),
+    "balanced": Sizes(4032, 2016, 504, 16, primal_features=6000, selection_cases=1000),
+    "accurate": Sizes(9996, 4200, 2016, 64, primal_features=10000, selection_cases=2000),
+}
+
+
+def _require_one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise DataError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")

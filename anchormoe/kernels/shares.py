@@ -1,0 +1,142 @@
+"""Shares of positive values (MiniRocket): how often a dilated kernel of nine taps exceeds its thresholds. Pure.
+
+A kernel of MiniRocket weighs three of its nine taps 2 and six -1. Its sorted thresholds cut the values into bins;
+the bin of an output tells all its indicators at once, so neither features nor evidence ever need an array of
+features by steps.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchormoe.cases import Bool, Float64, Int64
+from anchormoe.errors import ModelError
+from anchormoe.kernels import jit
+from anchormoe.kernels.extractor import Explained, Readout, stored, stored_list, stored_value
+from anchormoe.kernels.grid import GridCases, Int32, differences_to_steps
+
+TAPS = 9
+POSITIVE_TAPS: Int64 = np.array(list(combinations(range(TAPS), 3)), np.int64)
+"""(84, 3) the taps of weight 2 of each kernel"""
+
+
+@dataclass(frozen=True, slots=True)
+class ShareBank:
+    """n combinations of a kernel, a dilation (ascending) and a channel subset, each with sorted thresholds.
+
+    An indicator is `value > bias`: values are integers, so the threshold lies half a grid step above the bias.
+    `parts` names the segmentations of the case (1, 2 or 4 equal parts): a feature is the share within one part.
+    """
+
+    kind: ClassVar[str] = "shares"
+    name: str
+    difference: bool
+    parts: tuple[int, ...]
+    kernel: Int64
+    dilation: Int64
+    padded: Bool
+    channel_start: Int64
+    channels: Int64
+    bias_start: Int64
+    biases: Int32
+
+    @property
+    def blocks(self) -> tuple[tuple[str, int], ...]:
+        """Names and feature counts, in column order."""
+        return tuple((_block_name(self.name, parts), parts * len(self.biases)) for parts in self.parts)
+
+    @property
+    def n_features(self) -> int:
+        return sum(self.parts) * len(self.biases)
+
+    @property
+    def in_context(self) -> bool:
+        return False
+
+    def transform(self, cases: GridCases) -> Float64:
+        """(B, F) shares; NaN where a part has no output that counts."""
+        cases = cases.differences() if self.difference else cases
+        features: Float64 = _engine()(self, cases, np.zeros((0, 0, 0)), np.zeros(0))[0]
+        return features
+
+    def tables(self, readout: Readout) -> tuple[Float64, ...]:
+        """(segments, rows, Y) what an output in a bin adds: weights of the thresholds below it, TRAIN means out."""
+        weights = readout.weights.reshape(sum(self.parts), len(self.biases), -1)
+        means = readout.mean.reshape(sum(self.parts), len(self.biases), 1)
+        bins = np.zeros((weights.shape[0], len(self.biases) + len(self.kernel), weights.shape[2]))
+        for index in range(len(self.kernel)):
+            own = slice(self.bias_start[index], self.bias_start[index + 1])
+            rows = slice(own.start + index, own.stop + index + 1)
+            bins[:, rows][:, 1:] = np.cumsum(weights[:, own], axis=1)
+            bins[:, rows] -= (weights[:, own] * means[:, own]).sum(axis=1, keepdims=True)
+        return (bins,)
+
+    def explain(self, cases: GridCases, tables: tuple[Float64, ...], far_limits: Float64) -> Explained:
+        cases = cases.differences() if self.difference else cases
+        features, near, far = _engine()(self, cases, tables[0], far_limits)
+        if self.difference:
+            near, far = differences_to_steps(near), differences_to_steps(far)
+        return Explained(features, near + far, far)
+
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        return {name: np.asarray(getattr(self, name)) for name in _TENSORS}
+
+    def config(self) -> dict[str, Any]:
+        return {"kind": self.kind, "name": self.name, "difference": self.difference, "parts": list(self.parts)}
+
+    @classmethod
+    def from_parts(cls, config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> "ShareBank":
+        parts = tuple(stored_list(config, "parts", int))
+        arrays = {name: stored(tensors, name, dtype, 1) for name, dtype in _TENSORS.items()}
+        bank = cls(stored_value(config, "name", str), stored_value(config, "difference", bool), parts, **arrays)
+        _check(bank)
+        return bank
+
+
+_TENSORS: dict[str, Any] = {
+    "kernel": np.int64,
+    "dilation": np.int64,
+    "padded": np.bool_,
+    "channel_start": np.int64,
+    "channels": np.int64,
+    "bias_start": np.int64,
+    "biases": np.int32,
+}
+
+
+def _block_name(bank: str, parts: int) -> str:
+    return bank if parts == 1 else f"{bank}{parts}"
+
+
+def _engine() -> Any:
+    if jit.AVAILABLE:
+        from anchormoe.kernels import shares_compiled
+
+        return shares_compiled.pooled
+    from anchormoe.kernels import shares_reference
+
+    return shares_reference.pooled
+
+
+def _check(bank: ShareBank) -> None:
+    count = len(bank.kernel)
+    if not (len(bank.dilation) == len(bank.padded) == count and count > 0):
+        raise ModelError(f"{bank.name}: its combinations have different numbers of kernels, dilations and paddings")
+    _check_offsets(bank.name, bank.channel_start, count, len(bank.channels))
+    _check_offsets(bank.name, bank.bias_start, count, len(bank.biases))
+    if bank.kernel.min() < 0 or bank.kernel.max() >= len(POSITIVE_TAPS):
+        raise ModelError(f"{bank.name}: there is no such kernel")
+    if bank.dilation.min() < 1 or (np.diff(bank.dilation) < 0).any():
+        raise ModelError(f"{bank.name}: dilations must ascend from 1")
+    if not set(bank.parts) <= {1, 2, 4} or not bank.parts:
+        raise ModelError(f"{bank.name}: parts must be 1, 2 or 4")
+
+
+def _check_offsets(name: str, start: Int64, count: int, total: int) -> None:
+    fits = len(start) == count + 1 and start[0] == 0 and start[-1] == total and (np.diff(start) >= 1).all()
+    if not fits:
+        raise ModelError(f"{name}: its offsets do not fit its values")
