@@ -16,7 +16,7 @@ from agent.settings.problems import Problem, warning
 from agent.settings.quantities import Duration, Size
 from agent.settings.records import Records
 from agent.settings.sinks import ConsoleSink, Emission, JsonlSink, KafkaSink, Sink, WebhookSink
-from agent.settings.sources import KafkaSource, SimulatorSource, Source, repeated
+from agent.settings.sources import KafkaSource, MemorySource, SimulatorSource, Source, repeated
 from agent.settings.stores import MemoryStore, RedisStore, Store
 
 Found = Iterator[Problem]
@@ -163,6 +163,12 @@ def logins_are_encrypted(source: Source, sinks: Sequence[Sink]) -> Found:
             yield warning((*path, "security", "protocol"), "the login is not encrypted", "use SASL_SSL")
 
 
+def a_memory_source_needs_a_host(source: Source) -> Found:
+    if isinstance(source, MemorySource):
+        wrong = "memory: nothing comes in unless the program around the agent puts it in"
+        yield warning(("source", "kind"), wrong, "use kafka, file or simulator with `anchormoe-agent run`")
+
+
 def memory_forgets(source: Source, store: Store) -> Found:
     if isinstance(source, KafkaSource) and isinstance(store, MemoryStore):
         wrong = "memory: after a restart or a rebalance, windows are rebuilt from Kafka each time"
@@ -187,6 +193,7 @@ RULES: tuple[Callable[..., Found], ...] = (
     narrow_records_come_late,
     a_heartbeat_needs_its_policy,
     logins_are_encrypted,
+    a_memory_source_needs_a_host,
     memory_forgets,
 )
 

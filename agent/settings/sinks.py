@@ -56,9 +56,7 @@ class KafkaSink(Section):
     security: KafkaSecurity | None = Field(default=None, description="TLS and SASL; null: like the source.")
     timeout: Duration = Field(default=Duration.parse("30s"), description="Longest wait for an acknowledgement.")
     retries: Retries = Field(default=Retries(attempts=3), description="Tries per batch.")
-    compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = Field(
-        default="none", description="Compression of the written batches."
-    )
+    compression: Literal["none", "gzip"] = Field(default="none", description="Compression of the written batches.")
 
     @model_validator(mode="before")
     @classmethod

@@ -192,11 +192,13 @@ def test_a_mistake_about_kafka_or_redis_is_named(path: str, value: Any, field: s
         ("records", {"format": "narrow"}, "groups[0].window.lateness"),
         ("emission", {"heartbeat": "1m"}, "emission.heartbeat"),
         ("store", {"kind": "memory"}, "store.kind"),
+        ("source", {"kind": "memory"}, "source.kind"),
         ("source.security", SASL | {"protocol": "SASL_PLAINTEXT"}, "source.security.protocol"),
     ],
 )
 def test_what_may_not_be_meant_is_a_warning(path: str, value: Any, field: str, write: Write) -> None:
-    examination = examine(write(changed(ON_KAFKA, path, value)), {"SECRET": "x"})
+    plant = changed(ON_KAFKA, "sinks.0.bootstrap", "broker:9092")
+    examination = examine(write(changed(plant, path, value)), {"SECRET": "x"})
     assert examination.loaded is not None
     assert list(warnings(examination)) == [field]
 
