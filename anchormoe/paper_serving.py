@@ -96,7 +96,7 @@ class ServingNet:
         D = self.config.width
         refined = functional.gelu(torch.addmm(views.temporal_bias, token.view(-1, D), views.temporal))
         fused = torch.add(token.view(-1, D), refined, alpha=views.gate_temporal)
-        spectrum = rows.view(-1, self.config.patch_length) @ views.waves
+        spectrum = rows.reshape(-1, self.config.patch_length) @ views.waves
         energy = spectrum.square_() @ views.bands
         fused.addmm_(energy.log1p_().view(rows.shape[0], -1), views.spectral)
         centroid = torch.bmm(centroid_share(valid, token), token)  # (B, 1, D)

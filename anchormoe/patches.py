@@ -41,7 +41,7 @@ class PatchGrid:
         So padding a series, however far, adds no valid patch.
         """
         step = mask.any(dim=1)  # (B, T)
-        B, T = step.shape
+        T = step.shape[1]
         P = self.count(T, multiple)
         position = torch.arange(1, T + 1, device=mask.device)
         end = (step * position).amax(dim=1, keepdim=True)  # (B, 1)

@@ -124,7 +124,7 @@ def assign(expert: Tensor, valid: Tensor, experts: int) -> Assignments:
 
 def linear_by_expert(rows: Tensor, weight: Tensor, bias: Tensor, counts: Sequence[int]) -> Tensor:
     """rows (N, I), sorted by expert, each through its own expert's weight (M, I, O) and bias (M, O)."""
-    parts = rows.split(list(counts))
+    parts = torch.split(rows, list(counts))
     return torch.cat([torch.addmm(bias[r], part, weight[r]) for r, part in enumerate(parts)])
 
 

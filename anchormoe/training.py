@@ -1,0 +1,246 @@
+"""The gradient training loop: AdamW, warm-up, early stopping, best so far, resume, several processes."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+from torch import distributed as dist
+
+from anchormoe.progress import Progress, ProgressCallback, silent
+from anchormoe.training_state import (
+    Checkpoints,
+    TrainingState,
+    model_tensors,
+    optimizer_tensors,
+    restore_optimizer,
+)
+
+WARM_UP = 0.1
+"""Share of the planned steps over which the learning rate grows to its full value."""
+MAX_GRADIENT_NORM = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """x (N, C, T), mask (N, C, T), y (N,), weight (N,); a batch of them is the same thing."""
+
+    x: Tensor
+    mask: Tensor
+    y: Tensor
+    weight: Tensor
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def subset(self, index: Tensor, device: torch.device | None = None) -> "Examples":
+        return Examples(*(part[index].to(device) for part in (self.x, self.mask, self.y, self.weight)))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`epochs` shapes the learning rate; `stop_after` ends earlier without changing it."""
+
+    epochs: int
+    batch_size: int
+    learning_rate: float
+    weight_decay: float
+    seed: int
+    patience: int | None = None
+    stop_after: int | None = None
+    mixed_precision: bool = False
+
+    @property
+    def last_epoch(self) -> int:
+        return min(self.epochs, self.stop_after or self.epochs)
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """`loss` decides early stopping and the best epoch; `logits` (V, Y) are kept for every epoch."""
+
+    loss: float
+    figures: dict[str, float]
+    logits: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What happened: figures and validation logits of every epoch, counted from 1."""
+
+    epochs: int
+    best_epoch: int
+    curves: list[dict[str, float]]
+    validation: list[Tensor]
+    interrupted: bool
+
+
+Loss = Callable[[nn.Module, Examples, float], Tensor]
+"""(model, batch, share of the planned epochs) → loss per example (B,), unweighted."""
+Validate = Callable[[nn.Module], Validation]
+
+
+@dataclass(slots=True)
+class _Run:
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    plan: Plan
+    loss: Loss
+    device: torch.device
+    state: TrainingState = field(default_factory=TrainingState)
+
+
+def train(
+    model: nn.Module,
+    examples: Examples,
+    plan: Plan,
+    *,
+    loss: Loss,
+    validate: Validate | None = None,
+    progress: ProgressCallback = silent,
+    stage: str = "training",
+    checkpoints: Checkpoints | None = None,
+) -> Course:
+    """Changes `model`: to its best validated epoch, or to the last one without validation.
+
+    Each epoch draws from its own seed, so a run that was resumed equals one that was not. A KeyboardInterrupt,
+    also one raised by `progress`, ends training and keeps the best so far.
+    """
+    run = _start(model, plan, loss, checkpoints.load(stage) if checkpoints else None)
+    interrupted = False
+    try:
+        for epoch in range(run.state.epoch, plan.last_epoch):
+            if _is_over(run.state.curves, plan):
+                break
+            _finish_epoch(run, _train_epoch(run, examples, epoch), validate)
+            if checkpoints:
+                checkpoints.save(stage, _saved(run))
+            if _rank() == 0:
+                progress(Progress(stage, epoch + 1, plan.last_epoch, run.state.curves[-1]))
+    except KeyboardInterrupt:
+        interrupted = True
+    if run.state.best:
+        model.load_state_dict(run.state.best)
+    state = run.state
+    return Course(state.epoch, _best_epoch(state.curves), state.curves, state.validation, interrupted)
+
+
+def _start(model: nn.Module, plan: Plan, loss: Loss, saved: TrainingState | None) -> _Run:
+    device = next(model.parameters()).device
+    optimizer = torch.optim.AdamW(model.parameters(), lr=plan.learning_rate, weight_decay=plan.weight_decay, fused=True)
+    run = _Run(model, optimizer, plan, loss, device)
+    if saved:
+        model.load_state_dict(saved.model)
+        restore_optimizer(optimizer, saved.optimizer)
+        run.state = saved
+    return run
+
+
+def _train_epoch(run: _Run, examples: Examples, epoch: int) -> float:
+    """Mean loss of one pass over the examples."""
+    run.model.train()
+    total, weight = 0.0, 0.0
+    with torch.random.fork_rng(devices=_cuda_devices(run.device)):
+        torch.manual_seed(run.plan.seed * 1_000_003 + epoch)
+        batches = list(_batches(len(examples), run.plan.batch_size))
+        for number, index in enumerate(batches):
+            share = (epoch + (number + 1) / len(batches)) / run.plan.epochs
+            batch_weight = float(examples.weight[index].sum())
+            total += _step(run, examples, index, batch_weight, share)
+            weight += batch_weight
+    return total / max(weight, 1e-12)
+
+
+def _batches(count: int, size: int) -> Iterator[Tensor]:
+    """Index batches of one epoch; a last one of a single example joins the one before."""
+    order = torch.randperm(count)
+    parts = list(torch.split(order, size))
+    if len(parts) > 1 and len(parts[-1]) == 1:
+        parts[-2:] = [torch.cat(parts[-2:])]
+    yield from parts
+
+
+def _step(run: _Run, examples: Examples, index: Tensor, weight: float, share: float) -> float:
+    """One update; every process takes its share of the batch, divided by the weight of the whole of it."""
+    for group in run.optimizer.param_groups:
+        group["lr"] = run.plan.learning_rate * learning_rate_factor(share)
+    run.optimizer.zero_grad(set_to_none=True)
+    total = 0.0
+    own = index[_rank() :: _world()]
+    if len(own):
+        batch = examples.subset(own, run.device)
+        with torch.autocast(run.device.type, torch.bfloat16, enabled=run.plan.mixed_precision):
+            losses = run.loss(run.model, batch, share)
+        value = (losses.float() * batch.weight).sum()
+        (value / max(weight, 1e-12)).backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        total = float(value.detach())
+    total = _summed(run.model, total, run.device)
+    nn.utils.clip_grad_norm_(run.model.parameters(), MAX_GRADIENT_NORM)
+    run.optimizer.step()
+    return total
+
+
+def learning_rate_factor(share: float) -> float:
+    """Up in a straight line over the warm-up, then down along a cosine to 1 %."""
+    if share < WARM_UP:
+        return share / WARM_UP
+    return 0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * (share - WARM_UP) / (1 - WARM_UP)))
+
+
+def _summed(model: nn.Module, total: float, device: torch.device) -> float:
+    """Adds up gradients and loss over the processes of a torch.distributed group, in one message."""
+    if _world() == 1:
+        return total
+    parameters = list(model.parameters())
+    grads = [p.grad if p.grad is not None else torch.zeros_like(p) for p in parameters]
+    message = torch.cat([grad.flatten() for grad in grads] + [torch.tensor([total], device=device)])
+    dist.all_reduce(message)
+    sizes = [parameter.numel() for parameter in parameters]
+    for parameter, part in zip(parameters, torch.split(message[:-1], sizes), strict=True):
+        parameter.grad = part.view_as(parameter).clone()
+    return float(message[-1])
+
+
+def _finish_epoch(run: _Run, loss: float, validate: Validate | None) -> None:
+    state = run.state
+    figures = {"loss": loss}
+    if validate:
+        run.model.eval()
+        seen = validate(run.model)
+        figures |= {"validation_loss": seen.loss, **seen.figures}
+        state.validation.append(seen.logits)
+    state.curves.append(figures)
+    state.epoch += 1
+    if validate and _best_epoch(state.curves) == state.epoch:
+        state.best = model_tensors(run.model)
+
+
+def _best_epoch(curves: list[dict[str, float]]) -> int:
+    """The first epoch with the least validation loss, counted from 1; the last one without validation."""
+    losses = [figures.get("validation_loss", math.nan) for figures in curves]
+    known = [(loss, epoch) for epoch, loss in enumerate(losses, start=1) if not math.isnan(loss)]
+    return min(known)[1] if known else len(curves)
+
+
+def _is_over(curves: list[dict[str, float]], plan: Plan) -> bool:
+    """Early stopping: no better epoch for `patience` epochs."""
+    return plan.patience is not None and len(curves) - _best_epoch(curves) >= plan.patience and bool(curves)
+
+
+def _saved(run: _Run) -> TrainingState:
+    run.state.model = model_tensors(run.model)
+    run.state.optimizer = optimizer_tensors(run.optimizer)
+    return run.state
+
+
+def _rank() -> int:
+    return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
+
+
+def _world() -> int:
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
+def _cuda_devices(device: torch.device) -> list[int]:
+    return [device.index or 0] if device.type == "cuda" else []

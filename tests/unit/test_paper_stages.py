@@ -1,0 +1,66 @@
+import math
+
+import torch
+
+from anchormoe.dpar import posterior_anchors
+from anchormoe.mvre import alignment, band_of_bin, log_band_energies, position_code
+from anchormoe.paper_config import ModelConfig
+from anchormoe.rgc import assign, linear_by_expert, sparse_weights
+
+
+def test_a_constant_has_its_energy_in_the_first_band_and_a_fast_wave_in_the_last():
+    config = ModelConfig(channels=2, classes=2, patch_length=8, patch_stride=4, bands=2)
+    constant, wave = torch.ones(8), torch.tensor([1.0, -1.0] * 4)
+    v = log_band_energies(torch.cat((constant, wave)).view(1, 1, 16), config)
+    expected = torch.tensor([math.log(65), 0, 0, math.log(65)])  # |Σ x|² = 64 in bin 0 and in bin 4
+    torch.testing.assert_close(v.flatten(), expected, atol=1e-5, rtol=0)
+
+
+def test_bands_are_contiguous_nearly_equal_and_never_empty():
+    assert band_of_bin(9, 4).tolist() == [0, 0, 0, 1, 1, 2, 2, 3, 3]
+    assert band_of_bin(3, 3).tolist() == [0, 1, 2]
+
+
+def test_the_alignment_is_the_scaled_product_with_the_centroid_of_valid_patches():
+    token = torch.tensor([[[2.0, 0, 0, 0], [0, 4, 0, 0], [9, 9, 9, 9]]])
+    valid = torch.tensor([[True, True, False]])
+    # centroid (1, 2, 0, 0); products 2, 8, 27; divided by √4
+    assert alignment(token, valid).flatten().tolist() == [1.0, 4.0, 13.5]
+
+
+def test_the_alignment_of_a_fully_masked_series_is_zero():
+    assert alignment(torch.ones(1, 2, 4), torch.zeros(1, 2, dtype=torch.bool)).flatten().tolist() == [0, 0]
+
+
+def test_a_patch_has_the_same_position_code_in_a_longer_series():
+    assert torch.equal(position_code(5, 16), position_code(9, 16)[:5])
+    assert position_code(2, 4)[0].tolist() == [0, 1, 0, 1]
+
+
+def test_an_anchor_is_the_weighted_centroid_of_what_its_expert_was_given():
+    unit = torch.tensor([[[1.0, 0], [0, 1], [7, 7]]])
+    routing = torch.tensor([[[0.75, 0.25], [0.25, 0.75], [0.5, 0.5]]])
+    anchors = posterior_anchors(unit, routing, torch.tensor([[True, True, False]]))
+    torch.testing.assert_close(anchors[0], torch.tensor([[0.75, 0.25], [0.25, 0.75]]), atol=1e-5, rtol=0)
+
+
+def test_sparse_weights_are_the_top_probabilities_renormalised_and_zero_on_invalid_patches():
+    routing = torch.tensor([[[0.5, 0.1, 0.3, 0.1], [0.25, 0.25, 0.25, 0.25]]])
+    weight, expert = sparse_weights(routing, torch.tensor([[True, False]]), 2)
+    torch.testing.assert_close(weight[0, 0], torch.tensor([0.625, 0.375]))
+    assert expert[0, 0].tolist() == [0, 2]
+    assert weight[0, 1].tolist() == [0, 0]
+
+
+def test_pairs_are_sorted_by_expert_and_invalid_patches_left_out():
+    expert = torch.tensor([[[1, 0], [2, 1], [0, 1]]])
+    pairs = assign(expert, torch.tensor([[True, False, True]]), experts=3)
+    assert pairs.counts == [2, 2, 0]
+    assert pairs.pair.tolist() == [1, 4, 0, 5]
+    assert pairs.expert.tolist() == [0, 0, 1, 1]
+
+
+def test_each_row_goes_through_its_own_expert_and_an_expert_may_have_none():
+    rows = torch.tensor([[1.0], [2.0], [3.0]])
+    weight, bias = torch.tensor([[[10.0]], [[99.0]], [[100.0]]]), torch.tensor([[1.0], [2.0], [3.0]])
+    assert linear_by_expert(rows, weight, bias, [1, 0, 2]).flatten().tolist() == [11, 203, 303]
