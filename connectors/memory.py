@@ -1,14 +1,17 @@
 """Source, sink and window store inside the process: the embedded mode, and the doubles every test can rely on."""
 
 import asyncio
+import math
 import secrets
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
+from connectors.commits import MemoryCommits
 from connectors.errors import ConnectorError
-from connectors.records import Batch, Headers, Message, Partition, Position, Record
-from connectors.seams import Assignment, Checkpoint, Claim, Fenced, RingWrite, StoredWindows
+from connectors.logs import LogSource
+from connectors.records import Headers, Message, Partition, Record
+from connectors.seams import Checkpoint, Claim, Fenced, RingWrite, StoredWindows
 
 
 class MemoryLog:
@@ -16,10 +19,10 @@ class MemoryLog:
 
     def __init__(self, partitions: Collection[Partition]) -> None:
         self.partitions = tuple(partitions)
-        self.commits: dict[Partition, Position] = {}
+        self.commits = MemoryCommits()
         self._records: dict[Partition, list[Record]] = {partition: [] for partition in self.partitions}
         self._first: dict[Partition, int] = dict.fromkeys(self.partitions, 0)
-        self._wakers: set[asyncio.Event] = set()
+        self._watchers: set[asyncio.Event] = set()
 
     def append(
         self, partition: Partition, value: bytes | None, *, key: bytes | None, timestamp_ms: int, headers: Headers = ()
@@ -27,8 +30,8 @@ class MemoryLog:
         """The record's offset."""
         offset = self.end(partition)
         self._records[partition].append(Record(offset, timestamp_ms, key, value, headers))
-        for waker in self._wakers:
-            waker.set()
+        for news in self._watchers:
+            news.set()
         return offset
 
     def first(self, partition: Partition) -> int:
@@ -37,9 +40,19 @@ class MemoryLog:
     def end(self, partition: Partition) -> int:
         return self._first[partition] + len(self._records[partition])
 
-    def read(self, partition: Partition, offset: int, max_records: int) -> Sequence[Record]:
+    def read(self, partition: Partition, offset: int, max_records: int) -> tuple[Sequence[Record], int]:
         start = max(offset - self._first[partition], 0)
-        return self._records[partition][start : start + max_records]
+        records = self._records[partition][start : start + max_records]
+        return records, records[-1].offset + 1 if records else offset
+
+    def behind(self, partition: Partition, offset: int) -> int:
+        return max(self.end(partition) - max(offset, self._first[partition]), 0)
+
+    def ended(self, partition: Partition, offset: int) -> bool:
+        return self.behind(partition, offset) == 0
+
+    def due_in_s(self) -> float:
+        return math.inf
 
     def discard_before(self, partition: Partition, offset: int) -> None:
         """What retention does: the oldest records are gone, the offsets of the others stay."""
@@ -47,120 +60,19 @@ class MemoryLog:
         del self._records[partition][:drop]
         self._first[partition] += drop
 
-    def watch(self, waker: asyncio.Event) -> None:
-        self._wakers.add(waker)
+    def watch(self, news: asyncio.Event) -> None:
+        self._watchers.add(news)
 
-    def unwatch(self, waker: asyncio.Event) -> None:
-        self._wakers.discard(waker)
+    def unwatch(self, news: asyncio.Event) -> None:
+        self._watchers.discard(news)
 
 
-class MemorySource:
-    """One reader of a `MemoryLog`. Without a committed position it begins at the oldest record."""
+class MemorySource(LogSource):
+    """One reader of a `MemoryLog`; a bounded one ends with the log, a live one waits for what is appended."""
 
     def __init__(self, log: MemoryLog, *, bounded: bool = False) -> None:
+        super().__init__(log, log.commits, bounded=bounded)
         self.log = log
-        self._bounded = bounded
-        self._assignment: Assignment | None = None
-        self._positions: dict[Partition, int] = {}
-        self._paused: set[Partition] = set()
-        self._turn = 0
-        self._wake = asyncio.Event()
-
-    @property
-    def exhausted(self) -> bool:
-        return self._bounded and self._assignment is not None and not any(map(self._behind, self._positions))
-
-    async def start(self, assignment: Assignment) -> None:
-        self._assignment = assignment
-        self.log.watch(self._wake)
-        await self.reassign(self.log.partitions)
-
-    async def reassign(self, partitions: Collection[Partition]) -> None:
-        """What a rebalance does: the old owner may still commit while it is told, not afterwards."""
-        gone, come = set(self._positions) - set(partitions), set(partitions) - set(self._positions)
-        if gone:
-            await self._owner().revoked(sorted(gone))
-        for partition in gone:
-            del self._positions[partition]
-        self._paused -= gone
-        for partition in come:
-            self._positions[partition] = self._resume_at(partition)
-        if come:
-            await self._owner().assigned(sorted(come))
-
-    async def poll(self, *, max_records: int, timeout_s: float) -> list[Batch]:
-        batches = self._take(max_records)
-        if batches or self.exhausted:
-            return batches
-        self._wake.clear()
-        try:
-            await asyncio.wait_for(self._wake.wait(), timeout_s)
-        except TimeoutError:
-            return []
-        return self._take(max_records)
-
-    async def committed(self, partition: Partition) -> Position | None:
-        return self.log.commits.get(partition)
-
-    async def first_offset(self, partition: Partition) -> int:
-        return self.log.first(partition)
-
-    def seek(self, partition: Partition, offset: int) -> None:
-        self._require(partition)
-        self._positions[partition] = offset
-        self._wake.set()
-
-    async def commit(self, positions: Mapping[Partition, Position]) -> None:
-        for partition in positions:
-            self._require(partition)
-        self.log.commits.update(positions)
-
-    def pause(self, partitions: Collection[Partition]) -> None:
-        self._paused.update(partitions)
-
-    def resume(self, partitions: Collection[Partition]) -> None:
-        self._paused.difference_update(partitions)
-        self._wake.set()
-
-    async def lag(self) -> Mapping[Partition, int]:
-        return {partition: self._behind(partition) for partition in self._positions}
-
-    async def close(self) -> None:
-        self.log.unwatch(self._wake)
-        self._positions.clear()
-
-    def _owner(self) -> Assignment:
-        if self._assignment is None:
-            raise ConnectorError("the source was not started")
-        return self._assignment
-
-    def _require(self, partition: Partition) -> None:
-        if partition not in self._positions:
-            raise ConnectorError(f"{partition} is not assigned to this source")
-
-    def _resume_at(self, partition: Partition) -> int:
-        position = self.log.commits.get(partition)
-        return self.log.first(partition) if position is None else position.offset
-
-    def _behind(self, partition: Partition) -> int:
-        return self.log.end(partition) - max(self._positions[partition], self.log.first(partition))
-
-    def _take(self, max_records: int) -> list[Batch]:
-        batches = []
-        for partition in self._in_turn():
-            records = self.log.read(partition, self._positions[partition], max_records)
-            if records:
-                batches.append(Batch(partition, records))
-                self._positions[partition] = records[-1].offset + 1
-                max_records -= len(records)
-        return batches
-
-    def _in_turn(self) -> list[Partition]:
-        """Another partition is first each time, so that a busy one cannot starve the others."""
-        ready = sorted(set(self._positions) - self._paused)
-        self._turn += 1
-        cut = self._turn % len(ready) if ready else 0
-        return ready[cut:] + ready[:cut]
 
 
 class MemorySink:

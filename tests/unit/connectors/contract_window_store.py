@@ -168,16 +168,3 @@ class WindowStoreContract:
         assert stored is not None
         assert (stored.header, dict(stored.rings)) == (b"two", {"b": b"4567"})
         await store.close()
-
-    async def test_verify_tells_an_owner_from_a_former_one(self, world: World) -> None:
-        store = await opened(world)
-        old = await store.claim(HERE)
-        await store.verify(old)
-        new = await store.claim(HERE)
-        await store.verify(new)
-        with pytest.raises(Fenced):
-            await store.verify(old)
-        await world.flush()
-        with pytest.raises(Fenced):
-            await store.verify(new)
-        await store.close()

@@ -1,0 +1,91 @@
+"""Files as a bounded source: every file a partition, or all of them one after the other as a single one."""
+
+import asyncio
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from connectors.commits import FileCommits, MemoryCommits
+from connectors.errors import ConnectorError
+from connectors.files.lines import FileLines
+from connectors.files.rows import FileFormat
+from connectors.logs import LogSource
+from connectors.records import Partition, Record
+from connectors.seams import Assignment
+
+_SUFFIXES = {".jsonl", ".ndjson", ".csv"}
+
+
+class FileSource(LogSource):
+    """Positions are kept in the file `positions`, so that a restart goes on; without one this object keeps them."""
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        format: FileFormat,
+        *,
+        topic: str = "files",
+        single_partition: bool = False,
+        positions: Path | None = None,
+    ) -> None:
+        parts = [tuple(paths)] if single_partition else [(path,) for path in paths]
+        self._file_log = _FileLog(topic, parts, format)
+        self._positions_path = positions
+        super().__init__(self._file_log, MemoryCommits(), bounded=True)
+
+    async def start(self, assignment: Assignment) -> None:
+        """Raises `ConnectorError` naming the file that cannot be read, or the positions of other files."""
+        await asyncio.to_thread(self._file_log.open)
+        if self._positions_path is not None:
+            self._commits = FileCommits(self._positions_path, self._file_log.names)
+        await super().start(assignment)
+
+
+class _FileLog:
+    """Each partition a sequence of files."""
+
+    def __init__(self, topic: str, parts: Sequence[tuple[Path, ...]], format: FileFormat) -> None:
+        self._format = format
+        self._parts = {Partition(topic, number): paths for number, paths in enumerate(parts)}
+        self._lines: dict[Partition, FileLines] = {}
+
+    @property
+    def partitions(self) -> tuple[Partition, ...]:
+        return tuple(self._parts)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(" + ".join(path.name for path in paths) for paths in self._parts.values())
+
+    def open(self) -> None:
+        if not any(self._parts.values()):
+            raise ConnectorError("there is no file to read")
+        self._lines = {partition: FileLines(paths, self._format) for partition, paths in self._parts.items()}
+
+    def first(self, partition: Partition) -> int:
+        return 0
+
+    def read(self, partition: Partition, offset: int, max_records: int) -> tuple[Sequence[Record], int]:
+        return self._lines[partition].read(offset, max_records)
+
+    def behind(self, partition: Partition, offset: int) -> int:
+        return max(self._lines[partition].end - offset, 0)
+
+    def ended(self, partition: Partition, offset: int) -> bool:
+        return self.behind(partition, offset) == 0
+
+    def due_in_s(self) -> float:
+        return math.inf
+
+    def watch(self, news: asyncio.Event) -> None:
+        """A recording does not grow."""
+
+    def unwatch(self, news: asyncio.Event) -> None:
+        """A recording does not grow."""
+
+
+def find_files(place: Path) -> tuple[Path, ...]:
+    """The file itself, or the JSONL and CSV files of a directory in the order of their names."""
+    if not place.is_dir():
+        return (place,)
+    return tuple(sorted(path for path in place.iterdir() if path.suffix in _SUFFIXES))

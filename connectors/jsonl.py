@@ -1,0 +1,191 @@
+"""Messages as lines of JSON in a directory, one file per stream, with rotation; and how to read them again."""
+
+import asyncio
+import base64
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import orjson
+
+from connectors.commits import sync_directory
+from connectors.errors import ConnectorError
+from connectors.records import Message
+
+_BLOCK = 1 << 16
+
+
+class JsonlSink:
+    """One file per stream. Beyond `max_bytes` `events.jsonl` becomes `events.jsonl.1`, then `.2` … up to `keep`.
+
+    A write returns when the lines are on the disk. A line that a crash cut off is removed at the next start.
+    """
+
+    def __init__(self, directory: Path, *, max_bytes: int = 100_000_000, keep: int = 5) -> None:
+        self._directory = directory
+        self._max_bytes = max_bytes
+        self._keep = keep
+        self._files: dict[str, BinaryIO] = {}
+        self._open = False
+
+    async def start(self) -> None:
+        """Raises `ConnectorError` when the directory cannot be written."""
+        await asyncio.to_thread(self._prepare)
+        self._open = True
+
+    async def write(self, messages: Sequence[Message]) -> None:
+        if not self._open:
+            raise ConnectorError(f"the sink {self._directory} is not open")
+        await asyncio.to_thread(self._write, messages)
+
+    async def close(self) -> None:
+        self._open = False
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+
+    def path(self, stream: str) -> Path:
+        return self._directory / f"{stream}.jsonl"
+
+    def _prepare(self) -> None:
+        probe = self._directory / ".writable"
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            raise ConnectorError(f"cannot write to {self._directory}: {error.strerror}") from error
+
+    def _write(self, messages: Sequence[Message]) -> None:
+        for stream in dict.fromkeys(message.stream for message in messages):
+            lines = b"".join(to_line(message) for message in messages if message.stream == stream)
+            try:
+                self._append(self._file(stream), lines)
+            except OSError as error:
+                raise ConnectorError(f"cannot write to {self.path(stream)}: {error.strerror}") from error
+
+    def _file(self, stream: str) -> BinaryIO:
+        file = self._files.get(stream)
+        if file is not None and file.tell() >= self._max_bytes:
+            file.close()
+            self._rotate(self.path(stream))
+            file = None
+        if file is None:
+            file = self._files[stream] = _open_whole(self.path(stream))
+            sync_directory(self._directory)
+        return file
+
+    def _rotate(self, path: Path) -> None:
+        for age in range(self._keep - 1, 0, -1):
+            older = path.with_name(f"{path.name}.{age}")
+            if older.exists():
+                older.replace(path.with_name(f"{path.name}.{age + 1}"))
+        if self._keep > 0:
+            path.replace(path.with_name(f"{path.name}.1"))
+        else:
+            path.unlink()
+
+    @staticmethod
+    def _append(file: BinaryIO, lines: bytes) -> None:
+        """All of it or nothing: after a full disk no half line stays behind."""
+        before = file.tell()
+        try:
+            file.write(lines)
+            file.flush()
+            os.fsync(file.fileno())
+        except OSError:
+            os.ftruncate(file.fileno(), before)
+            raise
+
+
+def to_line(message: Message) -> bytes:
+    """JSON stays readable and byte for byte as it was; other bytes go under `…_base64`."""
+    envelope = _envelope(message)
+    if message.value is None:
+        return orjson.dumps(envelope | {"data": None}) + b"\n"
+    if _is_one_line_of_json(message.value):
+        return orjson.dumps(envelope | {"data": orjson.Fragment(message.value)}) + b"\n"
+    return orjson.dumps(envelope | {"data_base64": base64.b64encode(message.value).decode()}) + b"\n"
+
+
+def from_line(line: bytes) -> Message:
+    document = orjson.loads(line)
+    return Message(document["stream"], _bytes("key", document), _data(line, document), _headers(document["headers"]))
+
+
+def read_messages(path: Path) -> Iterator[Message]:
+    """The messages of one file, oldest first."""
+    with path.open("rb") as file:
+        for line in file:
+            yield from_line(line)
+
+
+def _envelope(message: Message) -> dict[str, Any]:
+    names = [name for name, _ in message.headers]
+    headers: Any = [{"name": name} | _text("value", value) for name, value in message.headers]
+    if len(set(names)) == len(names) and all("value" in header for header in headers):
+        headers = {header["name"]: header["value"] for header in headers}
+    return {"stream": message.stream} | _text("key", message.key) | {"headers": headers}
+
+
+def _headers(headers: Any) -> tuple[tuple[str, bytes], ...]:
+    if isinstance(headers, dict):
+        return tuple((name, text.encode()) for name, text in headers.items())
+    return tuple((header["name"], _bytes("value", header) or b"") for header in headers)
+
+
+def _is_one_line_of_json(value: bytes) -> bool:
+    """A bare `null` would read like a message without a value."""
+    try:
+        return b"\n" not in value and orjson.loads(value) is not None
+    except orjson.JSONDecodeError:
+        return False
+
+
+def _data(line: bytes, document: dict[str, Any]) -> bytes | None:
+    """The very bytes when the line is as `to_line` wrote it; the same JSON when somebody edited it."""
+    if "data_base64" in document:
+        return base64.b64decode(document["data_base64"])
+    data = document.pop("data")
+    if data is None:
+        return None
+    before = orjson.dumps(document)[:-1] + b',"data":'
+    return line.rstrip(b"\n")[len(before) : -1] if line.startswith(before) else orjson.dumps(data)
+
+
+def _text(name: str, value: bytes | None) -> dict[str, str | None]:
+    if value is None:
+        return {name: None}
+    try:
+        return {name: value.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(value).decode()}
+
+
+def _bytes(name: str, document: dict[str, Any]) -> bytes | None:
+    if f"{name}_base64" in document:
+        return base64.b64decode(document[f"{name}_base64"])
+    text = document[name]
+    return None if text is None else text.encode()
+
+
+def _open_whole(path: Path) -> BinaryIO:
+    """Ready to write behind the last whole line."""
+    path.touch()
+    file = path.open("r+b")
+    file.truncate(_end_of_lines(file))
+    file.seek(0, os.SEEK_END)
+    return file
+
+
+def _end_of_lines(file: BinaryIO) -> int:
+    position = file.seek(0, os.SEEK_END)
+    while position > 0:
+        start = max(position - _BLOCK, 0)
+        file.seek(start)
+        newline = file.read(position - start).rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
+        position = start
+    return 0
