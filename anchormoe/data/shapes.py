@@ -37,7 +37,7 @@ def read_shape(path: Path) -> Shape:
 
 
 def rehearsal(name: str, shape: Shape, *, most_cases: int, seed: int = 0) -> Split:
-    """Noise with a class-dependent offset on one channel, at most `most_cases` per part; every class occurs in TRAIN."""
+    """Noise with an offset by class on one channel, at most `most_cases` per part; every class occurs in TRAIN."""
     draw = np.random.default_rng(seed)
     return Split(
         train=_noise(name, shape, max(min(shape.train, most_cases), shape.classes), draw),
