@@ -37,22 +37,19 @@ def _compete(bank: "hydra.HydraBank", group: int, cases: GridCases, tables: Floa
     inside = np.arange(cases.steps) < cases.lengths[:, None]
     counts = counted(cases.valid[:, own], inside, np.ones(TAPS, np.int64), dilation)
     largest, smallest = responses.argmax(axis=0), responses.argmin(axis=0)  # (B, T)
-    share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     response = responses.max(axis=0)
-    features = np.concatenate(
-        (
-            _pooled_by(largest, share * response * hydra.RESPONSE_UNIT),
-            _pooled_by(smallest, share),
-        ),
-        axis=1,
+    total = counts.sum(axis=1, keepdims=True)  # (B, 1)
+    sums = (
+        _summed_by(largest, counts * response) * hydra.RESPONSE_UNIT,
+        _summed_by(smallest, counts.astype(np.int64)),
     )
-    features[~counts.any(axis=1)] = np.nan
+    features = np.where(total > 0, np.concatenate(sums, axis=1) / np.maximum(total, 1), np.nan)
     if not tables.shape[2]:
-        return features, np.zeros((*share.shape, 0))
+        return features, np.zeros((*counts.shape, 0))
     rows = tables[group]
     added = response[:, :, None] * rows[: hydra.RIVALS][largest] + rows[hydra.RIVALS :][smallest]
-    return features, added * share[:, :, None]
+    return features, added * (counts / np.maximum(total, 1))[:, :, None]
 
 
-def _pooled_by(winner: Int64, amount: Float64) -> Float64:
+def _summed_by(winner: Int64, amount: Int64) -> Int64:
     return np.stack([np.where(winner == rival, amount, 0).sum(axis=1) for rival in range(hydra.RIVALS)], axis=1)
