@@ -82,7 +82,7 @@ def examine(
     if with_bundles:
         groups, found = _with_bundles(_sound_groups(document.content, around, problems))
         problems += found
-        if len(groups) == len(document.content.get("groups") or ()):
+        if len(groups) == len(sections.get("groups", ())):
             sections["resolved"] = groups
     problems += broken_rules(sections)
     return _concluded(document, plant, groups, problems)

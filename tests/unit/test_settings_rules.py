@@ -119,6 +119,7 @@ SASL = {"protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "username": "u", "pas
         ("groups.0.assets", [12], "groups[0].assets[0]", "put it in quotes"),
         ("groups.0.model.bundle", "elsewhere", "groups[0].model.bundle", "there is no bundle in"),
         ("groups", [], "groups", "at least 1 item"),
+        ("groups", True, "groups", "should be a list"),
         ("groups", [EMBEDDED["groups"][0]] * 2, "groups[1].name", "pumps is there twice"),
         ("groups", [EMBEDDED["groups"][0]] * 2, "groups[1].assets[0]", "an asset belongs to one group"),
         ("source.assets", [{"id": "pump-1", "kind": "pump"}] * 2, "source.assets[1].id", "twice"),
