@@ -12,7 +12,7 @@ from anchormoe.errors import DataError
 from anchormoe.windows import FillKind, FillRule, Grid, WindowShape
 
 SECTION = "recordings"
-OTHER_SECTIONS = ("data", "shape", "train")
+OTHER_SECTIONS = ("data", "train")
 _OFFSET = re.compile(r"([+-])(\d\d):(\d\d)")
 
 

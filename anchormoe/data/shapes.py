@@ -29,11 +29,12 @@ class Shape:
 
 
 def read_shape(path: Path) -> Shape:
-    """The section `shape` of a data set's configuration file. DataError names file and key."""
+    """`data.shape` of a data set's configuration file. DataError names file and key."""
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    if not isinstance(content, dict) or "shape" not in content:
-        raise DataError(f"{path}: the section `shape` is missing")
-    return build(Shape, content["shape"], f"{path}: shape")
+    about = content.get("data") if isinstance(content, dict) else None
+    if not isinstance(about, dict) or "shape" not in about:
+        raise DataError(f"{path}: data.shape is missing")
+    return build(Shape, about["shape"], f"{path}: data.shape")
 
 
 def rehearsal(name: str, shape: Shape, *, most_cases: int, seed: int = 0) -> Split:

@@ -21,7 +21,7 @@ def test_there_is_a_file_for_each_set_of_the_papers_table() -> None:
 @pytest.mark.parametrize("path", SETS, ids=lambda path: path.stem)
 def test_a_sets_file_names_its_data_and_size(path: Path) -> None:
     content = yaml.safe_load(path.read_text())
-    assert content["data"] == f"uea:{path.stem}"
+    assert content["data"]["spec"] == f"uea:{path.stem}"
     shape = read_shape(path)
     split = rehearsal(path.stem, shape, most_cases=4)
     assert split.train.cases.x.shape[1] == shape.channels
@@ -45,9 +45,9 @@ def test_the_skab_file_is_read() -> None:
 
 def test_a_wrong_shape_is_named(tmp_path: Path) -> None:
     path = tmp_path / "x.yaml"
-    path.write_text("shape: {train: 1, test: 1, channels: 0, steps: 1, classes: 2}")
-    with pytest.raises(DataError, match=r"x\.yaml: shape: need at least one"):
+    path.write_text("data: {shape: {train: 1, test: 1, channels: 0, steps: 1, classes: 2}}")
+    with pytest.raises(DataError, match=r"x\.yaml: data\.shape: need at least one"):
         read_shape(path)
-    path.write_text("data: uea:X")
-    with pytest.raises(DataError, match="`shape` is missing"):
+    path.write_text("data: {spec: uea:X}")
+    with pytest.raises(DataError, match=r"data\.shape is missing"):
         read_shape(path)
