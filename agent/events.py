@@ -4,7 +4,7 @@ Nothing in a payload comes from host, clock or batch, so that a replay of the lo
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, Literal
 
 import orjson
 
@@ -14,11 +14,15 @@ from agent.standing import Standing
 from anchormoe.windows import Grid, WindowShape
 from connectors.records import EVENTS, STATES, Message, Partition
 
-STATE = "state"
-GAP = "gap"
-CHANNEL_DROPOUT = "channel_dropout"
-CHANNEL_BACK = "channel_back"
+Kind = Literal["state", "gap", "channel_dropout", "channel_back"]
+"""Every kind there is; `agent.contracts` has a model for each."""
+STATE: Final = "state"
+GAP: Final = "gap"
+CHANNEL_DROPOUT: Final = "channel_dropout"
+CHANNEL_BACK: Final = "channel_back"
 TYPE_PREFIX = "anchormoe."
+EVENT_SCHEMA = "urn:anchormoe-agent:event:v1"
+STATE_SCHEMA = "urn:anchormoe-agent:state:v1"
 NOTICE = "Decision support only: not a medical device, not a primary alarm."
 
 
@@ -46,7 +50,7 @@ class Event:
     """A payload with the names under which it is published."""
 
     id: str
-    type: str
+    type: Kind
     asset: str
     time_ns: int
     data: dict[str, Any]
@@ -102,12 +106,12 @@ def channel_events(
 ) -> list[Event]:
     """Channels that dropped out of the window or came back into it since one hop before."""
     before = set(previous.missing) if previous else set()
-    gone = [(CHANNEL_DROPOUT, name) for name in missing if name not in before]
-    back = [(CHANNEL_BACK, name) for name in sorted(before) if name not in missing]
+    gone: list[tuple[Kind, str]] = [(CHANNEL_DROPOUT, name) for name in missing if name not in before]
+    back: list[tuple[Kind, str]] = [(CHANNEL_BACK, name) for name in sorted(before) if name not in missing]
     return [_channel_event(origin, kind, name, end=end, offset=offset) for kind, name in gone + back]
 
 
-def _channel_event(origin: Origin, kind: str, channel: str, *, end: int, offset: int) -> Event:
+def _channel_event(origin: Origin, kind: Kind, channel: str, *, end: int, offset: int) -> Event:
     data = {
         **_head(origin, kind, "technical"),
         "channel": channel,
@@ -130,6 +134,7 @@ def event_message(event: Event, namespace: str) -> Message:
         "ce_type": TYPE_PREFIX + event.type,
         "ce_subject": event.asset,
         "ce_time": iso_time(event.time_ns),
+        "ce_dataschema": EVENT_SCHEMA,
         "content-type": "application/json",
     }
     encoded = tuple((name, value.encode()) for name, value in headers.items())
@@ -149,7 +154,7 @@ def state_message(origin: Origin, standing: Standing) -> Message:
     return Message(STATES, origin.asset.encode(), orjson.dumps(data), (("content-type", b"application/json"),))
 
 
-def _head(origin: Origin, kind: str, nature: str) -> dict[str, Any]:
+def _head(origin: Origin, kind: Kind, nature: str) -> dict[str, Any]:
     return {"asset": origin.asset, "group": origin.group, "type": kind, "kind": nature}
 
 
@@ -166,7 +171,7 @@ def _per_class(verdict: Verdict, field: str) -> dict[str, float] | None:
 
 def _event(
     origin: Origin,
-    kind: str,
+    kind: Kind,
     end: int,
     data: dict[str, Any],
     *,

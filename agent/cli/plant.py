@@ -19,10 +19,37 @@ if TYPE_CHECKING:
 def _settings_schema() -> str:
     from agent.settings import schema  # building the tree would cost every other command its quick start
 
-    return json.dumps(schema(), indent=2, ensure_ascii=False)
+    return _indented(schema())
 
 
-PRINTERS: Mapping[str, Callable[[], str]] = {"settings": _settings_schema}
+def _event_schema() -> str:
+    from agent.contracts.json_schema import event_schema
+
+    return _indented(event_schema())
+
+
+def _state_schema() -> str:
+    from agent.contracts.json_schema import state_schema
+
+    return _indented(state_schema())
+
+
+def _asyncapi() -> str:
+    from agent.contracts.asyncapi import asyncapi
+
+    return _indented(asyncapi())
+
+
+def _indented(document: Any) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False)
+
+
+PRINTERS: Mapping[str, Callable[[], str]] = {
+    "settings": _settings_schema,
+    "event": _event_schema,
+    "state": _state_schema,
+    "asyncapi": _asyncapi,
+}
 """What `schema NAME` can print."""
 
 
@@ -111,7 +138,7 @@ def _write(texts: Mapping[Path, str]) -> None:
 
 
 def schema(name: str = typer.Argument(..., help=f"One of: {', '.join(PRINTERS)}.")) -> None:
-    """Print a schema: of the settings, of what is published."""
+    """Print a schema: of the settings, of what is published (event, state), of the topics (asyncapi)."""
     if name not in PRINTERS:
         fail(f"there is no schema {name!r}; use one of {', '.join(PRINTERS)}", code=WRONG_USAGE)
     typer.echo(PRINTERS[name]())

@@ -1,0 +1,38 @@
+"""What leaves the agent, for those who receive it: models, JSON Schemas, an AsyncAPI document. Not on the hot path."""
+
+from agent.contracts.headers import DeadLetterHeaders, EventHeaders, StateHeaders
+from agent.contracts.parts import ChannelEffect, Evidence, Expert, Gap, Input, JudgedWindow, Model, Patch, Window
+from agent.contracts.published import (
+    EVENT_MODELS,
+    ChannelEvent,
+    EventData,
+    ExplainedEvent,
+    GapEvent,
+    LastState,
+    OtherEvent,
+)
+from agent.contracts.received import ReceivedEvent, received
+
+__all__ = [
+    "EVENT_MODELS",
+    "ChannelEffect",
+    "ChannelEvent",
+    "DeadLetterHeaders",
+    "EventData",
+    "EventHeaders",
+    "Evidence",
+    "Expert",
+    "ExplainedEvent",
+    "Gap",
+    "GapEvent",
+    "Input",
+    "JudgedWindow",
+    "LastState",
+    "Model",
+    "OtherEvent",
+    "Patch",
+    "ReceivedEvent",
+    "StateHeaders",
+    "Window",
+    "received",
+]

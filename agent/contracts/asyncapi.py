@@ -1,0 +1,103 @@
+"""The AsyncAPI 3 document of the topics the agent writes, from the models. Pure."""
+
+from typing import Any
+
+from agent.contracts.contract import VERSION
+from agent.contracts.headers import DeadLetterHeaders, EventHeaders, StateHeaders
+from agent.contracts.json_schema import definitions
+from agent.contracts.published import EVENT_MODELS, LastState
+from agent.events import NOTICE, TYPE_PREFIX
+from connectors.records import DEAD_LETTERS, EVENTS, STATES
+
+Json = dict[str, Any]
+SCHEMAS = "#/components/schemas"
+_LAST_STATE, _DEAD_LETTER = "last_state", "dead_letter"
+_KEY_OF_ASSET = {"type": "string", "description": "The asset, UTF-8."}
+
+
+def asyncapi() -> Json:
+    """Topic names are the template's; an installation chooses its own in `sinks`."""
+    return {
+        "asyncapi": "3.0.0",
+        "info": _info(),
+        "defaultContentType": "application/json",
+        "channels": _channels(),
+        "operations": {
+            f"publish_{name.replace('-', '_')}": _operation(name) for name in (EVENTS, STATES, DEAD_LETTERS)
+        },
+        "components": {"messages": _messages(), "schemas": _schemas()},
+    }
+
+
+def _info() -> Json:
+    return {
+        "title": "anchormoe-agent",
+        "version": VERSION,
+        "description": f"States of assets with the evidence for them. {NOTICE} Delivery is at least once: "
+        "de-duplicate events by `ce_id`. Order holds per asset. Within a main version fields and kinds are only added.",
+        "license": {"name": "Apache-2.0"},
+    }
+
+
+def _channels() -> Json:
+    return {
+        EVENTS: _channel(EVENTS, "Every published event, keyed by asset.", list(EVENT_MODELS)),
+        STATES: _channel(STATES, "The last state per asset.", [_LAST_STATE], compacted=True),
+        DEAD_LETTERS: _channel(DEAD_LETTERS, "Records that could not be used, with their bytes.", [_DEAD_LETTER]),
+    }
+
+
+def _channel(topic: str, description: str, messages: list[str], *, compacted: bool = False) -> Json:
+    binding: Json = {"topic": topic, "bindingVersion": "0.5.0"}
+    if compacted:
+        binding["topicConfiguration"] = {"cleanup.policy": ["compact"]}
+    return {
+        "address": topic,
+        "description": description,
+        "messages": {name: {"$ref": f"#/components/messages/{name}"} for name in messages},
+        "bindings": {"kafka": binding},
+    }
+
+
+def _operation(topic: str) -> Json:
+    return {"action": "send", "channel": {"$ref": f"#/channels/{topic}"}}
+
+
+def _messages() -> Json:
+    return {
+        **{kind: _event(kind) for kind in EVENT_MODELS},
+        _LAST_STATE: _message("Last state of an asset", "StateHeaders", _ref("LastState"), _KEY_OF_ASSET),
+        _DEAD_LETTER: _dead_letter(),
+    }
+
+
+def _event(kind: str) -> Json:
+    message = _message(kind, "EventHeaders", _ref(EVENT_MODELS[kind].__name__), _KEY_OF_ASSET)
+    this_type = {"type": "object", "properties": {"ce_type": {"const": TYPE_PREFIX + kind}}}
+    return message | {"name": TYPE_PREFIX + kind, "headers": {"allOf": [message["headers"], this_type]}}
+
+
+def _dead_letter() -> Json:
+    key = {"type": "string", "description": "The record's own key, unchanged; any bytes."}
+    anything = {"description": "The record's own value, unchanged; any bytes."}
+    message = _message("Refused record", "DeadLetterHeaders", anything, key)
+    return message | {"contentType": "application/octet-stream"}
+
+
+def _message(title: str, headers: str, payload: Json, key: Json) -> Json:
+    return {
+        "title": title,
+        "contentType": "application/json",
+        "headers": _ref(headers),
+        "payload": payload,
+        "bindings": {"kafka": {"key": key, "bindingVersion": "0.5.0"}},
+    }
+
+
+def _ref(model: str) -> Json:
+    return {"$ref": f"{SCHEMAS}/{model}"}
+
+
+def _schemas() -> Json:
+    models = [*dict.fromkeys(EVENT_MODELS.values()), LastState, EventHeaders, StateHeaders, DeadLetterHeaders]
+    return definitions(models, SCHEMAS + "/{model}")

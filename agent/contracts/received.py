@@ -1,0 +1,75 @@
+"""A message of the events topic as a typed event. Tolerant of fields and kinds that came later. Pure."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from pydantic import ValidationError
+
+from agent.contracts.published import EVENT_MODELS, EventData, OtherEvent
+from agent.events import TYPE_PREFIX
+from connectors.errors import RecordError
+from connectors.records import Headers, Partition, RecordLike
+
+NOT_AN_EVENT = "not_an_event"
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedEvent:
+    """`time` is event time. `partition` and `offset` say where it was read: keep them to resume there."""
+
+    id: str
+    type: str
+    source: str
+    asset: str
+    time: datetime
+    data: EventData
+    partition: Partition
+    offset: int
+    published_ms: int
+    raw: bytes = field(repr=False)
+    headers: dict[str, str] = field(repr=False)
+
+    @property
+    def state(self) -> str | None:
+        """The state it tells; None for technical events."""
+        return getattr(self.data, "state", None)
+
+
+def received(record: RecordLike, partition: Partition) -> ReceivedEvent:
+    """Raises RecordError for what is no event of ours."""
+    headers = _texts(record.headers)
+    try:
+        kind = headers["ce_type"].removeprefix(TYPE_PREFIX)
+        raw = record.value or b""
+        return ReceivedEvent(
+            id=headers["ce_id"],
+            type=kind,
+            source=headers["ce_source"],
+            asset=headers["ce_subject"],
+            time=datetime.fromisoformat(headers["ce_time"]),
+            data=_data(kind, raw),
+            partition=partition,
+            offset=record.offset,
+            published_ms=record.timestamp,
+            raw=raw,
+            headers=headers,
+        )
+    except KeyError as error:
+        raise RecordError(NOT_AN_EVENT, f"header {error} is missing", field=str(error.args[0])) from error
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(step) for step in first["loc"])
+        raise RecordError(NOT_AN_EVENT, f"{where or 'data'}: {first['msg']}", field=where or None) from error
+    except ValueError as error:
+        raise RecordError(NOT_AN_EVENT, f"ce_time: {error}", field="ce_time") from error
+
+
+def _data(kind: str, raw: bytes) -> EventData:
+    model = EVENT_MODELS.get(kind)
+    if model is None:
+        return OtherEvent.model_validate_json(raw, extra="allow")
+    return model.model_validate_json(raw, extra="ignore")
+
+
+def _texts(headers: Headers) -> dict[str, str]:
+    return {name: value.decode(errors="replace") for name, value in headers or () if value is not None}

@@ -1,0 +1,18 @@
+"""Prints why an asset is not in its normal state; after a restart it goes on where it stopped."""
+
+import asyncio
+import sys
+
+from agent.client import read_events
+from agent.contracts import ExplainedEvent
+
+
+async def main(bootstrap: str, topic: str) -> None:
+    async for event in read_events(bootstrap, topic=topic, group="consumer-example", from_beginning=True):
+        if isinstance(event.data, ExplainedEvent) and event.data.state != "normal" and event.data.evidence:
+            strongest = max(event.data.evidence.patches, key=lambda patch: abs(patch.contribution), default=None)
+            print(event.time, event.asset, event.data.state, strongest and strongest.start, flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(bootstrap=sys.argv[1], topic=sys.argv[2]))
