@@ -16,6 +16,7 @@ _GRID = 25
 _REFINEMENTS = 18
 _GOLDEN = (5**0.5 - 1) / 2
 _BIAS_ROUNDS = 3
+_PRIOR_CASES = 10
 _NEWTON_STEPS = 8
 
 
@@ -121,13 +122,13 @@ def _refine(loss: Callable[[float], float], low: float, high: float) -> float:
 
 
 def _fit_bias(logits: Float64, y: Int64, bias: Float64) -> Float64:
-    """Newton's steps for biases with a prior N(0, 1) that weighs as much as one case."""
+    """Newton's steps for biases with a prior N(0, 1) that weighs as much as ten cases."""
     n_cases, n_classes = logits.shape
-    frequency = np.bincount(y, minlength=n_classes) / n_cases
+    frequency, prior = np.bincount(y, minlength=n_classes) / n_cases, _PRIOR_CASES / n_cases
     for _ in range(_NEWTON_STEPS):
         p = softmax(logits + bias)
-        gradient = p.mean(axis=0) - frequency + bias / n_cases
-        curvature = np.diag(p.mean(axis=0)) - p.T @ p / n_cases + np.eye(n_classes) / n_cases
+        gradient = p.mean(axis=0) - frequency + bias * prior
+        curvature = np.diag(p.mean(axis=0)) - p.T @ p / n_cases + np.eye(n_classes) * prior
         bias = bias - np.clip(np.linalg.solve(curvature, gradient), -2, 2)
     return np.asarray(bias - bias.mean())
 

@@ -47,9 +47,17 @@ class RecipeSettings:
 
 
 def overridden(settings: Any, changes: Mapping[str, Any], name: str) -> Any:
-    """A settings value with single fields changed. Raises DataError on unknown fields."""
-    known = set(type(settings).__dataclass_fields__)
-    unknown = sorted(set(changes) - known)
-    if unknown:
-        raise DataError(f"{name}.{unknown[0]}: unknown; known are {', '.join(sorted(known))}")
+    """A settings value with single fields changed. Raises DataError on unknown fields and wrong types."""
+    known = type(settings).__dataclass_fields__
+    for field_name, value in changes.items():
+        if field_name not in known:
+            raise DataError(f"{name}.{field_name}: unknown; known are {', '.join(sorted(known))}")
+        _require_kind(value, getattr(settings, field_name), f"{name}.{field_name}")
     return replace(settings, **dict(changes))
+
+
+def _require_kind(value: Any, present: Any, name: str) -> None:
+    """A new value must be of the kind of the present one; where there is none, a number."""
+    kinds: tuple[type, ...] = (int, float) if present is None or type(present) is float else (type(present),)
+    if type(value) not in kinds or type(present) not in (type(None), bool, int, float, str):
+        raise DataError(f"{name}: {value!r} does not fit; the default is {present!r}")

@@ -42,39 +42,59 @@ class SourceFit:
 Fitter = Callable[[Training, RecipeSettings], SourceFit]
 
 
-def _fit_kernel(training: Training, settings: RecipeSettings) -> SourceFit:
-    from anchormoe.kernels.fitting import fit_kernel
+def kernel_settings(settings: RecipeSettings) -> Any:
     from anchormoe.kernels.settings import KernelSettings
 
     chosen = KernelSettings(profile=settings.profile, objective=settings.objective, alignment=settings.alignment)
+    return overridden(chosen, settings.kernel, "kernel")
+
+
+def experts_settings(settings: RecipeSettings) -> Any:
+    from anchormoe.experts.settings import settings_for
+
+    chosen = settings_for(settings.profile, settings.objective, settings.alignment)
+    return overridden(chosen, settings.experts, "experts")
+
+
+def paper_settings(settings: RecipeSettings) -> Any:
+    from anchormoe.paper_settings import PaperSettings
+
+    return overridden(PaperSettings(), settings.paper, "paper")
+
+
+def require_settings(settings: RecipeSettings) -> None:
+    """Raises DataError or ModelError now, not after hours of training."""
+    for build in (kernel_settings, experts_settings, paper_settings):
+        build(settings)
+
+
+def _fit_kernel(training: Training, settings: RecipeSettings) -> SourceFit:
+    from anchormoe.kernels.fitting import fit_kernel
+
     fit = fit_kernel(
-        training.cases, training.y, training.n_classes, settings=overridden(chosen, settings.kernel, "kernel"),
-        groups=training.groups, sample_weight=training.sample_weight, seed=training.seed, progress=training.progress,
+        training.cases, training.y, training.n_classes, settings=kernel_settings(settings), groups=training.groups,
+        sample_weight=training.sample_weight, seed=training.seed, progress=training.progress,
     )  # fmt: skip
     return SourceFit("kernel", fit.source, fit.oof_logits, dict(fit.report))
 
 
 def _fit_experts(training: Training, settings: RecipeSettings) -> SourceFit:
-    from anchormoe.experts.committee import fit_committee
-    from anchormoe.experts.settings import settings_for
+    from anchormoe.experts.fitting import fit_committee
 
-    chosen = settings_for(settings.profile, settings.objective, settings.alignment)
     fit = fit_committee(
-        training.cases, training.y, training.n_classes, settings=overridden(chosen, settings.experts, "experts"),
-        groups=training.groups, sample_weight=training.sample_weight, seed=training.seed, progress=training.progress,
-        device=settings.device,
+        training.cases, training.y, training.n_classes, settings=experts_settings(settings), groups=training.groups,
+        sample_weight=training.sample_weight, seed=training.seed, progress=training.progress, device=settings.device,
     )  # fmt: skip
     return SourceFit("experts", fit.source, fit.oof_logits, dict(fit.report))
 
 
 def _fit_paper(training: Training, settings: RecipeSettings) -> SourceFit:
     from anchormoe.paper_fit import fit_paper
-    from anchormoe.paper_settings import PaperSettings
 
     fit = fit_paper(
-        training.cases, training.y, training.n_classes, settings=overridden(PaperSettings(), settings.paper, "paper"),
-        groups=training.groups, sample_weight=training.sample_weight, seed=training.seed, progress=training.progress,
-        device=settings.device, test=training.test, checkpoints=training.checkpoints,
+        training.cases, training.y, training.n_classes, settings=paper_settings(settings), groups=training.groups,
+        sample_weight=training.sample_weight, seed=training.seed, progress=training.progress, device=settings.device,
+        test=training.test, checkpoints=training.checkpoints,
     )  # fmt: skip
     patching = Patching(fit.source.architecture.patch_length, fit.source.architecture.patch_stride)
     return SourceFit("paper", fit.source, fit.oof_logits, dict(fit.report), patching)

@@ -4,7 +4,7 @@ from importlib.metadata import version
 
 import typer
 
-from agent.cli import benchmark, data, evaluate, plant
+from agent.cli import benchmark, bundle, data, evaluate, plant, tail, train
 from agent.cli.manners import polite_errors
 
 app = typer.Typer(
@@ -32,7 +32,7 @@ def root(
     """Options before the command."""
 
 
-for group in (benchmark, data, evaluate, plant):
+for group in (benchmark, bundle, data, evaluate, plant, tail, train):
     group.register(app)
 
 

@@ -1,0 +1,111 @@
+"""`anchormoe-agent bundle …`: look into a bundle, and check one before it serves."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from anchormoe.bundle import Bundle
+
+commands = typer.Typer(help="Look into a bundle, check one.", no_args_is_help=True)
+DIRECTORY = typer.Argument(help="Directory of the bundle.")
+AS_JSON = typer.Option(False, "--json", help="Everything as one JSON object.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group to the console script."""
+    app.add_typer(commands, name="bundle")
+
+
+@commands.callback()
+def group() -> None:
+    """Look into a bundle, check one."""
+
+
+@commands.command(epilog="Example: `anchormoe-agent bundle inspect bundles/motions`")
+def inspect(directory: Path = DIRECTORY, as_json: bool = AS_JSON) -> None:
+    """What a bundle is: classes, channels, window, sources, figures, rules to abstain."""
+    from anchormoe import bundle
+
+    found = bundle.load(directory)
+    if as_json:
+        typer.echo(json.dumps(_facts(found), ensure_ascii=False, indent=2))
+    else:
+        _print(found)
+
+
+@commands.command(epilog="Example: `anchormoe-agent bundle verify bundles/motions --json`")
+def verify(
+    directory: Path = DIRECTORY,
+    device: str = typer.Option("cpu", help="cpu or cuda: the golden windows are asked there."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Hashes, shapes, finiteness, then the golden windows. Exit code 1 and the reason when something does not fit."""
+    from anchormoe.predictor import Predictor
+
+    predictor = Predictor.load(directory, device=device)
+    unlisted = _unlisted(directory)
+    if as_json:
+        facts = {"ok": True, "digest": predictor.config.digest, "name": predictor.config.name, "unlisted": unlisted}
+        typer.echo(json.dumps(facts))
+        return
+    typer.echo(f"{directory}: fine, digest {predictor.config.digest}")
+    for name in unlisted:
+        typer.echo(f"note: {name} is not part of the bundle and was not read")
+
+
+def _unlisted(directory: Path) -> list[str]:
+    from anchormoe.bundle_files import EXTRAS, MANIFEST, REQUIRED
+
+    known = {*REQUIRED, *EXTRAS, MANIFEST}
+    return sorted(path.name for path in directory.iterdir() if path.name not in known)
+
+
+def _facts(found: "Bundle") -> dict[str, Any]:
+    config = found.config
+    return config.to_dict() | {
+        "digest": config.digest,
+        "sources": {part.name: {"weight": part.weight} for part in found.model.parts},
+        "calibration": found.model.calibration.to_dict(),
+        "abstention": found.model.abstention.to_dict(),
+        "settings": dict(found.settings),
+        "manifest": dict(found.manifest),
+    }
+
+
+def _print(found: "Bundle") -> None:
+    config, manifest = found.config, found.manifest
+    table = Table(box=None, show_header=False)
+    table.add_column(style="bold")
+    table.add_column()
+    for name, value in _rows(found).items():
+        table.add_row(name, value)
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(f"[bold]{config.name}[/bold] {config.version}, digest {config.digest}")
+    console.print(table)
+    for part, label in (("out_of_fold", "out-of-fold"), ("test", "TEST")):
+        figures = manifest.get("metrics", {}).get(part)
+        if figures:
+            low, high = figures["accuracy_interval"]
+            console.print(
+                f"{label}: accuracy {figures['accuracy']:.3f} ({low:.3f} to {high:.3f}), {figures['n']} cases"
+            )
+
+
+def _rows(found: "Bundle") -> dict[str, str]:
+    config = found.config
+    period = "" if config.period_ns is None else f", a step every {config.period_ns / 1e9:g} s"
+    rules = ", ".join(f"{name} {rate:.1%}" for name, rate in found.model.abstention.rates.items())
+    return {
+        "recipe": f"{config.recipe}, {config.alignment}, protocol {config.protocol}",
+        "sources": ", ".join(f"{part.name} × {part.weight:.3g}" for part in found.model.parts),
+        "classes": ", ".join(config.classes),
+        "channels": ", ".join(config.channels),
+        "window": f"{config.length} steps{period}{', unequal lengths' if config.unequal_length else ''}",
+        "patches": f"{config.patch_length} steps, {config.patch_stride} apart",
+        "unknown (out-of-fold rates)": rules or "never",
+    }

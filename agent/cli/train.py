@@ -1,0 +1,179 @@
+"""`anchormoe-agent train`: from labelled data to a bundle."""
+
+import json
+import shutil
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from agent.cli.data import DATA_DIR, DATA_HELP
+from agent.cli.manners import fail
+from agent.errors import SettingsError
+
+if TYPE_CHECKING:
+    from anchormoe.data.dataset import Split
+    from anchormoe.recipe_settings import RecipeSettings
+    from anchormoe.trainer import Trained
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the console script."""
+    app.command(epilog="Example: `anchormoe-agent train --data uea:BasicMotions --out bundles/motions`")(train)
+
+
+def train(
+    data: str = typer.Option(..., "--data", help=DATA_HELP),
+    out: Path = typer.Option(..., "--out", help="Directory of the new bundle."),
+    data_dir: Path | None = DATA_DIR,
+    config: Path | None = typer.Option(None, "--config", help="YAML with the sections `train` and `recordings`."),
+    changes: list[str] = typer.Option([], "--set", help="key=value of the section `train`, e.g. experts.epochs=40."),
+    seed: int = typer.Option(0, help="First seed; it also draws synthetic sets."),
+    seeds: int = typer.Option(1, min=1, help="Fit so many seeds, keep the best out-of-fold, report all."),
+    device: str = typer.Option("auto", help="auto, cpu or cuda."),
+    recipe: str | None = typer.Option(None, help="joint (default), kernel, experts or paper."),
+    profile: str | None = typer.Option(None, help="fast, balanced (default) or accurate."),
+    objective: str | None = typer.Option(None, help="accuracy (default) or localize."),
+    protocol: str | None = typer.Option(None, help="honest (default) or optimistic (the authors': recipe paper only)."),
+    name: str | None = typer.Option(None, help="Name of the model; the data set's by default."),
+    model_version: str = typer.Option("1", help="Version of the model, as events will show it."),
+    resume: bool = typer.Option(False, "--resume", help="Go on from the checkpoints of an interrupted run."),
+    force: bool = typer.Option(False, "--force", help="Replace an existing bundle."),
+    as_json: bool = typer.Option(False, "--json", help="Print the result as one JSON object."),
+) -> None:
+    """Fit a model on the TRAIN part of a data set, judge it once on TEST, and write a bundle."""
+    from anchormoe import bundle
+    from anchormoe.data.dataset import load
+
+    bundle.refuse_existing(out, force=force)
+    split = load(data, data_dir=data_dir, config=config if data.startswith("recordings:") else None, seed=seed)
+    options = {"recipe": recipe, "profile": profile, "objective": objective, "protocol": protocol}
+    settings = _settings(config, changes, options | {"device": _device(device)}, split)
+    _announce(split, settings, quiet=as_json)
+    started = time.perf_counter()
+    checkpoints = Checkpoint(out, split, settings, resume=resume)
+    trained = _trained(
+        split, settings, range(seed, seed + seeds), checkpoints, (name or split.train.name, model_version), as_json
+    )
+    digest = bundle.write(out, trained.artefact, force=force)
+    if not trained.kept.fitted.interrupted:
+        checkpoints.remove()
+    _print(trained, out, digest, time.perf_counter() - started, as_json)
+
+
+class Checkpoint:
+    """Where an interrupted run left off: a directory beside the bundle, tied to its settings and data."""
+
+    def __init__(self, out: Path, split: "Split", settings: "RecipeSettings", *, resume: bool) -> None:
+        from anchormoe.digest import data_fingerprint
+
+        self._directory = out.parent / f"{out.name}.checkpoints"
+        self._facts = {"settings": settings.to_dict(), "data": data_fingerprint(split.train.cases, split.train.y)}
+        if resume:
+            self._require_same()
+        else:
+            self.remove()
+
+    def of(self, seed: int) -> Any:
+        from anchormoe.training_state import DirectoryCheckpoints
+
+        self._directory.mkdir(parents=True, exist_ok=True)
+        (self._directory / "run.json").write_text(json.dumps(self._facts, sort_keys=True))
+        return DirectoryCheckpoints(self._directory / f"seed-{seed}")
+
+    def remove(self) -> None:
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _require_same(self) -> None:
+        facts = self._directory / "run.json"
+        if not facts.exists():
+            raise SettingsError(f"--resume: there are no checkpoints in {self._directory}")
+        if json.loads(facts.read_text()) != self._facts:
+            raise SettingsError(f"--resume: the run in {self._directory} had other settings or data")
+
+
+def _settings(config: Path | None, changes: list[str], options: dict[str, Any], split: "Split") -> "RecipeSettings":
+    from agent.cli.train_settings import train_settings
+
+    return train_settings(config, changes, options, alignment=split.train.alignment)
+
+
+def _device(wanted: str) -> str:
+    import torch
+
+    if wanted == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if wanted.startswith("cuda") and not torch.cuda.is_available():
+        raise SettingsError(f"--device {wanted}: there is no CUDA device here")
+    if wanted != "cpu" and not wanted.startswith("cuda"):
+        raise SettingsError(f"--device {wanted}: must be auto, cpu or cuda")
+    return wanted
+
+
+def _announce(split: "Split", settings: "RecipeSettings", *, quiet: bool) -> None:
+    from anchormoe.memory import needed_bytes, readable
+
+    if quiet:
+        return
+    train = split.train
+    typer.echo(
+        f"{train.name}: {len(train):,} cases, {train.cases.channels} channels, {train.cases.steps} steps, "
+        f"{len(train.classes)} classes; recipe {settings.recipe}, profile {settings.profile}, {settings.device}",
+        err=True,
+    )
+    typer.echo(f"will need about {readable(needed_bytes(train.cases, settings))} of memory", err=True)
+    if settings.protocol == "optimistic":
+        typer.echo("protocol optimistic: the epoch is picked on TEST; every figure says so", err=True)
+
+
+def _trained(
+    split: "Split",
+    settings: "RecipeSettings",
+    seeds: range,
+    checkpoints: Checkpoint,
+    named: tuple[str, str],
+    quiet: bool,
+) -> "Trained":
+    from agent.cli.progress_bar import shown_progress
+    from anchormoe.trainer import train as run
+
+    resumable: Callable[[int], Any] = checkpoints.of if settings.recipe == "paper" else lambda seed: None
+    try:
+        with shown_progress(quiet=quiet) as progress:
+            return run(
+                split, settings, seeds=seeds, name=named[0], version=named[1], progress=progress, checkpoints=resumable
+            )
+    except KeyboardInterrupt:
+        fail("interrupted before there was anything to keep")
+
+
+def _print(trained: "Trained", out: Path, digest: str, seconds: float, as_json: bool) -> None:
+    metrics = trained.artefact.metrics
+    if as_json:
+        facts = {"bundle": str(out), "digest": digest, "seconds": seconds, "metrics": metrics}
+        typer.echo(json.dumps(facts, ensure_ascii=False, indent=2))
+        return
+    label = " (optimistic)" if metrics["protocol"] == "optimistic" else ""
+    for part, figures in (("out-of-fold", metrics["out_of_fold"]), (f"TEST{label}", metrics["test"])):
+        low, high = figures["accuracy_interval"]
+        typer.echo(
+            f"{part:>12}: accuracy {figures['accuracy']:.3f} ({low:.3f} to {high:.3f}), macro F1 "
+            f"{figures['macro_f1']:.3f}, log-likelihood loss {figures['nll']:.3f}, {figures['n']} cases"
+        )
+    if len(trained.runs) > 1:
+        typer.echo(_seeds_line(trained))
+    if trained.kept.fitted.interrupted:
+        typer.echo("interrupted: this is the best so far")
+    typer.echo(f"{out} written in {seconds:.0f} s, digest {digest[:12]}")
+
+
+def _seeds_line(trained: "Trained") -> str:
+    accuracies = [run.figures["accuracy"] for run in trained.runs]
+    return (
+        f"{len(accuracies)} seeds: TEST accuracy {statistics.mean(accuracies):.3f} "
+        f"± {statistics.stdev(accuracies):.3f}, "
+        f"seed {trained.kept.seed} kept by its out-of-fold loss"
+    )

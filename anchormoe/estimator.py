@@ -1,0 +1,149 @@
+"""AnchorMoEClassifier: fit, predict, explain, save and load in the manner of scikit-learn and aeon."""
+
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from anchormoe import bundle
+from anchormoe.cases import Cases, Float64, Int64
+from anchormoe.data.dataset import Dataset
+from anchormoe.errors import DataError, ModelError
+from anchormoe.packing import pack, predictor_of
+from anchormoe.prediction import Prediction
+from anchormoe.predictor import Predictor
+from anchormoe.progress import ProgressCallback, silent
+from anchormoe.recipe_settings import RecipeSettings
+from anchormoe.recipes import FittedModel, fit_model
+
+_PARAMETERS = ("recipe", "profile", "objective", "alignment", "class_weight", "device", "random_state")
+
+
+class AnchorMoEClassifier:
+    """X is (cases, channels, steps), (cases, steps), or a list of (channels, steps_i); NaN is missing.
+
+    After `fit` or `load`: `classes_`, `n_classes_`, `predictor_`; after `fit` also `report_`.
+    """
+
+    _estimator_type = "classifier"
+
+    def __init__(
+        self, recipe: str = "joint", profile: str = "balanced", objective: str = "accuracy",
+        alignment: str = "aligned", class_weight: str = "auto", device: str = "cpu", random_state: Any = None,
+    ) -> None:  # fmt: skip
+        self.recipe = recipe
+        self.profile = profile
+        self.objective = objective
+        self.alignment = alignment
+        self.class_weight = class_weight
+        self.device = device
+        self.random_state = random_state
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in _PARAMETERS}
+
+    def set_params(self, **params: Any) -> Self:
+        for name, value in params.items():
+            if name not in _PARAMETERS:
+                raise ValueError(f"unknown parameter {name!r}; known are {', '.join(_PARAMETERS)}")
+            setattr(self, name, value)
+        return self
+
+    def fit(
+        self, X: Any, y: ArrayLike, groups: ArrayLike | None = None, sample_weight: ArrayLike | None = None,
+        progress: ProgressCallback = silent,
+    ) -> Self:  # fmt: skip
+        """With `groups` (recordings, assets, people) everything is chosen leave-group-out. Raises DataError."""
+        cases = Cases.from_arrays(X)
+        self.classes_, labels = np.unique(np.asarray(y), return_inverse=True)
+        self._train = _dataset(cases, np.asarray(labels, np.int64), self.classes_, self.alignment)
+        self._fitted: FittedModel | None = fit_model(
+            cases, self._train.y, len(self.classes_), settings=self._settings(), groups=_group_numbers(groups),
+            sample_weight=_weights(sample_weight, len(cases)), seed=self._seed(), progress=progress,
+        )  # fmt: skip
+        self.report_ = self._fitted.report
+        self.predictor_ = predictor_of(self._fitted, self._train)
+        return self
+
+    @property
+    def n_classes_(self) -> int:
+        return len(self.classes_)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most probable class of each case, also where the model would abstain."""
+        label = self.explain(X).label
+        return np.asarray(self.classes_[label])
+
+    def predict_proba(self, X: Any) -> Float64:
+        """(N, Y), in the order of `classes_`."""
+        return self.explain(X).probabilities
+
+    def explain(self, X: Any) -> Prediction:
+        """Scores with the evidence that adds up to them."""
+        if not hasattr(self, "predictor_"):
+            raise ModelError("this classifier is not fitted yet: call fit or load")
+        return self.predictor_.predict_cases(Cases.from_arrays(X))
+
+    def score(self, X: Any, y: ArrayLike) -> float:
+        """Accuracy."""
+        return float(np.mean(self.predict(X) == np.asarray(y)))
+
+    def save(self, directory: Path | str, *, name: str = "model", version: str = "1", force: bool = False) -> str:
+        """Write a bundle; gives its digest. Raises ModelError when the directory is taken or nothing is fitted here."""
+        if getattr(self, "_fitted", None) is None:
+            raise ModelError("only a classifier that was fitted here can be saved")
+        assert self._fitted is not None
+        return bundle.write(Path(directory), pack(self._fitted, self._train, name=name, version=version), force=force)
+
+    @classmethod
+    def load(cls, directory: Path | str, *, device: str = "cpu") -> Self:
+        """A classifier that predicts; its classes are the bundle's class names."""
+        predictor = Predictor.load(directory, device=device)
+        self = cls(recipe=predictor.config.recipe, alignment=predictor.config.alignment, device=device)
+        self._fitted, self.predictor_ = None, predictor
+        self.classes_ = np.array(predictor.config.classes)
+        return self
+
+    def _settings(self) -> RecipeSettings:
+        return RecipeSettings(
+            recipe=self.recipe,  # type: ignore[arg-type]  # a user's word; RecipeSettings refuses unknown ones
+            profile=self.profile,  # type: ignore[arg-type]
+            objective=self.objective,  # type: ignore[arg-type]
+            alignment=self.alignment,  # type: ignore[arg-type]
+            class_weight=self.class_weight,  # type: ignore[arg-type]
+            device=self.device,
+        )
+
+    def _seed(self) -> int:
+        """An integer; a numpy generator is asked for one; without either it is 0, so that fits repeat themselves."""
+        if isinstance(self.random_state, np.random.RandomState):
+            return int(self.random_state.randint(2**31 - 1))
+        return int(self.random_state or 0)
+
+
+def _dataset(cases: Cases, y: Int64, classes: NDArray[Any], alignment: str) -> Dataset:
+    if len(y) != len(cases):
+        raise DataError(f"{len(cases)} cases, but {len(y)} labels")
+    return Dataset(
+        name="arrays",
+        cases=cases,
+        y=y,
+        classes=tuple(str(name) for name in classes),
+        channels=tuple(f"channel_{index}" for index in range(cases.channels)),
+        units=("",) * cases.channels,
+        alignment="sliding" if alignment == "sliding" else "aligned",
+    )
+
+
+def _group_numbers(groups: ArrayLike | None) -> Int64 | None:
+    return None if groups is None else np.asarray(np.unique(np.asarray(groups), return_inverse=True)[1], np.int64)
+
+
+def _weights(sample_weight: ArrayLike | None, count: int) -> Float64 | None:
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight, np.float64)
+    if weights.shape != (count,) or not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+        raise DataError("sample_weight needs one finite value of at least 0 per case, not all 0")
+    return weights

@@ -1,0 +1,98 @@
+"""MODEL_CARD.md: what a bundle is, what it was measured to do, and what it is not. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from anchormoe.bundle_config import BundleConfig
+from anchormoe.evidence import Json
+from anchormoe.recipes import FittedModel
+
+_CAPTIONS = {
+    "curves.png": "Training",
+    "reliability.png": "Reliability: how often the model is right when it says so",
+    "confusion.png": "Confusion",
+}
+_MEANING = """A score is the sum of its evidence: `logit = context + Σ contributions`, within 1e-5, and
+`softmax(logits)` is the probability. A contribution is what this model added up for a patch of the window. It is not
+what would happen if the patch were deleted, and it is not a cause. Channels inside a span are found by occlusion, a
+method beside this sum."""
+_LIMITS = """Not a medical device and not a primary alarm. The figures hold for data like TRAIN; the rules above say
+when the model answers `unknown` instead, and each event names the rule."""
+
+
+def model_card(
+    config: BundleConfig, fitted: FittedModel, data: Mapping[str, Json], metrics: Mapping[str, Json],
+    *, pictures: Sequence[str] = (),
+) -> str:  # fmt: skip
+    parts = [
+        f"# {config.name}, version {config.version}",
+        _facts(config, data),
+        "## Figures\n\n" + _figures(metrics),
+        "## Evidence\n\n" + _MEANING + "\n\n" + _sources(fitted),
+        "## When it answers `unknown`\n\n" + _rules(fitted),
+        "## Limits\n\n" + _LIMITS,
+    ]
+    shown = [f"![{_CAPTIONS[name]}]({name})" for name in pictures if name in _CAPTIONS]
+    return "\n\n".join(parts + shown) + "\n"
+
+
+def _facts(config: BundleConfig, data: Mapping[str, Any]) -> str:
+    counts = ", ".join(f"{name} ({count})" for name, count in data["class_counts"].items())
+    groups = "" if data["groups"] is None else f" from {data['groups']} groups"
+    period = "" if config.period_ns is None else f", a step every {config.period_ns / 1e9:g} s"
+    return "\n".join([
+        f"- Recipe `{config.recipe}`, alignment `{config.alignment}`, protocol **{config.protocol}**",
+        f"- Trained on {data['name']}: {data['cases']} cases{groups}, fingerprint `{data['fingerprint'][:16]}`",
+        f"- Classes: {counts}",
+        f"- Channels: {', '.join(_channel(config, index) for index in range(len(config.channels)))}",
+        f"- Windows: {config.length} steps{period}{', unequal lengths' if config.unequal_length else ''}; "
+        f"evidence in patches of {config.patch_length} steps, {config.patch_stride} apart",
+    ])  # fmt: skip
+
+
+def _channel(config: BundleConfig, index: int) -> str:
+    unit = config.units[index]
+    return config.channels[index] + (f" [{unit}]" if unit else "")
+
+
+def _figures(metrics: Mapping[str, Any]) -> str:
+    rows = [("out-of-fold on TRAIN", metrics["out_of_fold"]), ("TEST, read once", metrics["test"])]
+    if metrics["protocol"] == "optimistic":
+        rows[1] = ("TEST, **optimistic**: its best epoch", metrics["test"])
+    head = (
+        "| | cases | accuracy (95 %) | macro F1 | log-likelihood loss | Brier | ECE |\n|---|---|---|---|---|---|---|\n"
+    )
+    return head + "\n".join(_row(name, figures) for name, figures in rows if figures is not None)
+
+
+def _row(name: str, figures: Mapping[str, Any]) -> str:
+    low, high = figures["accuracy_interval"]
+    ece = "– (fewer than 300 cases)" if figures["ece"] is None else f"{figures['ece']:.3f}"
+    return (
+        f"| {name} | {figures['n']} | {figures['accuracy']:.3f} ({low:.3f} to {high:.3f}) | {figures['macro_f1']:.3f} "
+        f"| {figures['nll']:.3f} | {figures['brier']:.3f} | {ece} |"
+    )
+
+
+def _sources(fitted: FittedModel) -> str:
+    lines = [f"- `{part.name}` with weight {part.weight:.3g}" for part in fitted.model.parts]
+    silent = sorted(set(fitted.report["sources"]) - {part.name for part in fitted.model.parts})
+    lines += [f"- `{name}` was fitted, and the blend gave it no weight" for name in silent]
+    biases = "class biases are context" if any(fitted.model.calibration.bias) else "no class biases"
+    lines.append(f"- calibration: scale {fitted.model.calibration.scale:.3g}, {biases}")
+    if fitted.interrupted:
+        lines.append("- **training was interrupted**; this is the best so far")
+    return "Sources and calibration, all chosen on TRAIN out-of-fold:\n\n" + "\n".join(lines)
+
+
+def _rules(fitted: FittedModel) -> str:
+    rules = fitted.model.abstention
+    thresholds = {
+        "low_probability": f"probability below {rules.least_probability}",
+        "low_margin": f"lead over the second class below {rules.least_margin}",
+        "conformal": f"more than one class reaches {rules.conformal} (coverage {rules.coverage})",
+        "out_of_distribution": f"more than {rules.most_unusual} of the values outside TRAIN's usual range",
+        "channel_missing": "a channel less than half valid",
+    }
+    lines = [f"| `{name}` | {thresholds[name]} | {rate:.1%} |" for name, rate in rules.rates.items()]
+    return "| rule | fires when | on TRAIN, out-of-fold |\n|---|---|---|\n" + "\n".join(lines)

@@ -1,0 +1,84 @@
+"""From a split to a bundle's content: fit every seed on TRAIN, keep the best out-of-fold, ask TEST once at the end."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from anchormoe.bundle import Artefact
+from anchormoe.calibration import log_loss, softmax
+from anchormoe.data.dataset import Split
+from anchormoe.evaluation.judging import judge
+from anchormoe.evidence import Json
+from anchormoe.packing import pack, predictor_of
+from anchormoe.plots import Judged, pictures
+from anchormoe.prediction import Prediction
+from anchormoe.progress import ProgressCallback, silent
+from anchormoe.recipe_settings import RecipeSettings
+from anchormoe.recipes import FittedModel, fit_model
+
+CheckpointsOf = Callable[[int], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SeedRun:
+    """One seed: `oof_loss` decides which one is kept; `said` and `figures` are about TEST."""
+
+    seed: int
+    fitted: FittedModel
+    oof_loss: float
+    said: Prediction
+    figures: dict[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    artefact: Artefact
+    kept: SeedRun
+    runs: tuple[SeedRun, ...]
+
+
+def train(
+    split: Split, settings: RecipeSettings, *, seeds: Sequence[int] = (0,), name: str = "model", version: str = "1",
+    progress: ProgressCallback = silent, checkpoints: CheckpointsOf = lambda seed: None,
+) -> Trained:  # fmt: skip
+    """Raises DataError. A KeyboardInterrupt raised by `progress` keeps what can be kept, and starts no other seed."""
+    fits: list[tuple[int, FittedModel]] = []
+    for seed in seeds:
+        fits.append((seed, _fit(split, settings, seed, progress, checkpoints(seed))))
+        if fits[-1][1].interrupted:
+            break
+    runs = tuple(_judged(split, seed, fitted) for seed, fitted in fits)
+    kept = min(runs, key=lambda run: run.oof_loss)
+    test = kept.figures | {"seeds": [_seed_facts(run) for run in runs]}
+    extras = pictures(kept.fitted.report, _shown(split, kept), split.train.classes)
+    artefact = pack(kept.fitted, split.train, name=name, version=version, test=test, extras=extras)
+    return Trained(artefact, kept, runs)
+
+
+def _fit(
+    split: Split, settings: RecipeSettings, seed: int, progress: ProgressCallback, checkpoints: Any
+) -> FittedModel:
+    train = split.train
+    test = (split.test.cases, split.test.y) if settings.protocol == "optimistic" else None
+    return fit_model(
+        train.cases, train.y, len(train.classes), settings=settings, groups=train.groups, seed=seed,
+        progress=progress, test=test, checkpoints=checkpoints,
+    )  # fmt: skip
+
+
+def _judged(split: Split, seed: int, fitted: FittedModel) -> SeedRun:
+    predictor = predictor_of(fitted, split.train)
+    said = predictor.predict_cases(split.test.cases)
+    figures = judge(predictor, split.test, mixed=split.mixed, said=said)
+    return SeedRun(seed, fitted, log_loss(fitted.oof_logits, split.train.y), said, figures)
+
+
+def _seed_facts(run: SeedRun) -> dict[str, Json]:
+    return {"seed": run.seed, "oof_loss": run.oof_loss, "accuracy": run.figures["accuracy"]}
+
+
+def _shown(split: Split, run: SeedRun) -> list[Judged]:
+    return [
+        Judged("TRAIN, out-of-fold", softmax(run.fitted.oof_logits), split.train.y),
+        Judged("TEST", run.said.probabilities, split.test.y),
+    ]

@@ -1,0 +1,126 @@
+"""The classifier as data scientists use it: fit, predict, explain, save, load."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from anchormoe import AnchorMoEClassifier
+from anchormoe.errors import DataError, ModelError
+
+
+def waves(count: int = 24, seed: int = 0) -> tuple[NDArray[np.float64], NDArray[np.str_]]:
+    """Slow and fast sine waves on two channels, one of them noise."""
+    rng = np.random.default_rng(seed)
+    t, y = np.arange(32), np.array(["fast", "slow"])[np.arange(count) % 2]
+    speed = np.where(y == "fast", 0.9, 0.3)[:, None]
+    signal = np.sin(speed * t + rng.uniform(0, 6, (count, 1))) + 0.1 * rng.normal(size=(count, 32))
+    return np.stack([signal, rng.normal(size=(count, 32))], axis=1), y
+
+
+@pytest.fixture(scope="module")
+def fitted() -> AnchorMoEClassifier:
+    return AnchorMoEClassifier(recipe="kernel", profile="fast", random_state=0).fit(*waves())
+
+
+def test_it_learns_and_answers_with_the_labels_it_was_given(fitted: AnchorMoEClassifier) -> None:
+    X, y = waves(seed=1)
+    assert fitted.score(X, y) >= 0.9
+    assert set(fitted.predict(X)) <= {"fast", "slow"}
+    np.testing.assert_allclose(fitted.predict_proba(X).sum(axis=1), 1)
+
+
+def test_an_explanation_adds_up(fitted: AnchorMoEClassifier) -> None:
+    found = fitted.explain(waves(seed=2)[0])
+    np.testing.assert_allclose(found.context + found.contributions.sum(1), found.logits, atol=1e-5)
+
+
+def test_two_fits_with_one_seed_are_equal(fitted: AnchorMoEClassifier) -> None:
+    again = AnchorMoEClassifier(recipe="kernel", profile="fast", random_state=0).fit(*waves())
+    X = waves(seed=3)[0]
+    assert (again.predict_proba(X) == fitted.predict_proba(X)).all()
+
+
+def test_a_saved_classifier_says_the_same(fitted: AnchorMoEClassifier, tmp_path: Path) -> None:
+    fitted.save(tmp_path / "bundle")
+    X = waves(seed=4)[0]
+    loaded = AnchorMoEClassifier.load(tmp_path / "bundle")
+    assert (loaded.predict(X) == fitted.predict(X)).all()
+    assert (loaded.explain(X).contributions == fitted.explain(X).contributions).all()
+    with pytest.raises(ModelError, match="fitted here"):
+        loaded.save(tmp_path / "other")
+
+
+def test_unequal_lengths_and_missing_values_are_welcome() -> None:
+    X, y = waves()
+    series = [one[:, : 20 + index % 12].copy() for index, one in enumerate(X)]
+    series[0][0, 3:6] = np.nan
+    classifier = AnchorMoEClassifier(recipe="kernel", profile="fast").fit(series, y)
+    assert classifier.predict(series[:3]).shape == (3,)
+    assert classifier.predict(X).shape == (24,)
+
+
+def test_groups_and_weights_are_taken() -> None:
+    X, y = waves()
+    classifier = AnchorMoEClassifier(recipe="kernel", profile="fast")
+    classifier.fit(X, y, groups=np.arange(24) // 4, sample_weight=np.ones(24))
+    assert classifier.n_classes_ == 2
+
+
+def test_parameters_can_be_read_set_and_cloned() -> None:
+    from sklearn.base import clone
+
+    classifier = AnchorMoEClassifier(profile="fast").set_params(recipe="kernel")
+    assert clone(classifier).get_params() == classifier.get_params()
+    with pytest.raises(ValueError, match="unknown parameter 'mood'"):
+        classifier.set_params(mood="good")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"y": ["a"] * 24}, "same class"),
+        ({"y": ["a", "b"]}, "24 cases, but 2 labels"),
+        ({"sample_weight": np.zeros(24)}, "sample_weight"),
+        ({"sample_weight": np.ones(3)}, "sample_weight"),
+    ],
+)
+def test_what_cannot_be_learnt_is_refused(arguments: dict[str, object], reason: str) -> None:
+    X, y = waves()
+    with pytest.raises(DataError, match=reason):
+        AnchorMoEClassifier(recipe="kernel", profile="fast").fit(X, **({"y": y} | arguments))
+
+
+def test_an_unknown_recipe_is_refused_by_name() -> None:
+    with pytest.raises(DataError, match="recipe must be one of"):
+        AnchorMoEClassifier(recipe="magic").fit(*waves())
+
+
+def test_an_unfitted_classifier_says_so() -> None:
+    with pytest.raises(ModelError, match="not fitted"):
+        AnchorMoEClassifier().predict(waves()[0])
+
+
+def test_importing_the_package_brings_no_torch() -> None:
+    code = "import sys, anchormoe; sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_name_the_package_does_not_have_is_an_attribute_error() -> None:
+    import anchormoe
+
+    with pytest.raises(AttributeError, match="Oracle"):
+        _ = anchormoe.Oracle
+
+
+@pytest.mark.slow
+def test_the_adapter_passes_aeons_own_checks() -> None:
+    from aeon.testing.estimator_checking import check_estimator
+
+    from anchormoe.aeon_adapter import AnchorMoEAeonClassifier
+
+    results = check_estimator(AnchorMoEAeonClassifier)
+    assert {name: said for name, said in results.items() if said != "PASSED" and "SKIPPED" not in str(said)} == {}
