@@ -1,6 +1,7 @@
 """Where records come from: a simulated plant, Kafka, files, or this process. Pure."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, model_validator
@@ -12,6 +13,7 @@ from agent.settings.section import AssetId, Count, Flag, Name, Real, Section, To
 from agent.settings.surroundings import FilePattern, with_address
 
 Speed = Annotated[Real, Field(gt=0)]
+_ENDINGS = frozenset({".csv", ".jsonl", ".ndjson"})
 
 
 def repeated(values: list[str]) -> Iterator[tuple[int, str]]:
@@ -90,19 +92,35 @@ class KafkaSource(Section):
 
 
 class FileSource(Section):
-    """Recordings, read from beginning to end in the order given."""
+    """Recordings, read from beginning to end."""
 
     kind: Literal["file"]
     paths: tuple[FilePattern, ...] = Field(
         min_length=1, description="Files or patterns (data/*.csv), relative to this configuration."
     )
-    format: Literal["auto", "csv", "jsonl", "parquet"] = Field(
-        default="auto", description="How the files are written; auto: by their ending."
+    format: Literal["auto", "csv", "jsonl"] = Field(
+        default="auto", description="How the files are written; auto: by their ending, .csv, .jsonl or .ndjson."
+    )
+    delimiter: Annotated[str, Field(min_length=1, max_length=1)] = Field(
+        default=",", description="What stands between the cells of a CSV file."
     )
     arrival_field: Name | None = Field(
-        default=None, description="Column with the time of arrival, epoch ms, for the clock check; null: no check."
+        default=None,
+        description="Column with the time of arrival, in the unit of records.time; null: the sample's time.",
     )
-    speed: Speed | None = Field(default=None, description="Event time per wall time; null: as fast as possible.")
+    single_partition: Flag = Field(
+        default=True,
+        description="All files one after the other as one log; false: each file a log with its own assets.",
+    )
+    positions: Path | None = Field(
+        default=None, description="File that remembers how far was read, relative to the working directory; null: none."
+    )
+
+    def broken_rules(self) -> Iterator[Problem]:
+        for at, path in enumerate(self.paths):
+            if self.format == "auto" and path.suffix.lower() not in _ENDINGS:
+                right = "use .csv, .jsonl or .ndjson, or name the format"
+                yield Problem(("paths", at), f"the ending {path.suffix!r} does not say how it is written", right)
 
 
 class MemorySource(Section):

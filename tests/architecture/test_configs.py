@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import numpy as np
 import pytest
 import yaml
 
 from agent.settings import examine
+from connectors.plants import KINDS, labelled_recording
 
 ROOT = Path(__file__).parents[2]
 EDITOR_LINE = "# yaml-language-server: $schema=../docs/contracts/settings.schema.json"
@@ -19,8 +21,8 @@ def is_plant(content: Any) -> bool:
 
 
 PLANTS = [path for path in sorted((ROOT / "configs").glob("*.yaml")) if is_plant(yaml.safe_load(path.read_text()))]
-OWNED = {"secured.yaml", "file-replay.yaml"}
-"""Examples that name what only their owner has: secrets, certificates, recordings."""
+OWNED = {"secured.yaml"}
+"""Examples that name what only their owner has: secrets and certificates."""
 BUNDLES = ROOT / "configs" / "bundles"
 
 
@@ -38,6 +40,15 @@ def test_an_example_has_no_problem_of_its_own(path: Path) -> None:
 def test_an_example_agrees_with_its_bundles(path: Path) -> None:
     examination = examine(path, {}, with_bundles=BUNDLES.is_dir(), with_secrets=path.name not in OWNED)
     assert examination.errors == []
+
+
+def test_the_recording_of_the_examples_is_a_simulated_pump() -> None:
+    """Made by `labelled_recording("pump", seed=11, samples=1200)`; checked here so that both stay the same pump."""
+    lines = (ROOT / "configs" / "recordings" / "pump-a.csv").read_text().splitlines()
+    _, values, _, _ = labelled_recording("pump", seed=11, samples=1200)
+    assert lines[0].split(",") == ["asset", "ts", *KINDS["pump"].channels]
+    assert len(lines) == 1 + len(values)
+    np.testing.assert_allclose(np.array([line.split(",")[2:] for line in lines[1:]], dtype=float), values, atol=2e-3)
 
 
 @pytest.mark.parametrize("path", PLANTS, ids=lambda path: path.name)

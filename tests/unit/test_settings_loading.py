@@ -127,6 +127,9 @@ def test_recordings_must_be_there(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"source\.paths\[0\]: nothing matches"):
         settings(tmp_path, {}, source={"kind": "file", "paths": ["*.csv"]}, sinks=[{"kind": "console"}])
     (tmp_path / "a.csv").touch()
+    (tmp_path / "a.txt").touch()
+    with pytest.raises(SettingsError, match=r"source\.paths\[0\]: the ending '\.txt'"):
+        settings(tmp_path, {}, source={"kind": "file", "paths": ["a.txt"]}, sinks=[{"kind": "console"}])
     settings(tmp_path, {}, source={"kind": "file", "paths": ["*.csv"]}, sinks=[{"kind": "console"}])
 
 
