@@ -18,7 +18,7 @@ _NS_PER_MS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class FileFormat:
-    """How lines are read. The key is `asset`, or else the text in `asset_field`; the record's own time is in `time_field`."""
+    """How lines are read. The key is `asset`, or else what `asset_field` says; `time_field` is the record's time."""
 
     kind: Literal["jsonl", "csv"] = "jsonl"
     asset: str | None = None

@@ -47,6 +47,8 @@ class KafkaSink:
 
     async def write(self, messages: Sequence[Message]) -> None:
         """Hand everything to the producer in order, then wait for every acknowledgement."""
+        if self._producer is None:
+            raise ConnectorError("the Kafka sink is not open")
         try:
             async with asyncio.timeout(2 * self._delivery.timeout_ms / 1000):
                 sent = [await self._send(message) for message in messages]

@@ -62,12 +62,18 @@ class KafkaSource:
                 max_poll_interval_ms=wanted.max_poll_ms,
                 request_timeout_ms=wanted.request_ms,
                 max_partition_fetch_bytes=wanted.max_partition_bytes,
+                # An empty fetch holds up the next one of the same broker, also for partitions that were just resumed.
+                fetch_max_wait_ms=100,
                 **self._cluster.arguments(),
             )
             self._admin = AIOKafkaAdminClient(request_timeout_ms=wanted.request_ms, **self._cluster.arguments())
             self._consumer.subscribe(wanted.topics, listener=_Listener(self, assignment))
-            await self._admin.start()
-            await self._consumer.start()
+            try:
+                await self._admin.start()
+                await self._consumer.start()
+            except BaseException:
+                await self.close()
+                raise
 
     async def poll(self, *, max_records: int, timeout_s: float) -> list[Batch]:
         self._raise_failure()

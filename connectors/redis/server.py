@@ -7,6 +7,8 @@ from typing import Any
 
 import redis.asyncio
 from redis import exceptions
+from redis.asyncio.retry import Retry
+from redis.backoff import ExponentialBackoff
 
 from connectors.errors import ConnectorError, TransientError
 
@@ -24,7 +26,12 @@ class Server:
     timeout_s: float = 5.0
 
     def client(self) -> Any:
-        given: dict[str, Any] = {"socket_timeout": self.timeout_s, "socket_connect_timeout": self.timeout_s}
+        given: dict[str, Any] = {
+            "socket_timeout": self.timeout_s,
+            "socket_connect_timeout": self.timeout_s,
+            # A server that restarted leaves dead connections behind. Every command here may be repeated.
+            "retry": Retry(ExponentialBackoff(cap=0.5, base=0.05), retries=2),
+        }
         if self.password is not None:
             given |= {"username": self.username, "password": self.password}
         if self.url.startswith("rediss://"):

@@ -1,0 +1,161 @@
+"""The Kafka source and sink on a real broker: the contracts, and what only a group can do."""
+
+import asyncio
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+from connectors.errors import ConnectorError
+from connectors.kafka.cluster import Cluster
+from connectors.kafka.sink import Delivery, KafkaSink
+from connectors.kafka.source import KafkaSource, Subscription
+from connectors.records import DEAD_LETTERS, EVENTS, STATES, Message, Partition, Position
+from tests.unit.connectors.contract_sink import SinkContract
+from tests.unit.connectors.contract_source import SourceContract, Watcher, started
+
+
+class SourceWorld:
+    def __init__(self, kafka, topic):
+        self.kafka, self.topic = kafka, topic
+        self.filled = False
+
+    async def open(self) -> KafkaSource:
+        if not self.filled:
+            await fill(self.kafka, self.topic)
+            self.filled = True
+        quick = {"session_ms": 6_000, "heartbeat_ms": 500, "rebalance_ms": 8_000}
+        return KafkaSource(Cluster(self.kafka.bootstrap), Subscription((self.topic,), f"group-{self.topic}", **quick))
+
+
+async def fill(kafka, topic, *, records=20, partitions=2):
+    kafka.create_topic(topic, partitions)
+    producer = AIOKafkaProducer(bootstrap_servers=kafka.bootstrap)
+    await producer.start()
+    for number in range(records):
+        for partition in range(partitions):
+            await producer.send(
+                topic, b"%d" % number, key=b"pump", partition=partition, headers=[("n", b"x")], timestamp_ms=number + 1
+            )
+    await producer.stop()
+
+
+class TestKafkaSource(SourceContract):
+    @pytest.fixture
+    def world(self, kafka, topic_name):
+        return SourceWorld(kafka, topic_name)
+
+
+class SinkWorld:
+    def __init__(self, kafka, topic):
+        self.kafka = kafka
+        self.topics = {stream: f"{topic}-{stream}" for stream in (EVENTS, STATES, DEAD_LETTERS)}
+        for name in self.topics.values():
+            kafka.create_topic(name, 1)
+
+    def open(self) -> KafkaSink:
+        return KafkaSink(Cluster(self.kafka.bootstrap), Delivery(self.topics))
+
+    async def stored(self, stream: str) -> list[Message]:
+        consumer = AIOKafkaConsumer(
+            self.topics[stream], bootstrap_servers=self.kafka.bootstrap, auto_offset_reset="earliest"
+        )
+        await consumer.start()
+        ends = await consumer.end_offsets(consumer.assignment())
+        found = []
+        while len(found) < sum(ends.values()):
+            for records in (await consumer.getmany(timeout_ms=500)).values():
+                found += [Message(stream, record.key, record.value, tuple(record.headers)) for record in records]
+        await consumer.stop()
+        return found
+
+
+class TestKafkaSink(SinkContract):
+    @pytest.fixture
+    def world(self, kafka, topic_name):
+        return SinkWorld(kafka, topic_name)
+
+
+async def test_a_commit_keeps_its_metadata_for_the_next_owner(kafka, topic_name):
+    world = SourceWorld(kafka, topic_name)
+    source, partitions = await started(world)
+    await source.commit({partitions[0]: Position(7, "rebuild=3")})
+    await source.close()
+    other, _ = await started(world)
+    assert await other.committed(partitions[0]) == Position(7, "rebuild=3")
+    assert await other.committed(partitions[1]) is None
+    assert await other.first_offset(partitions[1]) == 0
+    await other.close()
+
+
+async def test_a_second_member_takes_a_share_and_the_first_one_is_told(kafka, topic_name):
+    world = SourceWorld(kafka, topic_name)
+    watchers = [Watcher(), Watcher()]
+    sources = [await world.open() for _ in watchers]
+    await sources[0].start(watchers[0])
+    await poll_until(sources[:1], lambda: len(watchers[0].partitions) == 2)
+    await sources[1].start(watchers[1])
+    await poll_until(sources, lambda: [len(watcher.partitions) for watcher in watchers] == [1, 1])
+    for source in sources:
+        await source.close()
+
+
+async def test_a_hand_over_that_fails_stops_the_reader(kafka, topic_name):
+    class Broken(Watcher):
+        async def revoked(self, partitions):
+            if partitions:
+                raise ConnectorError("the windows could not be stored")
+
+    world = SourceWorld(kafka, topic_name)
+    broken, other = Broken(), Watcher()
+    source = await world.open()
+    await source.start(broken)
+    await poll_until([source], lambda: len(broken.partitions) == 2)
+    second = await world.open()
+    await second.start(other)
+    with pytest.raises(ConnectorError, match="could not be stored"):
+        await poll_until([source, second], lambda: False)
+    await source.close()
+    await second.close()
+
+
+async def test_a_broker_that_is_not_there_is_one_clear_error():
+    cluster = Cluster("127.0.0.1:1")
+    source = KafkaSource(cluster, Subscription(("readings",), "group"))
+    with pytest.raises(ConnectorError, match=r"127\.0\.0\.1:1"):
+        await source.start(Watcher())
+    await source.close()
+    with pytest.raises(ConnectorError, match=r"127\.0\.0\.1:1"):
+        await KafkaSink(cluster, Delivery({EVENTS: "events"})).start()
+
+
+async def test_sasl_over_tls_works_and_a_wrong_password_is_refused(kafka_factory, topic_name):
+    broker = kafka_factory(users={"agent": "secret"})
+    await asyncio.to_thread(broker.create_topic, topic_name, 1)
+    given = {
+        "protocol": "SASL_SSL",
+        "mechanism": "SCRAM-SHA-256",
+        "username": "agent",
+        "ca_file": str(broker.authority.certificate),
+    }
+    cluster = Cluster(broker.sasl_tls_bootstrap, password="secret", **given)
+    assert "secret" not in repr(cluster)
+    sink = KafkaSink(cluster, Delivery({EVENTS: topic_name}))
+    await sink.start()
+    await sink.write([Message(EVENTS, b"pump", b"{}")])
+    await sink.close()
+    source, watcher = KafkaSource(cluster, Subscription((topic_name,), "group")), Watcher()
+    await source.start(watcher)
+    batches = await poll_until([source], lambda: False, until_records=1)
+    assert (batches[0].partition, batches[0].records[0].value) == (Partition(topic_name, 0), b"{}")
+    await source.close()
+    with pytest.raises(ConnectorError):
+        await KafkaSink(Cluster(broker.sasl_tls_bootstrap, password="wrong", **given), Delivery({})).start()
+
+
+async def poll_until(sources, reached, *, until_records=None, timeout_s=40.0):
+    found = []
+    async with asyncio.timeout(timeout_s):
+        while not reached() and (until_records is None or len(found) < until_records):
+            for source in sources:
+                found += await source.poll(max_records=100, timeout_s=0.1)
+    return found

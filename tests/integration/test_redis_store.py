@@ -1,0 +1,138 @@
+"""The window store on real servers, Redis and Valkey: the contract, and what only a server can do."""
+
+import pytest
+
+from connectors.errors import ConnectorError, TransientError
+from connectors.records import Partition
+from connectors.redis.server import Server
+from connectors.redis.window_store import RedisWindowStore
+from connectors.seams import Checkpoint, RingWrite, WindowStore
+from tests.unit.connectors.contract_window_store import HERE, WindowStoreContract, checkpoint, opened, whole
+
+LAYOUT = "layout"
+
+
+class RedisWorld:
+    def __init__(self, server, prefix):
+        self.server, self.prefix = server, prefix
+
+    def open(self) -> WindowStore:
+        return RedisWindowStore(Server(self.server.url), prefix=self.prefix)
+
+    async def lose(self, partition: Partition, asset: str) -> None:
+        self.delete(f"{self.prefix}:*:ring:{asset}")
+
+    async def flush(self) -> None:
+        self.delete(f"{self.prefix}:*")
+
+    def delete(self, pattern: str) -> None:
+        with self.server.connect() as client:
+            for key in client.scan_iter(pattern):
+                client.delete(key)
+
+    def lives_ms(self) -> dict[str, int]:
+        with self.server.connect() as client:
+            return {key.decode(): client.pttl(key) for key in client.scan_iter(f"{self.prefix}:*")}
+
+
+class TestRedisWindowStore(WindowStoreContract):
+    @pytest.fixture
+    def world(self, redis_server, key_prefix):
+        return RedisWorld(redis_server, key_prefix)
+
+    async def test_every_key_has_a_time_to_live(self, world):
+        store = await opened(world)
+        await store.save(await store.claim(HERE), LAYOUT, checkpoint([whole("a", b"0123")], b"head"))
+        await store.close()
+        lives = world.lives_ms()
+        assert len(lives) == 3
+        assert all(0 < life <= 7 * 86_400_000 for life in lives.values())
+
+    async def test_the_ring_of_a_silent_asset_lives_on_while_its_partition_does(self, world):
+        now = 0.0
+        store = RedisWindowStore(Server(world.server.url), prefix=world.prefix, ttl_s=100, clock=lambda: now)
+        await store.start()
+        claim = await store.claim(HERE)
+        await store.save(claim, LAYOUT, checkpoint([whole("a", b"0123")], b"one"))
+        with world.server.connect() as client:
+            for key in client.scan_iter(f"{world.prefix}:*:ring:a"):
+                client.pexpire(key, 5_000)
+        now = 60.0
+        await store.save(claim, LAYOUT, Checkpoint([], b"two", ["a"]))
+        await store.close()
+        assert min(world.lives_ms().values()) > 50_000
+
+    async def test_a_silent_ring_that_expired_is_reported_as_lost(self, world):
+        now = 0.0
+        store = RedisWindowStore(Server(world.server.url), prefix=world.prefix, ttl_s=100, clock=lambda: now)
+        await store.start()
+        claim = await store.claim(HERE)
+        await store.save(claim, LAYOUT, checkpoint([whole("a", b"0123"), whole("b", b"4567")], b"one"))
+        await world.lose(HERE, "b")
+        now = 60.0
+        assert list(await store.save(claim, LAYOUT, Checkpoint([], b"two", ["a", "b"]))) == ["b"]
+        await store.close()
+
+    async def test_many_rings_are_written_in_bounded_chunks_and_read_back(self, world):
+        store = await opened(world)
+        claim = await store.claim(HERE)
+        writes = [whole(f"asset-{number}", bytes([number % 251]) * 9_000) for number in range(600)]
+        assert list(await store.save(claim, LAYOUT, checkpoint(writes, b"head"))) == []
+        stored = await store.load(claim, LAYOUT)
+        await store.close()
+        assert stored is not None
+        assert dict(stored.rings) == {write.asset: write.pieces[0][1] for write in writes}
+
+
+async def test_a_server_that_evicts_is_refused(redis_factory, key_prefix):
+    server = redis_factory("redis", max_memory="64mb", max_memory_policy="allkeys-lru")
+    store = RedisWindowStore(Server(server.url), prefix=key_prefix)
+    with pytest.raises(ConnectorError, match="allkeys-lru"):
+        await store.start()
+    await store.close()
+
+
+async def test_a_server_that_is_not_there_is_an_error_at_start_and_a_phase_later(redis_factory, key_prefix):
+    server = redis_factory("redis")
+    store = RedisWindowStore(Server(server.url, timeout_s=1), prefix=key_prefix)
+    await store.start()
+    claim = await store.claim(HERE)
+    server.kill()
+    with pytest.raises(TransientError):
+        await store.verify(claim)
+    with pytest.raises(TransientError):
+        await store.save(claim, LAYOUT, Checkpoint([RingWrite("a", 1, ((0, b"x"),))], b"head", ["a"]))
+    other = RedisWindowStore(Server(server.url, timeout_s=1), prefix=key_prefix)
+    with pytest.raises(ConnectorError, match="cannot reach Redis"):
+        await other.start()
+    await store.close()
+    await other.close()
+
+
+async def test_windows_survive_kill_and_restart_of_a_persistent_server(redis_factory, key_prefix):
+    server = redis_factory("redis", persistent=True)
+    store = RedisWindowStore(Server(server.url), prefix=key_prefix)
+    await store.start()
+    claim = await store.claim(HERE)
+    await store.save(claim, LAYOUT, checkpoint([whole("a", b"0123")], b"head"))
+    server.kill()
+    server.restart()
+    stored = await store.load(claim, LAYOUT)
+    await store.close()
+    assert stored is not None
+    assert dict(stored.rings) == {"a": b"0123"}
+
+
+async def test_tls_and_an_acl_user_that_may_do_just_what_the_store_needs(redis_factory, key_prefix):
+    rules = f"agent on >secret ~{key_prefix}:* +@connection +eval +hget +hmget +hset +hincrby +pexpire +mget +set +setrange +strlen"
+    server = redis_factory("redis", tls=True, users=[rules])
+    login = {"username": "agent", "password": "secret", "ca_file": server.client_options["ssl_ca_certs"]}
+    store = RedisWindowStore(Server(server.url, **login), prefix=key_prefix)
+    await store.start()
+    claim = await store.claim(HERE)
+    assert list(await store.save(claim, LAYOUT, checkpoint([whole("a", b"0123")], b"head"))) == []
+    await store.close()
+    wrong = RedisWindowStore(Server(server.url, **(login | {"password": "wrong"})), prefix=key_prefix)
+    with pytest.raises(ConnectorError):
+        await wrong.start()
+    await wrong.close()
