@@ -6,30 +6,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from anchormoe.cases import Cases, Float64
 from anchormoe.data.dataset import Dataset
 from anchormoe.evaluation.judging import judge
 from anchormoe.evaluation.methods import Effort, Method, Outcome, register
-from anchormoe.model import AdditiveModel
-from anchormoe.prediction import Prediction, concatenated
-
-ROWS = 64
-
-
-@dataclass(frozen=True, slots=True)
-class _InMemory:
-    """A fitted model that was not saved, with cases brought to TRAIN's length."""
-
-    model: AdditiveModel
-    steps_of_train: int
-
-    def predict_cases(self, cases: Cases) -> Prediction:
-        fitting = cases.resized(self.steps_of_train)
-        parts = [fitting.subset(slice(at, at + ROWS)) for at in range(0, len(cases), ROWS)]
-        return concatenated([self.model.predict(part) for part in parts], len(cases))
-
-    def steps(self, cases: Cases) -> Float64:
-        return self.model.steps(cases.resized(self.steps_of_train))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +31,7 @@ class _Own:
 
 def _run(train: Dataset, test: Dataset, seed: int, effort: Effort) -> Outcome:
     # Imported here: fitting brings torch and numba with it, which a benchmark read from its ledger does not need.
+    from anchormoe.packing import predictor_of
     from anchormoe.recipe_settings import RecipeSettings
     from anchormoe.recipes import fit_model
 
@@ -64,10 +44,10 @@ def _run(train: Dataset, test: Dataset, seed: int, effort: Effort) -> Outcome:
     started = time.perf_counter()
     fitted = fit_model(train.cases, train.y, len(train.classes), settings=settings, groups=train.groups, seed=seed)
     ready = time.perf_counter()
-    model = _InMemory(fitted.model, train.cases.steps)
-    said = model.predict_cases(test.cases)
+    predictor = predictor_of(fitted, train)
+    said = predictor.predict_cases(test.cases)
     done = time.perf_counter()
-    figures = judge(model, test, said=said)
+    figures = judge(predictor, test, said=said)
     kept = {name: figures[name] for name in _KEPT if name in figures}
     return Outcome(said.label, ready - started, done - ready, said.probabilities, kept, _facts(fitted.report))
 
