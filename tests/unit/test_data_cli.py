@@ -61,3 +61,36 @@ def test_benchmark_writes_a_page_and_goes_on_from_its_ledger(tmp_path: Path) -> 
     again = RUNNER.invoke(app, [*asked, "--json"])
     assert len(json.loads(again.stdout)["runs"]) == 2
     assert ledger.stat().st_size == size
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_a_trained_bundle_is_evaluated(tmp_path: Path) -> None:
+    bundle = tmp_path / "motions"
+    asked = ["train", "--data", "uea:BasicMotions", "--out", str(bundle), "--recipe", "kernel", "--profile", "fast"]
+    trained = RUNNER.invoke(app, asked)
+    assert trained.exit_code == 0, trained.output
+    shown = RUNNER.invoke(app, ["evaluate", str(bundle), "--data", "uea:BasicMotions", "--json"])
+    assert shown.exit_code == 0, shown.output
+    figures = json.loads(shown.stdout)
+    assert figures["n"] == 40
+    assert figures["accuracy"] > 0.9
+    assert figures["largest_relative_residual"] < 1e-5
+    assert (figures["recipe"], figures["protocol"]) == ("kernel", "honest")
+    spoken = RUNNER.invoke(app, ["evaluate", str(bundle), "--data", "uea:BasicMotions"])
+    assert "ECE not given (fewer than 300 cases)" in spoken.output
+    assert "largest residual of the identity" in spoken.output
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_our_own_recipe_takes_part_in_a_benchmark(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    asked = ["benchmark", "uea", "--sets", "BasicMotions", "--methods", "minirocket,anchormoe-kernel", "--seeds", "1"]
+    asked += ["--profile", "fast", "--out", str(page), "--ledger", str(tmp_path / "runs.jsonl"), "--json"]
+    shown = RUNNER.invoke(app, asked)
+    assert shown.exit_code == 0, shown.output
+    ours = json.loads(shown.stdout)["runs"][1]
+    assert ours["version"].endswith("kernel fast accuracy")
+    assert ours["metrics"]["accuracy"] > 0.9
+    assert "AnchorMoE, recipe kernel" in page.read_text()
