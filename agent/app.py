@@ -29,6 +29,7 @@ from agent.settings import (
     record_format,
 )
 from agent.standing import Emission
+from agent.tally import Tally
 from agent.watched import Publishing, Watched
 from connectors.decoding import Decoder
 from connectors.fanout import FanoutSink
@@ -48,7 +49,13 @@ _REBUILD_HORIZON_WINDOWS = 8
 """An asset that is silent for this many windows is rebuilt from nothing: a gap stands between its windows anyway."""
 
 
-def build(plant: LoadedPlant, *, observer: Observer | None = None, load_model: LoadModel | None = None) -> Pipeline:
+def build(
+    plant: LoadedPlant,
+    *,
+    observer: Observer | None = None,
+    tally: Tally | None = None,
+    load_model: LoadModel | None = None,
+) -> Pipeline:
     """Everything `run` needs. Models are loaded and checked here, before anything is connected."""
     settings = plant.settings
     load = load_model or model_loader(settings)
@@ -60,6 +67,7 @@ def build(plant: LoadedPlant, *, observer: Observer | None = None, load_model: L
         groups={group.name: watched_of(group, settings, load(group.bundle)) for group in plant.groups},
         pace=_pace(settings),
         observer=observer,
+        tally=tally,
     )
 
 

@@ -60,9 +60,10 @@ class Pipeline:
         groups: Mapping[str, Watched],
         pace: Pace,
         observer: Observer | None = None,
+        tally: Tally | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.tally = Tally()
+        self.tally = tally or Tally()
         self._source, self._store, self._sink, self._decoder = source, store, sink, decoder
         self._pace, self._clock = pace, clock
         self._ownership = Ownership(source, store, groups)

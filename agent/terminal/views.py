@@ -1,6 +1,5 @@
 """The two ways to watch: a live table on a terminal, plain lines everywhere else."""
 
-from collections.abc import Callable
 from typing import Protocol
 
 from rich.console import Console, Group
@@ -18,6 +17,7 @@ from agent.terminal.story import clock, headline, patch_lines, picture, sum_line
 
 _SPARK_WIDTH = 64
 _REFRESH_PER_S = 4
+_USUAL = frozenset({"normal", "healthy", "ok", "good", "0"})
 
 
 class View(Protocol):
@@ -55,11 +55,20 @@ class Lines:
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
+class Dark:
+    """Nothing is shown: the events go elsewhere."""
+
+    def start(self) -> None: ...
+    def judged(self, glance: Glance) -> None: ...
+    def published(self, sighting: Sighting) -> None: ...
+    def stop(self) -> None: ...
+
+
 class Board:
     """A table of all assets, and the last change with its window, its evidence and its sum."""
 
-    def __init__(self, console: Console, tally: Callable[[], Tally], usual: frozenset[str]) -> None:
-        self._tally, self._usual = tally, usual
+    def __init__(self, console: Console, tally: Tally) -> None:
+        self._tally = tally
         self._glances: dict[str, Glance] = {}
         self._last_change: Sighting | None = None
         self._recent: list[str] = []
@@ -82,7 +91,7 @@ class Board:
 
     def _render(self) -> Group:
         recent = Panel("\n".join(self._recent) or "waiting …", title="events")
-        footer = Text(f"{self._tally()}   Ctrl-C ends", style="dim")
+        footer = Text(f"{self._tally}   Ctrl-C ends", style="dim")
         return Group(self._table(), self._explained(), recent, footer)
 
     def _table(self) -> Table:
@@ -102,8 +111,10 @@ class Board:
             table.add_row(asset, state, clock(iso_time(glance.since_ns)), probability, _note(glance))
         return table
 
-    def _style(self, state: str) -> str:
-        return "yellow" if state == UNKNOWN else "green" if state in self._usual else "bold red"
+    @staticmethod
+    def _style(state: str) -> str:
+        """Green for the state that most plants call normal: a colour is a hint, the word is the message."""
+        return "yellow" if state == UNKNOWN else "green" if state.lower() in _USUAL else "bold red"
 
     def _explained(self) -> Panel:
         if self._last_change is None:

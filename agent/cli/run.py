@@ -1,0 +1,87 @@
+"""`anchormoe-agent run`: the live agent."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from agent.settings import LoadedPlant, Plant
+    from agent.tally import Tally
+    from agent.terminal.views import View
+
+
+def register(app: typer.Typer) -> None:
+    app.command(epilog="Example: `anchormoe-agent run --config configs/demo.yaml --for 30s`")(run)
+
+
+def run(
+    config: Path = typer.Option(
+        Path("plant.yaml"), "--config", "-c", help="The plant; `init` writes one to start from."
+    ),
+    duration: str | None = typer.Option(None, "--for", metavar="TIME", help="End by itself after 30s, 10m …"),
+) -> None:
+    """Label the state of every asset, live, with the evidence.
+
+    Reads the plant's records, keeps a sliding window per asset, judges each window when it is due and publishes its
+    state with the spans, channels and experts behind it. Ctrl-C or SIGTERM finishes the batch, publishes, stores the
+    windows and commits; a second one ends at once. Not a medical device, not a primary alarm.
+    """
+    from agent.logs import set_up_logs
+    from agent.settings import load
+
+    seconds = _seconds(duration)
+    plant = load(config, os.environ)
+    set_up_logs(plant.settings.logging.format, plant.settings.logging.level)
+    for warning in plant.warnings:
+        typer.echo(f"warning: {config}: {warning}", err=True)
+    tally = asyncio.run(_watch(plant, seconds))
+    typer.echo(str(tally), err=True)
+
+
+def _seconds(text: str | None) -> float | None:
+    from agent.settings import Duration
+
+    if text is None:
+        return None
+    try:
+        return Duration.parse(text) / 1e9
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--for") from error
+
+
+async def _watch(plant: "LoadedPlant", seconds: float | None) -> "Tally":
+    from agent.app import build
+    from agent.signals import stop_on_signals
+    from agent.tally import Tally
+
+    tally, stop = Tally(), asyncio.Event()
+    view = _view(plant.settings, tally)
+    pipeline = build(plant, observer=view, tally=tally)
+    with stop_on_signals(stop):
+        if seconds is not None:
+            asyncio.get_running_loop().call_later(seconds, stop.set)
+        view.start()
+        try:
+            await pipeline.run(stop)
+        finally:
+            view.stop()
+    return tally
+
+
+def _view(settings: "Plant", tally: "Tally") -> "View":
+    """What the console sink asks for; without one, nothing is shown."""
+    from rich.console import Console
+
+    from agent.settings import ConsoleSink
+    from agent.terminal.views import Board, Dark, Lines
+
+    styles = [sink.style for sink in settings.sinks if isinstance(sink, ConsoleSink)]
+    console = Console()
+    if not styles:
+        return Dark()
+    live = styles[0] == "live" or (styles[0] == "auto" and sys.stdout.isatty())
+    return Board(console, tally) if live else Lines(console)
