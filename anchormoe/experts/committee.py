@@ -13,7 +13,7 @@ from anchormoe.errors import ModelError
 from anchormoe.evidence import Json, SourceEvidence, SourceOutput
 from anchormoe.experts.net import CommitteeNet, Routed, apart
 from anchormoe.experts.parts import config_of, net_of
-from anchormoe.experts.tokens import Geometry, Series, prepare
+from anchormoe.experts.tokens import Geometry, Series, for_members, prepare
 
 BLOCK = 32
 """Windows per pass. Every pass has this shape, so that a window's result does not depend on its neighbours."""
@@ -22,10 +22,9 @@ BLOCK = 32
 class Committee:
     """Several members, one network. `forward` gives one output per member, named m0, m1, …"""
 
-    def __init__(self, net: CommitteeNet, *, centre: bool, device: torch.device | None = None) -> None:
-        self._device = device or torch.device("cpu")
+    def __init__(self, net: CommitteeNet, *, device: torch.device | None = None) -> None:
+        self._device = device or net.bias.device
         self._net = net.to(self._device).eval()
-        self._centre = centre
 
     @property
     def members(self) -> int:
@@ -36,7 +35,7 @@ class Committee:
         return self._net.shape.geometry
 
     def to(self, device: torch.device | str) -> "Committee":
-        return Committee(self._net, centre=self._centre, device=torch.device(device))
+        return Committee(self._net, device=torch.device(device))
 
     def forward(self, cases: Cases) -> list[SourceOutput]:
         self._require_channels(cases)
@@ -48,28 +47,33 @@ class Committee:
 
     def logits(self, cases: Cases) -> Float64:
         """(G, N, Y), without the explanation."""
-        return np.stack([output.logits for output in self.forward(cases)])
+        blocks = []
+        with torch.inference_mode():
+            for i in range(0, len(cases), BLOCK):
+                series, routed = self._routed(cases.subset(slice(i, i + BLOCK)))
+                blocks.append(_pooled(self._net, routed, series)[0].cpu().numpy())
+        return np.concatenate(blocks, axis=1)[:, : len(cases)]
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         return {name: values.detach().cpu().numpy() for name, values in self._net.state_dict().items()}
 
     def config(self) -> dict[str, Json]:
-        return {**config_of(self._net.shape), "centre": self._centre}
+        return config_of(self._net.shape)
 
     @classmethod
     def from_parts(cls, config: Mapping[str, Json], tensors: Mapping[str, NDArray[Any]]) -> "Committee":
-        fields = dict(config)
-        centre = fields.pop("centre", None)
-        if not isinstance(centre, bool):
-            raise ModelError(f"experts: centre is {centre!r}, not true or false")
-        return cls(net_of(fields, tensors), centre=centre)
+        return cls(net_of(config, tensors))
 
     def _block(self, cases: Cases) -> tuple[Float64, ...]:
         """logits, context, expert values, weights, reliabilities, each (G, B, …), of at most BLOCK cases."""
-        series = _filled(prepare(cases, self.geometry, centre=self._centre, device=self._device))
-        routed = self._net(series.x[None], series.valid[None])
+        series, routed = self._routed(cases)
         parts = (*_pooled(self._net, routed, series), *_explained(routed))
         return tuple(part[:, : len(cases)].double().cpu().numpy() for part in parts)
+
+    def _routed(self, cases: Cases) -> tuple[Series, Routed]:
+        series = _filled(prepare(cases, self.geometry, self._device))
+        x = for_members(series.x[None], series.mask[None], series.level[None], self._net.shape.centred)
+        return series, self._net(x, series.valid[None])
 
     def _require_channels(self, cases: Cases) -> None:
         if cases.channels != self._net.shape.channels:

@@ -6,13 +6,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from anchormoe.cases import Bool, Cases, Float64, Int64
+from anchormoe.cases import Cases, Float64, Int64
 from anchormoe.evidence import Json
 from anchormoe.experts.committee import Committee
 from anchormoe.experts.folds import make_folds
 from anchormoe.experts.net import CommitteeNet, NetShape
+from anchormoe.experts.selection import choose, out_of_fold
 from anchormoe.experts.settings import CommitteeSettings
-from anchormoe.experts.tokens import Geometry, Series, prepare
+from anchormoe.experts.tokens import Geometry, prepare
 from anchormoe.experts.training import Course, TrainingSet, train
 from anchormoe.progress import ProgressCallback, silent
 
@@ -38,28 +39,27 @@ def fit_committee(
     progress: ProgressCallback = silent,
     device: str | torch.device = "cpu",
 ) -> CommitteeFit:
-    """Trains all members at once on normalized cases."""
-    device = torch.device(device)
-    shape = _shape_for(cases, n_classes, settings)
+    """Trains all members at once on normalized cases and keeps the variants that are best out of fold.
+
+    A KeyboardInterrupt out of `progress` keeps what was learnt so far.
+    """
+    net = CommitteeNet(_shape_for(cases, n_classes, settings), torch.Generator().manual_seed(seed)).to(device)
     held_out, trained = make_folds(y, folds=settings.folds, groups=groups, seed=seed)
-    net = CommitteeNet(shape, torch.Generator().manual_seed(seed)).to(device)
-    series, mean, scale = _with_standard_levels(prepare(cases, shape.geometry, centre=settings.centre, device=device))
-    data = TrainingSet(
-        series=series,
-        y=torch.from_numpy(y).to(device),
-        weight=_case_weights(sample_weight, len(cases), device),
-        trained=np.tile(trained, (len(settings.variants), 1)),
-    )
+    data, mean, scale = _training_set(net, cases, y, sample_weight)
+    data = replace(data, trained=np.tile(trained, (len(settings.variants), 1)))
     course = train(net, data, settings, seed=seed, progress=progress)
     net.fold_levels(mean, scale)
-    source = Committee(net, centre=settings.centre, device=device)
-    oof = _out_of_fold(source.logits(cases), np.tile(held_out, (len(settings.variants), 1)))
-    return CommitteeFit(source, oof, _report(course, oof, y, source))
+    logits = Committee(net).logits(cases).reshape(-1, settings.folds, len(cases), n_classes)  # (V, F, N, Y)
+    oof = np.stack([out_of_fold(variant, held_out) for variant in logits])  # (V, N, Y)
+    kept = choose(oof, y, kept=settings.kept)
+    source = Committee(net.subset([v * settings.folds + fold for v in kept for fold in range(settings.folds)]))
+    return CommitteeFit(source, oof[kept].mean(0), _report(course, source, oof, y, kept, settings))
 
 
 def _shape_for(cases: Cases, n_classes: int, settings: CommitteeSettings) -> NetShape:
     return NetShape(
-        positioned=tuple(variant.position for variant in settings.variants for _ in range(settings.folds)),
+        positioned=settings.per_member("position"),
+        centred=settings.per_member("centre"),
         channels=cases.channels,
         classes=n_classes,
         width=settings.width,
@@ -71,11 +71,28 @@ def _shape_for(cases: Cases, n_classes: int, settings: CommitteeSettings) -> Net
     )
 
 
-def _with_standard_levels(series: Series) -> tuple[Series, Tensor, Tensor]:
-    """Series means vary little; trained on as they are, their weights would stay too small to matter."""
+def _training_set(
+    net: CommitteeNet, cases: Cases, y: Int64, sample_weight: Float64 | None
+) -> tuple[TrainingSet, Tensor, Tensor]:
+    """With the mean and the scale of the levels.
+
+    Levels vary little; trained on as they are, their weights would stay too small to matter.
+    """
+    device = net.bias.device
+    series = prepare(cases, net.shape.geometry, device)
     mean, scale = series.level.mean(0), series.level.std(0, correction=0)
     scale = torch.where(scale > 1e-4, scale, 1.0)
-    return replace(series, level=(series.level - mean) / scale), mean, scale
+    return (
+        TrainingSet(
+            series=series,
+            level=(series.level - mean) / scale,
+            y=torch.from_numpy(y).to(device),
+            weight=_case_weights(sample_weight, len(cases), device),
+            trained=np.ones((net.shape.members, len(cases)), np.bool_),
+        ),
+        mean,
+        scale,
+    )
 
 
 def _case_weights(sample_weight: Float64 | None, size: int, device: torch.device) -> Tensor:
@@ -83,19 +100,17 @@ def _case_weights(sample_weight: Float64 | None, size: int, device: torch.device
     return torch.from_numpy(weight / max(weight.mean(), 1e-12)).float().to(device)
 
 
-def _out_of_fold(logits: Float64, held_out: Bool) -> Float64:
-    """(N, Y): the mean over the members that left the case out."""
-    counted = held_out[..., None]
-    return np.asarray((logits * counted).sum(0) / np.maximum(counted.sum(0), 1))
-
-
-def _report(course: Course, oof: Float64, y: Int64, source: Committee) -> dict[str, Json]:
+def _report(
+    course: Course, source: Committee, oof: Float64, y: Int64, kept: list[int], settings: CommitteeSettings
+) -> dict[str, Json]:
     return {
         "members": source.members,
         "geometry": asdict(source.geometry),
+        "variants": [asdict(settings.variants[v]) for v in kept],
+        "candidate_oof_accuracy": [float((logits.argmax(1) == y).mean()) for logits in oof],
+        "oof_accuracy": float((oof[kept].mean(0).argmax(1) == y).mean()),
         "steps": course.steps,
         "planned_steps": course.planned,
         "interrupted": course.steps < course.planned,
         "losses": list(course.losses),
-        "oof_accuracy": float((oof.argmax(1) == y).mean()),
     }

@@ -1,7 +1,7 @@
 """All members of a committee as one grouped network: tokens, routed experts, reliability gates, class evidence."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -17,9 +17,10 @@ _EPSILON = 1e-8
 
 @dataclass(frozen=True, slots=True)
 class NetShape:
-    """Sizes of the network; `positioned` says which members know the place of a token."""
+    """Sizes of the network, which members know the place of a token, and which see their series centred."""
 
     positioned: tuple[bool, ...]
+    centred: tuple[bool, ...]
     channels: int
     classes: int
     width: int
@@ -108,6 +109,13 @@ class CommitteeNet(nn.Module):
         both = torch.bmm(hidden.flatten(1, 3), directions).view(*hidden.shape[:4], -1)
         heads = both[..., self.shape.classes :].diagonal(dim1=-2, dim2=-1)  # (G, B, P, M)
         return both[..., : self.shape.classes], torch.sigmoid(heads + self.reliability_bias[:, None, None])
+
+    def subset(self, members: list[int]) -> "CommitteeNet":
+        """A network of some of the members, in that order."""
+        flags = {name: tuple(getattr(self.shape, name)[m] for m in members) for name in ("positioned", "centred")}
+        net = CommitteeNet(replace(self.shape, positioned=flags["positioned"], centred=flags["centred"]))
+        net.load_state_dict({name: values[members] for name, values in self.state_dict().items()})
+        return net.to(self.bias.device)
 
     def fold_levels(self, mean: Tensor, scale: Tensor) -> None:
         """Makes weights that were trained on (level − mean) / scale those of the level itself."""

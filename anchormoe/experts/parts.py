@@ -21,7 +21,7 @@ _GEOMETRY = ("kernel", "stride", "pool", "length")
 
 def config_of(shape: NetShape) -> dict[str, Json]:
     """JSON; `net_of` takes it back."""
-    return {**asdict(shape), "positioned": list(shape.positioned)}
+    return {**asdict(shape), "positioned": list(shape.positioned), "centred": list(shape.centred)}
 
 
 def net_of(config: Mapping[str, Json], tensors: Mapping[str, NDArray[Any]]) -> CommitteeNet:
@@ -45,14 +45,19 @@ def _tensor(name: str, values: NDArray[Any], shape: tuple[int, ...]) -> torch.Te
 
 
 def _shape_of(config: Mapping[str, Json]) -> NetShape:
-    _require_keys(config, (*_SIZES, *_SWITCHES, "positioned", "geometry"), "experts")
-    geometry, positioned = config["geometry"], config["positioned"]
+    _require_keys(config, (*_SIZES, *_SWITCHES, "positioned", "centred", "geometry"), "experts")
+    geometry, positioned, centred = config["geometry"], _switches(config["positioned"]), _switches(config["centred"])
     _require_keys(geometry, _GEOMETRY, "experts.geometry")
     sizes = {name: _size(config, name) for name in _SIZES}
     if sizes["chosen"] > sizes["experts"]:
         raise ModelError(f"experts: {sizes['chosen']} experts chosen of {sizes['experts']}")
+    if len(positioned) != len(centred):
+        raise ModelError(
+            f"experts: {len(positioned)} members know their place or not, {len(centred)} are centred or not"
+        )
     return NetShape(
-        positioned=_switches(positioned),
+        positioned=positioned,
+        centred=centred,
         geometry=_odd(Geometry(**{name: _size(geometry, name) for name in _GEOMETRY})),
         admission=_switch(config["admission"]),
         spectral=_switch(config["spectral"]),
@@ -74,7 +79,7 @@ def _size(config: Mapping[str, Json], name: str) -> int:
 
 def _switches(values: Json) -> tuple[bool, ...]:
     if not isinstance(values, list) or not values:
-        raise ModelError("experts: positioned needs one true or false per member")
+        raise ModelError("experts: positioned and centred need one true or false per member")
     return tuple(_switch(value) for value in values)
 
 

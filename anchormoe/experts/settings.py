@@ -11,21 +11,30 @@ Alignment = Literal["aligned", "sliding"]
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """How the members of one kind differ: `position` tells tokens their place, `dropout` hides spans of evidence."""
+    """How the members of one kind differ.
+
+    `position` tells tokens their place, `dropout` hides spans of evidence, `centre` takes the median of every series
+    out of its tokens (it is context then), so that the level of a class does not leak into each of them.
+    """
 
     position: bool
     dropout: bool
+    centre: bool = True
 
 
 A = Variant(position=True, dropout=True)
 B = Variant(position=False, dropout=False)
+A_AS_IS = replace(A, centre=False)
+B_AS_IS = replace(B, centre=False)
 
 
 @dataclass(frozen=True, slots=True)
 class CommitteeSettings:
     """One member per variant and fold; noise is in TRAIN standard deviations, shift a share of a series."""
 
-    variants: tuple[Variant, ...] = (A,)
+    variants: tuple[Variant, ...] = (A, A_AS_IS)
+    kept: int = 1
+    """variants that serve; the others are candidates that lost out of fold"""
     folds: int = 3
     width: int = 48
     experts: int = 4
@@ -33,8 +42,6 @@ class CommitteeSettings:
     """experts that may speak for a token"""
     tokens: int = 64
     """the stride grows until a series has about as many"""
-    centre: bool = True
-    """take the mean of every series out of its tokens and show it as context"""
     sparsity: float = 0.02
     """λ of the sum over tokens of the norm of their contributions"""
     noise: float = 0.3
@@ -56,16 +63,16 @@ class CommitteeSettings:
     spectral: bool = False
     """the paper's spectral view: log band energies of what a token reads"""
 
-    @property
-    def members(self) -> int:
-        return len(self.variants) * self.folds
+    def per_member(self, switch: str) -> tuple[bool, ...]:
+        """One switch of the variants for every member in training: the folds of the first variant come first."""
+        return tuple(getattr(variant, switch) for variant in self.variants for _ in range(self.folds))
 
 
 _PROFILES = MappingProxyType(
     {
         "fast": CommitteeSettings(width=32, tokens=32, epochs=40),
         "balanced": CommitteeSettings(),
-        "accurate": CommitteeSettings(variants=(A, B)),
+        "accurate": CommitteeSettings(variants=(A, A_AS_IS, B, B_AS_IS), kept=2),
     }
 )
 
@@ -76,7 +83,7 @@ def settings_for(
     """`localize` takes both variants and a stronger sparsity; windows cut anywhere (`sliding`) get no position code."""
     settings = _PROFILES[profile]
     if objective == "localize":
-        settings = replace(settings, variants=(A, B), sparsity=0.05)
+        settings = replace(settings, variants=(A, B), kept=2, sparsity=0.05)
     if alignment == "sliding":
         settings = replace(settings, variants=tuple(replace(v, position=False) for v in settings.variants))
     return settings

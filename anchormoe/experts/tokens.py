@@ -46,7 +46,7 @@ class Geometry:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Prepared cases: `x` (N, C, S) coarse and centred, 0 where invalid; `mask` (N, C, S); `level` (N, C) their means;
+    """Prepared cases: `x` (N, C, S) coarse, 0 where invalid; `mask` (N, C, S); `level` (N, C) their medians;
 
     `valid` (N, P) tokens with enough steps; `length` (N,) coarse steps up to the last valid one.
     """
@@ -61,16 +61,24 @@ class Series:
         return len(self.x)
 
 
-def prepare(cases: Cases, geometry: Geometry, *, centre: bool, device: torch.device) -> Series:
-    """Masked means over `pool` steps, the mean of each series taken out if asked, and token validity."""
+def prepare(cases: Cases, geometry: Geometry, device: torch.device) -> Series:
+    """Masked means over `pool` steps, their medians, and token validity."""
     x, mask = _coarse(cases, geometry, device)
+    # Unlike a mean, a median is not moved by a short event: taking it out leaves the rest of the series at 0.
     level = torch.where(mask, x, torch.nan).nanmedian(-1).values.nan_to_num(0.0)  # (N, C)
-    if centre:
-        x = torch.where(mask, x - level[..., None], 0)
     steps = mask.any(1)  # (N, S)
     place = torch.arange(1, steps.shape[1] + 1, device=device)
     length = (steps * place).amax(-1)
     return Series(x, mask, level, _valid_tokens(steps, length, geometry), length)
+
+
+def for_members(x: Tensor, mask: Tensor, level: Tensor, centred: tuple[bool, ...]) -> Tensor:
+    """x (G or 1, …, C, S) for each member, its level taken out for those that are centred; (1, …) if none differs."""
+    if not any(centred):
+        return x
+    flags = centred[:1] if all(centred) else centred
+    share = torch.tensor(flags, dtype=x.dtype, device=x.device).view(-1, *[1] * (x.ndim - 1))
+    return x - share * level[..., None] * mask
 
 
 def windows(x: Tensor, geometry: Geometry) -> Tensor:

@@ -13,7 +13,7 @@ from anchormoe.experts.augmentation import kept_evidence, noisy, shifted
 from anchormoe.experts.net import CommitteeNet
 from anchormoe.experts.objectives import cross_entropy, orthogonality, reliability_alignment, sparsity
 from anchormoe.experts.settings import CommitteeSettings
-from anchormoe.experts.tokens import Series
+from anchormoe.experts.tokens import Series, for_members
 from anchormoe.progress import Progress, ProgressCallback
 
 RAMP = 0.3
@@ -23,9 +23,10 @@ _REPORTS = 50
 
 @dataclass(frozen=True, slots=True)
 class TrainingSet:
-    """Prepared series with classes (N,), case weights (N,) and which cases each member trains on (G, N)."""
+    """Prepared series, their standard levels (N, C), classes and case weights (N,), and who trains on what (G, N)."""
 
     series: Series
+    level: Tensor
     y: Tensor
     weight: Tensor
     trained: Bool
@@ -110,8 +111,8 @@ def _loss(
     """Summed over members, which share no parameter: each one's gradient is its own."""
     routed = net(batch.x, batch.valid)
     values = (routed.opinions * routed.gate[..., None]).sum(-2)  # (G, B, P, Y)
-    probability = settings.dropout * _has_dropout(settings, batch.x.device)
-    kept = kept_evidence(batch.valid, probability, generator)
+    hiding = torch.tensor(settings.per_member("dropout"), device=batch.x.device)
+    kept = kept_evidence(batch.valid, settings.dropout * hiding, generator)
     logits = net.context(batch.level) + (values * kept[..., None]).sum(2)
     loss = cross_entropy(logits, batch.y, batch.weight) + ramp * settings.sparsity * sparsity(values)
     if settings.orthogonality:
@@ -121,10 +122,6 @@ def _loss(
     return loss.sum()
 
 
-def _has_dropout(settings: CommitteeSettings, device: torch.device) -> Tensor:
-    return torch.tensor([float(v.dropout) for v in settings.variants for _ in range(settings.folds)], device=device)
-
-
 def _batches(
     data: TrainingSet, size: int, settings: CommitteeSettings, rng: np.random.Generator, generator: torch.Generator
 ) -> Iterator[Batch]:
@@ -132,8 +129,8 @@ def _batches(
     streams = [_endless(np.flatnonzero(trained), size, rng) for trained in data.trained]
     mask = None if bool(data.series.mask.all()) else data.series.mask
     while True:
-        index = torch.from_numpy(np.stack([next(stream) for stream in streams]))  # (G, B)
-        yield _batch(data, index.to(data.y.device), mask, settings, generator)
+        index = torch.from_numpy(np.stack([next(stream) for stream in streams])).to(data.y.device)  # (G, B)
+        yield _batch(data, index, mask, settings, generator)
 
 
 def _endless(cases: np.ndarray, size: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
@@ -149,13 +146,14 @@ def _endless(cases: np.ndarray, size: int, rng: np.random.Generator) -> Iterator
 def _batch(
     data: TrainingSet, index: Tensor, mask: Tensor | None, settings: CommitteeSettings, generator: torch.Generator
 ) -> Batch:
-    flat, series = index.flatten(), data.series
-    x = shifted(series.x[flat], series.length[flat], settings.shift, generator)
-    x = noisy(x, None if mask is None else mask[flat], settings.noise, generator)
+    series = data.series
+    x = for_members(series.x[index], series.mask[index], series.level[index], settings.per_member("centre"))
+    x = shifted(x.flatten(0, 1), series.length[index].flatten(), settings.shift, generator)
+    x = noisy(x, None if mask is None else mask[index].flatten(0, 1), settings.noise, generator)
     return Batch(
         x=x.view(*index.shape, *x.shape[1:]),
         valid=series.valid[index].float(),
-        level=series.level[index],
+        level=data.level[index],
         y=data.y[index],
         weight=data.weight[index],
     )

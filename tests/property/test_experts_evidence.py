@@ -13,12 +13,12 @@ from anchormoe.experts.tokens import Geometry
 
 
 def _committee(channels: int, classes: int, length: int, seed: int) -> Committee:
-    shape = NetShape((True, False), channels, classes, 8, 4, 2, Geometry.for_length(length, tokens=16))
+    shape = NetShape((True, False), (True, False), channels, classes, 8, 4, 2, Geometry.for_length(length, tokens=16))
     net = CommitteeNet(shape, torch.Generator().manual_seed(seed))
     with torch.no_grad():
         for parameter in net.parameters():
             parameter += torch.randn(parameter.shape, generator=torch.Generator().manual_seed(seed + 1))
-    return Committee(net, centre=True)
+    return Committee(net)
 
 
 def _cases(size: int, channels: int, length: int, valid: float, seed: int) -> Cases:

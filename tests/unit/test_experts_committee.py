@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,10 +12,10 @@ from anchormoe.cases import Cases
 from anchormoe.errors import ModelError
 from anchormoe.evidence import SourceOutput
 from anchormoe.experts import Committee, CommitteeFit, CommitteeSettings, fit_committee
-from anchormoe.experts.settings import A, B
+from anchormoe.experts.settings import A_AS_IS, A, B
 from anchormoe.progress import Progress, silent
 
-QUICK = CommitteeSettings(variants=(A, B), folds=2, width=8, min_steps=4, max_steps=4)
+QUICK = CommitteeSettings(variants=(A, B), kept=2, folds=2, width=8, min_steps=4, max_steps=4)
 
 
 def _cases(size: int = 12, channels: int = 2, steps: int = 40, seed: int = 0) -> Cases:
@@ -43,8 +44,10 @@ def committee() -> Committee:
     return _fit(_cases()).source
 
 
-@pytest.mark.parametrize("parts", [{}, {"admission": True}, {"spectral": True}, {"centre": False}, {"experts": 1}])
-def test_units_and_context_add_up_to_the_pooled_logits(parts: dict[str, bool | int]) -> None:
+@pytest.mark.parametrize(
+    "parts", [{}, {"admission": True}, {"spectral": True}, {"variants": (A, A_AS_IS)}, {"experts": 1}]
+)
+def test_units_and_context_add_up_to_the_pooled_logits(parts: dict[str, Any]) -> None:
     cases = _cases()
     cases.mask[3, 0, 5:20] = cases.mask[4] = False
     cases.x[~cases.mask] = 0
@@ -142,7 +145,8 @@ def test_damaged_tensors_are_refused(committee: Committee, damage: Callable[[dic
         {"geometry": {"kernel": 0, "stride": 1, "pool": 1, "length": 40}},
         {"geometry": {}},
         {"geometry": {"kernel": 4, "stride": 1, "pool": 1, "length": 40}},
-        {"centre": "yes"},
+        {"centred": ["yes"] * 4},
+        {"centred": [True]},
     ],
 )
 def test_a_damaged_configuration_is_refused(committee: Committee, change: dict[str, object]) -> None:
@@ -153,6 +157,13 @@ def test_a_damaged_configuration_is_refused(committee: Committee, change: dict[s
 def test_other_channels_than_those_of_training_are_refused(committee: Committee) -> None:
     with pytest.raises(ModelError, match="2 channels"):
         committee.forward(_cases(channels=3))
+
+
+def test_one_of_two_variants_is_kept_with_its_members() -> None:
+    fit = _fit(_cases(), replace(QUICK, variants=(A, A_AS_IS), kept=1))
+    assert fit.source.members == 2
+    assert len(fit.report["variants"]) == 1
+    assert len(fit.report["candidate_oof_accuracy"]) == 2
 
 
 def test_the_same_seed_trains_the_same_committee() -> None:
@@ -174,7 +185,7 @@ def test_out_of_fold_logits_come_from_members_that_did_not_see_the_case() -> Non
 def test_a_held_out_case_does_not_change_the_member_that_left_it_out() -> None:
     cases, y = _cases(), np.arange(12, dtype=np.int64) % 3
     groups = np.repeat([0, 1], 6).astype(np.int64)
-    settings = replace(QUICK, variants=(B,), centre=True)
+    settings = replace(QUICK, variants=(B,))
     before = fit_committee(cases, y, 3, settings=settings, groups=groups, seed=0)
     member = 0 if np.array_equal(before.source.logits(cases)[0, :6], before.oof_logits[:6]) else 1
     changed = Cases(cases.x.copy(), cases.mask, cases.lengths)

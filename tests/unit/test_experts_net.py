@@ -17,6 +17,7 @@ from anchormoe.experts.training import one_cycle
 def _net(*, admission: bool = False) -> CommitteeNet:
     shape = NetShape(
         positioned=(True, False),
+        centred=(True, True),
         channels=3,
         classes=4,
         width=6,
@@ -84,6 +85,13 @@ def test_folding_the_levels_keeps_the_context() -> None:
     before = net.context((level - mean) / scale)
     net.fold_levels(mean, scale)
     torch.testing.assert_close(net.context(level), before, rtol=1e-4, atol=1e-4)
+
+
+def test_a_subset_of_the_members_says_what_they_said() -> None:
+    net, x, valid = _net(), torch.randn(1, 2, 3, 20), torch.ones(1, 2, 10)
+    part = net.subset([1])
+    assert part.shape.positioned == (False,)
+    torch.testing.assert_close(part(x, valid).opinions[0], net(x, valid).opinions[1])
 
 
 def test_cross_entropy_leaves_out_cases_of_weight_zero() -> None:

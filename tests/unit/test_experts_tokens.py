@@ -6,7 +6,7 @@ import torch
 
 from anchormoe.cases import Cases
 from anchormoe.experts.settings import settings_for
-from anchormoe.experts.tokens import Geometry, prepare, windows
+from anchormoe.experts.tokens import Geometry, for_members, prepare, windows
 
 CPU = torch.device("cpu")
 
@@ -45,7 +45,7 @@ def _one(values: list[float], steps: int | None = None) -> Cases:
 def test_a_token_needs_half_of_its_steps_and_a_centre_inside() -> None:
     nan = float("nan")
     geometry = Geometry(kernel=3, stride=1, pool=1, length=6)
-    series = prepare(_one([1, 2, nan, nan, nan, 3], steps=8), geometry, centre=False, device=CPU)
+    series = prepare(_one([1, 2, nan, nan, nan, 3], steps=8), geometry, CPU)
     # Steps read per token: 2, 2, 1, 0, 1, 1, and two beyond the series; two are needed.
     assert series.valid.tolist() == [[True, True, False, False, False, False, False, False]]
 
@@ -53,20 +53,21 @@ def test_a_token_needs_half_of_its_steps_and_a_centre_inside() -> None:
 def test_a_single_valid_step_is_enough_for_the_tokens_that_see_it() -> None:
     nan = float("nan")
     geometry = Geometry(kernel=3, stride=1, pool=1, length=4)
-    series = prepare(_one([nan, nan, 2, nan]), geometry, centre=False, device=CPU)
+    series = prepare(_one([nan, nan, 2, nan]), geometry, CPU)
     assert series.valid.tolist() == [[False, True, True, False]]
 
 
-def test_the_level_is_taken_out_where_the_series_is_valid() -> None:
+def test_the_level_is_taken_out_for_members_that_are_centred() -> None:
     geometry = Geometry(kernel=3, stride=1, pool=1, length=4)
-    series = prepare(_one([1, float("nan"), 2, 9], steps=5), geometry, centre=True, device=CPU)
+    series = prepare(_one([1, float("nan"), 2, 9], steps=5), geometry, CPU)
     assert series.level.tolist() == [[2.0]]
-    assert series.x.tolist() == [[[-1.0, 0.0, 0.0, 7.0, 0.0]]]
+    both = for_members(series.x[None], series.mask[None], series.level[None], (True, False))
+    assert both[:, 0, 0].tolist() == [[-1.0, 0.0, 0.0, 7.0, 0.0], [1.0, 0.0, 2.0, 9.0, 0.0]]
 
 
 def test_long_series_are_averaged_over_their_valid_steps() -> None:
     geometry = Geometry(kernel=3, stride=1, pool=2, length=5)
-    series = prepare(_one([1, 3, float("nan"), 5, 7]), geometry, centre=False, device=CPU)
+    series = prepare(_one([1, 3, float("nan"), 5, 7]), geometry, CPU)
     assert series.x.tolist() == [[[2.0, 5.0, 7.0]]]
     start, stop = geometry.bounds(5)
     assert list(zip(start.tolist(), stop.tolist(), strict=True)) == [(0, 4), (0, 5), (2, 5)]
@@ -77,7 +78,7 @@ def test_windows_cut_anywhere_get_no_position_code() -> None:
     assert not any(variant.position for variant in settings_for("balanced", "localize", "sliding").variants)
 
 
-def test_localizing_takes_six_members() -> None:
-    assert settings_for("balanced", "localize").members == 6
-    assert settings_for("fast").members == settings_for("balanced").members == 3
-    assert settings_for("accurate").members == 6
+def test_profiles_keep_one_or_two_variants_of_three_folds() -> None:
+    assert settings_for("fast").kept == settings_for("balanced").kept == 1
+    assert settings_for("accurate").kept == settings_for("fast", "localize").kept == 2
+    assert all(variant.centre for variant in settings_for("accurate", "localize").variants)

@@ -1,0 +1,52 @@
+"""Which variants of a committee serve, judged by cases that their members did not see. Pure."""
+
+import numpy as np
+
+from anchormoe.cases import Bool, Float64, Int64
+
+_TEMPERATURES = (0.3, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0)
+
+
+def out_of_fold(logits: Float64, held_out: Bool) -> Float64:
+    """(N, Y): of the members' logits (F, N, Y) those of the member that left the case out."""
+    counted = held_out[..., None]
+    return np.asarray((logits * counted).sum(0) / np.maximum(counted.sum(0), 1))
+
+
+def choose(oof: Float64, y: Int64, *, kept: int) -> list[int]:
+    """Up to `kept` of the variants' out-of-fold logits (V, N, Y), one by one, whichever helps their mean most.
+
+    A later variant must be better than an earlier one by a standard error: the order is the caller's preference.
+    The first choice is made anyhow; when as many are kept as there are, all are.
+    """
+    if kept >= len(oof):
+        return list(range(len(oof)))
+    chosen = [_preferred([log_losses(one, y) for one in oof])]
+    while len(chosen) < kept:
+        rest = [v for v in range(len(oof)) if v not in chosen]
+        losses = [log_losses(oof[[*chosen, v]].mean(0), y) for v in rest]
+        best = int(np.argmin([loss.mean() for loss in losses]))
+        if losses[best].mean() > log_losses(oof[chosen].mean(0), y).mean():
+            break
+        chosen.append(rest[best])
+    return sorted(chosen)
+
+
+def log_losses(logits: Float64, y: Int64) -> Float64:
+    """(N,) negative log-likelihoods at the temperature that suits the logits best."""
+    losses = [_log_losses(logits * factor, y) for factor in _TEMPERATURES]
+    return min(losses, key=lambda loss: float(loss.mean()))
+
+
+def _preferred(losses: list[Float64]) -> int:
+    best = 0
+    for v in range(1, len(losses)):
+        gain = losses[best] - losses[v]
+        if gain.mean() > gain.std() / np.sqrt(len(gain)):
+            best = v
+    return best
+
+
+def _log_losses(logits: Float64, y: Int64) -> Float64:
+    shifted = logits - logits.max(1, keepdims=True)
+    return np.asarray(np.log(np.exp(shifted).sum(1)) - shifted[np.arange(len(y)), y])

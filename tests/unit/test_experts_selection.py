@@ -1,0 +1,42 @@
+"""Variants are chosen by what they say about cases they did not see."""
+
+import numpy as np
+
+from anchormoe.experts.selection import choose, log_losses, out_of_fold
+
+Y = np.array([0, 1] * 20, np.int64)
+
+
+def _logits(strength: float, wrong: int = 0) -> np.ndarray:
+    """Right by `strength` on all cases but the first `wrong` ones."""
+    sign = np.where(np.arange(len(Y)) < wrong, -1.0, 1.0) * strength
+    return np.stack((np.where(Y == 0, sign, -sign), np.where(Y == 0, -sign, sign)), axis=1)
+
+
+def test_out_of_fold_takes_the_member_that_left_the_case_out() -> None:
+    logits = np.arange(8.0).reshape(2, 2, 2)
+    held_out = np.array([[False, True], [True, False]])
+    np.testing.assert_array_equal(out_of_fold(logits, held_out), [[4.0, 5.0], [2.0, 3.0]])
+
+
+def test_a_clearly_better_variant_wins() -> None:
+    assert choose(np.stack((_logits(1, wrong=15), _logits(1))), Y, kept=1) == [1]
+
+
+def test_the_first_variant_is_preferred_when_the_other_is_hardly_better() -> None:
+    assert choose(np.stack((_logits(1, wrong=1), _logits(1))), Y, kept=1) == [0]
+
+
+def test_a_second_variant_is_kept_only_if_it_helps() -> None:
+    helpful, harmful = _logits(1, wrong=4)[::-1].copy(), _logits(1, wrong=30)
+    first = _logits(1, wrong=4)
+    assert choose(np.stack((first, helpful[:, ::-1], harmful)), Y, kept=2) == [0, 1]
+    assert choose(np.stack((first, harmful, harmful)), Y, kept=2) == [0]
+
+
+def test_all_are_kept_when_there_are_no_more() -> None:
+    assert choose(np.stack((_logits(1), _logits(1, wrong=30))), Y, kept=2) == [0, 1]
+
+
+def test_losses_are_taken_at_the_best_temperature() -> None:
+    assert log_losses(_logits(0.1), Y).mean() < np.log(1 + np.exp(-0.5))
