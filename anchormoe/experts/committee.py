@@ -52,7 +52,7 @@ class Committee:
             for i in range(0, len(cases), BLOCK):
                 series, routed = self._routed(cases.subset(slice(i, i + BLOCK)))
                 blocks.append(_pooled(self._net, routed, series)[0].cpu().numpy())
-        return np.concatenate(blocks, axis=1)[:, : len(cases)]
+        return np.asarray(np.concatenate(blocks, axis=1)[:, : len(cases)])
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         return {name: values.detach().cpu().numpy() for name, values in self._net.state_dict().items()}
