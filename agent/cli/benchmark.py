@@ -19,7 +19,6 @@ from anchormoe.progress import Progress
 if TYPE_CHECKING:
     from anchormoe.evaluation.benchmark import Plan, Results
 
-SYNTHETIC_SETS = ("localized", "composition", "distractor", "multi-distractor")
 SHIPPED_SETS = ("BasicMotions", "JapaneseVowels")
 # Neighbouring seeds of a synthetic set share noise between one's test and the next one's training.
 SEED_STEP = {"uea": 1, "synthetic": 10}
@@ -84,11 +83,12 @@ def _names(given: str | None) -> tuple[str, ...]:
 
 def _default_sets(kind: Kind, data_dir: Path | None, paper: Path) -> tuple[str, ...]:
     """All at hand and all of the paper's, so that the page can say which of those could not be had."""
+    from anchormoe.data.synthetic import DESIGNS
     from anchormoe.evaluation.benchmark import sets_in
     from anchormoe.evaluation.report import read_paper
 
     if kind is Kind.synthetic:
-        return SYNTHETIC_SETS
+        return tuple(DESIGNS)
     return sets_in(data_dir, (*SHIPPED_SETS, *read_paper(paper).classification))
 
 

@@ -3,6 +3,7 @@
 Rows are counted from 1, the first after the header.
 """
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -67,16 +68,20 @@ def _csv(path: Path, columns: Sequence[str], separator: str | None, decimal: str
         between = separator or sniffed_separator(file.readline())
     header = pandas.read_csv(path, sep=between, encoding="utf-8-sig", nrows=0).columns
     _refuse_absent(path, columns, list(header))
-    table = pandas.read_csv(
-        path,
-        sep=between,
-        decimal=decimal,
-        encoding="utf-8-sig",
-        usecols=list(columns),
-        keep_default_na=False,
-        na_values=list(MISSING_WORDS),
-        low_memory=False,
-    )
+    with warnings.catch_warnings():
+        # Many loggers end their lines with a separator; index_col=False keeps such cells in their columns.
+        warnings.simplefilter("ignore", pandas.errors.ParserWarning)
+        table = pandas.read_csv(
+            path,
+            sep=between,
+            decimal=decimal,
+            encoding="utf-8-sig",
+            usecols=list(columns),
+            index_col=False,
+            keep_default_na=False,
+            na_values=list(MISSING_WORDS),
+            low_memory=False,
+        )
     return {name: table[name] for name in columns}
 
 

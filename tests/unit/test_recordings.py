@@ -264,3 +264,25 @@ def test_numbers_as_labels_lose_their_point(tmp_path: Path) -> None:
     labels = {"column": "state", "names": {"0": "fine", "1": "broken"}}
     split = load(f"recordings:{tmp_path}", config=config(tmp_path, labels=labels))
     assert split.train.classes == ("fine", "broken")
+
+
+def test_a_separator_at_the_end_of_lines_moves_no_column(tmp_path: Path) -> None:
+    plain = load(f"recordings:{two_files(tmp_path)}", config=config(tmp_path))
+    for path in tmp_path.glob("*.csv"):
+        header, *lines = path.read_text().splitlines()
+        path.write_text("\n".join([header, *(f"{line}," for line in lines)]))
+    split = load(f"recordings:{tmp_path}", config=config(tmp_path))
+    assert np.array_equal(split.train.cases.x, plain.train.cases.x)
+
+
+def test_a_file_that_is_empty_or_has_torn_lines_is_named(tmp_path: Path) -> None:
+    two_files(tmp_path)
+    (tmp_path / "early.csv").write_text("")
+    with pytest.raises(DataError, match=r"early\.csv: "):
+        load(f"recordings:{tmp_path}", config=config(tmp_path))
+    (tmp_path / "early.csv").write_text("time,a,b,state\n")
+    with pytest.raises(DataError, match=r"early\.csv: no rows"):
+        load(f"recordings:{tmp_path}", config=config(tmp_path))
+    (tmp_path / "early.csv").write_text(rows(100, "nnff") + '104,"1,2\n')
+    with pytest.raises(DataError, match=r"early\.csv: "):
+        load(f"recordings:{tmp_path}", config=config(tmp_path))
