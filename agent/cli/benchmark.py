@@ -60,10 +60,12 @@ def benchmark(
     from anchormoe.evaluation import baselines, own  # noqa: F401  # they register their methods
     from anchormoe.evaluation.benchmark import Plan
     from anchormoe.evaluation.methods import Effort, method
+    from anchormoe.recipe_settings import RecipeSettings
 
     chosen = _names(methods) or METHODS[kind]
     for name in chosen:
         method(name)
+    RecipeSettings(recipe=recipe, profile=profile)  # type: ignore[arg-type]  # refuses a misspelt word now, not hours later
     plan = Plan(
         source=kind.value,
         sets=_names(sets) or _default_sets(kind, data_dir, paper),

@@ -43,6 +43,8 @@ def _run(train: Dataset, test: Dataset, seed: int, effort: Effort) -> Outcome:
     )
     started = time.perf_counter()
     fitted = fit_model(train.cases, train.y, len(train.classes), settings=settings, groups=train.groups, seed=seed)
+    if fitted.interrupted:
+        raise KeyboardInterrupt  # half a fit is good enough for `train`, not for a table
     ready = time.perf_counter()
     predictor = predictor_of(fitted, train)
     said = predictor.predict_cases(test.cases)

@@ -47,6 +47,12 @@ def test_benchmark_names_unknown_methods() -> None:
     assert "minirocket" in str(shown.exception)
 
 
+def test_benchmark_refuses_a_misspelt_recipe_before_it_starts() -> None:
+    shown = RUNNER.invoke(app, ["benchmark", "uea", "--recipe", "joined"])
+    assert isinstance(shown.exception, DataError)
+    assert "recipe must be one of" in str(shown.exception)
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 def test_benchmark_writes_a_page_and_goes_on_from_its_ledger(tmp_path: Path) -> None:
