@@ -1,0 +1,204 @@
+"""The commands train, bundle and explain, from the outside: exit codes, files, and no traceback for a mistake."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from agent.cli.main import app
+from agent.cli.train_settings import train_settings
+from agent.errors import SettingsError
+from anchormoe.errors import DataError, ModelError
+
+QUICK = ["--recipe", "kernel", "--profile", "fast", "--device", "cpu"]
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, [*arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.output
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("bundles") / "motions"
+    code, output = run("train", "--data", "uea:BasicMotions", "--out", str(out), *QUICK)
+    assert code == 0, output
+    return out
+
+
+def test_a_bundle_has_every_file_of_the_design(bundle: Path) -> None:
+    names = {path.name for path in bundle.iterdir()}
+    assert names >= {
+        "model.safetensors", "config.json", "normalizer.json", "calibration.json", "golden.safetensors",
+        "MODEL_CARD.md", "manifest.json", "metrics.jsonl", "reliability.png", "confusion.png",
+    }  # fmt: skip
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    assert manifest["metrics"]["test"]["accuracy"] >= 0.9
+    assert manifest["metrics"]["protocol"] == "honest"
+    assert set(manifest["versions"]) == {"python", "numpy", "torch", "anchormoe-agent"}
+    assert "protocol **honest**" in (bundle / "MODEL_CARD.md").read_text()
+
+
+def test_every_line_of_the_metrics_is_json(bundle: Path) -> None:
+    kinds = [json.loads(line)["kind"] for line in (bundle / "metrics.jsonl").read_text().splitlines()]
+    assert kinds == ["source", "choices", "figures"]
+
+
+def test_two_trainings_are_equal_in_every_byte(bundle: Path, tmp_path: Path) -> None:
+    run("train", "--data", "uea:BasicMotions", "--out", str(tmp_path / "again"), *QUICK)
+    assert (tmp_path / "again" / "manifest.json").read_bytes() == (bundle / "manifest.json").read_bytes()
+
+
+def test_an_existing_bundle_is_not_replaced_without_force(bundle: Path) -> None:
+    with pytest.raises(ModelError, match="--force"):
+        run("train", "--data", "uea:BasicMotions", "--out", str(bundle), *QUICK)
+
+
+def test_json_output_is_nothing_but_json(tmp_path: Path) -> None:
+    code, output = run("train", "--data", "uea:BasicMotions", "--out", str(tmp_path / "b"), "--json", *QUICK)
+    assert code == 0
+    assert json.loads(output)["metrics"]["test"]["n"] == 40
+
+
+def test_several_seeds_are_all_reported(tmp_path: Path) -> None:
+    code, output = run("train", "--data", "uea:BasicMotions", "--out", str(tmp_path / "b"), "--seeds", "2", *QUICK)
+    assert code == 0
+    assert "2 seeds: TEST accuracy" in output
+    manifest = json.loads((tmp_path / "b" / "manifest.json").read_text())
+    assert [one["seed"] for one in manifest["metrics"]["test"]["seeds"]] == [0, 1]
+
+
+def test_inspect_and_verify_speak_of_the_same_bundle(bundle: Path) -> None:
+    code, output = run("bundle", "inspect", str(bundle), "--json")
+    facts = json.loads(output)
+    assert code == 0
+    assert facts["classes"] == ["Standing", "Running", "Walking", "Badminton"]
+    code, output = run("bundle", "verify", str(bundle), "--json")
+    assert json.loads(output) == {"ok": True, "digest": facts["digest"], "name": "BasicMotions", "unlisted": []}
+    assert "BasicMotions" in run("bundle", "inspect", str(bundle))[1]
+
+
+def test_a_damaged_bundle_does_not_verify(bundle: Path, tmp_path: Path) -> None:
+    import shutil
+
+    shutil.copytree(bundle, tmp_path / "copy")
+    (tmp_path / "copy" / "config.json").write_text("{}")
+    with pytest.raises(ModelError, match=r"config\.json: its sha256"):
+        run("bundle", "verify", str(tmp_path / "copy"))
+
+
+@pytest.mark.parametrize("suffix", ["png", "html"])
+def test_an_explanation_is_drawn(bundle: Path, tmp_path: Path, suffix: str) -> None:
+    out = tmp_path / f"case.{suffix}"
+    code, output = run("explain", str(bundle), "--data", "uea:BasicMotions", "--case", "3", "--out", str(out))
+    assert code == 0
+    assert "logit" in output
+    content = out.read_bytes()
+    assert content.startswith(b"\x89PNG") if suffix == "png" else b"<h2>The sum</h2>" in content
+
+
+def test_the_numbers_of_an_explanation_add_up(bundle: Path) -> None:
+    _, output = run("explain", str(bundle), "--data", "uea:BasicMotions", "--json")
+    facts = json.loads(output)
+    total = facts["context"] + sum(patch["contribution"] for patch in facts["patches"])
+    assert total == pytest.approx(facts["logit"], abs=1e-5)
+    assert sum(expert["contribution"] for expert in facts["experts"]) + facts["context"] == pytest.approx(
+        facts["logit"], abs=1e-5
+    )
+    assert facts["channel_method"] == "occlusion"
+    assert sum("channels" in patch for patch in facts["patches"]) == 4
+
+
+def test_a_case_that_does_not_exist_is_named(bundle: Path) -> None:
+    with pytest.raises(DataError, match="has 40 TEST cases"):
+        run("explain", str(bundle), "--data", "uea:BasicMotions", "--case", "40")
+
+
+@pytest.mark.parametrize("wrong", [["--out", "x.doc"], ["--part", "validation"]])
+def test_wrong_usage_of_explain_exits_with_2(bundle: Path, wrong: list[str]) -> None:
+    assert run("explain", str(bundle), "--data", "uea:BasicMotions", *wrong)[0] == 2
+
+
+def test_settings_come_from_file_then_set_then_options(tmp_path: Path) -> None:
+    file = tmp_path / "train.yaml"
+    file.write_text(
+        "data: {name: x}\nrecordings: {}\ntrain:\n  profile: fast\n  recipe: kernel\n  experts: {epochs: 7}\n"
+    )
+    found = train_settings(file, ["recipe=paper", "experts.width=16"], {"recipe": "experts"}, alignment="sliding")
+    assert (found.recipe, found.profile, found.alignment) == ("experts", "fast", "sliding")
+    assert found.experts == {"epochs": 7, "width": 16}
+
+
+@pytest.mark.parametrize(
+    ("text", "changes", "reason"),
+    [
+        ("train: {mood: good}", [], "mood: unknown"),
+        ("training: {}", [], "training: unknown section"),
+        ("train: [1]", [], "train must be a mapping"),
+        ("- 1", [], "must hold a mapping"),
+        ("train: {", [], "not YAML"),
+        ("", ["profile"], "expected key=value"),
+        ("", ["profile=slow"], "profile must be one of"),
+        ("", ["experts.epochs=soon"], r"experts\.epochs: 'soon' does not fit"),
+        ("", ["patch_length=0"], "patch_length: must be a whole number"),
+        ("", ["experts=3"], "experts: must be a mapping"),
+        ("", ["protocol=optimistic"], "needs recipe paper"),
+    ],
+)
+def test_a_wrong_setting_is_named(tmp_path: Path, text: str, changes: list[str], reason: str) -> None:
+    file = tmp_path / "train.yaml"
+    file.write_text(text)
+    with pytest.raises(SettingsError, match=reason):
+        train_settings(file, changes, {}, alignment="aligned")
+
+
+@pytest.mark.parametrize("wrong", [["--device", "abacus"], ["--resume"], ["--recipe", "magic"]])
+def test_a_wrong_option_writes_nothing(tmp_path: Path, wrong: list[str]) -> None:
+    with pytest.raises(SettingsError):
+        run("train", "--data", "uea:BasicMotions", "--out", str(tmp_path / "b"), *wrong)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", [["train"], ["bundle", "inspect"], ["bundle", "verify"], ["explain"]])
+def test_help_shows_an_example(command: list[str]) -> None:
+    code, output = run(*command, "--help")
+    assert code == 0
+    assert "Example: " in output
+
+
+def started(*arguments: str) -> subprocess.Popen[str]:
+    code = "from agent.cli.main import main; main()"
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *arguments], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env=environment,
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_ctrl_c_keeps_the_best_so_far_and_resume_goes_on(tmp_path: Path) -> None:
+    out = tmp_path / "paper"
+    options = ["train", "--data", "uea:BasicMotions", "--out", str(out), "--recipe", "paper", "--device", "cpu"]
+    process = started(*options)
+    checkpoints = tmp_path / "paper.checkpoints"
+    deadline = time.monotonic() + 120
+    while not list(checkpoints.glob("seed-0/*.json")) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    assert "interrupted: this is the best so far" in output
+    assert checkpoints.is_dir()
+    resumed = started(*options, "--resume", "--force")
+    output, errors = resumed.communicate(timeout=280)
+    assert resumed.returncode == 0, errors
+    assert "interrupted" not in output
+    assert not checkpoints.exists()
