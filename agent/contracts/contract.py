@@ -2,14 +2,14 @@
 
 from typing import Annotated, Any
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, WithJsonSchema
 
 VERSION = "1.0.0"
 """Of the contract, not of the package: the second number rises with an addition, the first with anything else."""
 
 RFC3339_UTC = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?Z$"
 
-Timestamp = Annotated[AwareDatetime, Field(json_schema_extra={"pattern": RFC3339_UTC})]
+Timestamp = Annotated[AwareDatetime, WithJsonSchema({"type": "string", "format": "date-time", "pattern": RFC3339_UTC})]
 """RFC 3339 in UTC on the wire, up to nanoseconds; here a datetime, cut to microseconds."""
 
 

@@ -6,13 +6,15 @@ A further kind (no_data, clock_back, model_refused …) is a class here, an entr
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from agent.contracts.contract import Contract, Timestamp, described
 from agent.contracts.parts import Evidence, Gap, Input, JudgedWindow, Model, Window
 from agent.events import CHANNEL_BACK, CHANNEL_DROPOUT, GAP, STATE
+
+Probability = Annotated[float, Field(ge=0, le=1)]
 
 
 class Announcement(Contract):
@@ -32,7 +34,7 @@ class ExplainedEvent(Announcement):
     state: str = described("One of the model's classes, or `unknown`.", min_length=1)
     previous_state: str | None = described("State one hop before; null if that window was not judged.")
     abstention: str | None = described("Why the state is `unknown`; null if it is not.")
-    probabilities: dict[str, float] | None = described(
+    probabilities: dict[str, Probability] | None = described(
         "Calibrated probability per class; null where the model was not asked.", unit="1"
     )
     logits: dict[str, float] | None = described(

@@ -1,5 +1,6 @@
 """A topic read by someone downstream: alone or in a group, from now, a time, the beginning or where they stopped."""
 
+import asyncio
 import logging
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from connectors.errors import ConnectorError
 from connectors.kafka.cluster import Cluster
 from connectors.records import Batch, Partition
 
+_METADATA_CHECK_S = 0.02
 _log = logging.getLogger(__name__)
 
 
@@ -54,12 +56,12 @@ class TopicReader:
                 request_timeout_ms=self._reading.request_ms,
                 **self._cluster.arguments(),
             )
-            self._consumer.subscribe([self._reading.topic], listener=_Listener(self))
             await self._consumer.start()
-            if not self._consumer.partitions_for_topic(self._reading.topic):
+            if self._reading.topic not in await self._consumer.topics():  # subscribing would wait for it for ever
                 raise UnknownTopicOrPartitionError
+            self._consumer.subscribe([self._reading.topic], listener=_Listener(self))
             if self._reading.group is None:  # there is no rebalance that would tell the listener
-                await self.take(self._consumer.assignment())
+                await self.take(await self._all_partitions())
 
     async def poll(self, *, max_records: int, timeout_s: float) -> list[Batch]:
         """What is there, or nothing after the time-out."""
@@ -123,6 +125,14 @@ class TopicReader:
     def fail(self, error: Exception) -> None:
         """aiokafka logs and forgets what a listener raises; we remember it for the next poll."""
         self._failed = self._failed or error
+
+    async def _all_partitions(self) -> Collection[TopicPartition]:
+        """aiokafka assigns them when the metadata arrive, and tells nobody."""
+        async with asyncio.timeout(self._reading.request_ms / 1000):
+            while not self._consumer.assignment():  # noqa: ASYNC110  # aiokafka has no event to wait for
+                await asyncio.sleep(_METADATA_CHECK_S)
+        held: Collection[TopicPartition] = self._consumer.assignment()
+        return held
 
     def _refuse_growth(self) -> None:
         """aiokafka forgets all positions when a topic grows under a reader without a group."""

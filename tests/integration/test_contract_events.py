@@ -1,0 +1,302 @@
+"""Published events on a real broker: valid by the written contract, read by strangers, by our reader and by tail."""
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from aiokafka import AIOKafkaConsumer
+from cloudevents.core.bindings.kafka import KafkaMessage, from_binary
+from cloudevents.core.formats.json import JSONFormat
+
+from agent.client import read_events
+from agent.contracts import ExplainedEvent, ReceivedEvent
+from connectors.errors import ConnectorError
+from connectors.kafka.cluster import Cluster
+from connectors.kafka.sink import Delivery, KafkaSink
+from connectors.records import DEAD_LETTERS, EVENTS, STATES, Message
+from tests.event_samples import samples
+
+REPOSITORY = Path(__file__).parents[2]
+CONTRACTS = REPOSITORY / "docs" / "contracts"
+PLANT = """\
+namespace: hall
+source: {{kind: simulator, assets: [{{id: pump-1, kind: pump}}]}}
+groups: [{{name: pumps, assets: [pump-1], model: {{bundle: bundle}}}}]
+sinks: [{{kind: kafka, bootstrap: "{bootstrap}", topics: {{events: {topic}, states: s, dead_letters: d}}}}]
+"""
+
+
+class World:
+    """A broker with a topic of two partitions, and who writes to it."""
+
+    def __init__(self, kafka: Any, topic: str) -> None:
+        self.kafka, self.topic = kafka, topic
+        self.topics = {EVENTS: topic, STATES: f"{topic}-states", DEAD_LETTERS: f"{topic}-dead"}
+        kafka.create_topic(topic, 2)
+
+    async def publish(self, messages: Sequence[Message], cluster: Cluster | None = None) -> None:
+        sink = KafkaSink(cluster or Cluster(self.kafka.bootstrap), Delivery(self.topics))
+        await sink.start()
+        try:
+            await sink.write(messages)
+        finally:
+            await sink.close()
+
+    def read(self, **options: Any) -> AsyncGenerator[ReceivedEvent, None]:
+        given: dict[str, Any] = {"topic": self.topic, "from_beginning": True} | options
+        return read_events(self.kafka.bootstrap, **given)
+
+    async def stored(self, stream: str, count: int) -> list[Any]:
+        where = {"bootstrap_servers": self.kafka.bootstrap, "auto_offset_reset": "earliest"}
+        async with AIOKafkaConsumer(self.topics[stream], **where) as consumer, asyncio.timeout(30):
+            return [await consumer.getone() for _ in range(count)]
+
+
+@pytest.fixture
+def world(kafka: Any, topic_name: str) -> World:
+    return World(kafka, topic_name)
+
+
+def ids(messages: Sequence[Message]) -> list[str]:
+    return [dict(message.headers)["ce_id"].decode() for message in messages]
+
+
+def of_asset(asset: str) -> list[Message]:
+    return [message for message in samples().events if message.key == asset.encode()]
+
+
+async def taken(events: AsyncGenerator[ReceivedEvent, None], count: int) -> list[ReceivedEvent]:
+    found: list[ReceivedEvent] = []
+    async with asyncio.timeout(30), aclosing(events):
+        async for event in events:
+            found.append(event)
+            if len(found) == count:
+                break
+    return found
+
+
+async def all_within(events: AsyncGenerator[ReceivedEvent, None], quiet_s: float = 2.0) -> list[ReceivedEvent]:
+    """Everything until nothing comes for a while."""
+    found: list[ReceivedEvent] = []
+    async with aclosing(events):
+        while True:
+            try:
+                found.append(await asyncio.wait_for(anext(events), 10 if not found else quiet_s))
+            except TimeoutError:
+                return found
+
+
+async def test_events_on_the_broker_fit_the_written_schema_and_an_independent_reader(world: World) -> None:
+    await world.publish(samples().events)
+    schema = json.loads((CONTRACTS / "event.schema.json").read_text())
+    validator = jsonschema.Draft202012Validator(schema)
+    expected = {dict(message.headers)["ce_id"].decode(): message for message in samples().events}
+    for record in await world.stored(EVENTS, len(samples().events)):
+        event = from_binary(KafkaMessage(dict(record.headers), record.key, record.value), JSONFormat())
+        validator.validate(event.get_data())
+        assert event.get_specversion() == "1.0"
+        assert event.get_dataschema() == schema["$id"]
+        assert event.get_datacontenttype() == "application/json"
+        assert event.get_subject() == event.get_data()["asset"] == record.key.decode()
+        assert event.get_type() == f"anchormoe.{event.get_data()['type']}"
+        assert expected.pop(event.get_id()).value == record.value
+    assert not expected
+
+
+async def test_states_and_dead_letters_on_the_broker_fit_their_contract(world: World) -> None:
+    world.kafka.create_topic(world.topics[STATES], 1, {"cleanup.policy": "compact"})
+    world.kafka.create_topic(world.topics[DEAD_LETTERS])
+    letters = [letter.message for letter in samples().dead_letters]
+    await world.publish([*samples().states, *letters])
+    schema = json.loads((CONTRACTS / "state.schema.json").read_text())
+    for record in await world.stored(STATES, len(samples().states)):
+        jsonschema.validate(json.loads(record.value), schema)
+    document = json.loads((CONTRACTS / "asyncapi.json").read_text())
+    headers = document["components"]["schemas"]["DeadLetterHeaders"]
+    for record in await world.stored(DEAD_LETTERS, len(letters)):
+        jsonschema.validate({name: value.decode() for name, value in record.headers}, headers)
+
+
+async def test_repeated_events_are_read_once_in_order_per_asset(world: World) -> None:
+    await world.publish(samples().events)
+    await world.publish(samples().events[10:])
+    found = await all_within(world.read())
+    assert sorted(event.id for event in found) == sorted(ids(samples().events))
+    for asset in ("pump-1", "pümp-2"):
+        assert [event.id for event in found if event.asset == asset] == ids(of_asset(asset))
+
+
+async def test_assets_and_states_are_chosen(world: World) -> None:
+    await world.publish(samples().events)
+    found = await all_within(world.read(assets=["pump-*"], states={"a"}))
+    assert {(event.asset, event.state) for event in found} == {("pump-1", "a")}
+    assert all(isinstance(event.data, ExplainedEvent) for event in found)
+
+
+async def test_without_a_beginning_only_what_comes_next_is_read(world: World) -> None:
+    await world.publish(samples().events[:5])
+    events = world.read(from_beginning=False)
+    waiting = asyncio.create_task(taken(events, 1))
+    await asyncio.sleep(2)
+    await world.publish(samples().events)  # a repeat of something before the beginning stays a repeat
+    assert (await waiting)[0].id not in ids(samples().events[:5])
+
+
+async def test_since_begins_with_what_was_published_then(world: World) -> None:
+    await world.publish(samples().events[:5])
+    await asyncio.sleep(0.05)
+    between = datetime.now(tz=UTC)
+    await asyncio.sleep(0.05)
+    await world.publish(samples().events[5:9])
+    found = await all_within(world.read(since=between, from_beginning=False))
+    assert sorted(event.id for event in found) == sorted(ids(samples().events[5:9]))
+    in_an_hour = between + timedelta(hours=1)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(3):
+            await anext(world.read(since=in_an_hour))
+
+
+async def test_a_group_goes_on_behind_the_last_handled_event_and_still_knows_the_repeats(world: World) -> None:
+    events = of_asset("pump-1")
+    await world.publish(events[:10])
+    first = await taken(world.read(group=f"g-{world.topic}"), 4)
+    assert [event.id for event in first] == ids(events[:4])
+    await world.publish(events)
+    second = await taken(world.read(group=f"g-{world.topic}"), len(events) - 3)
+    assert [event.id for event in second] == ids(events[3:])  # the fourth was not handled: the loop was left in it
+
+
+async def test_a_reader_that_keeps_positions_itself_goes_on_behind_them(world: World) -> None:
+    await world.publish(samples().events)
+    first = await taken(world.read(), 20)
+    behind = {event.partition: event.offset for event in first}
+    second = await all_within(world.read(after=behind))
+    assert sorted(event.id for event in [*first, *second]) == sorted(ids(samples().events))
+
+
+@pytest.mark.slow
+async def test_two_members_of_a_group_share_the_events_and_lose_none(world: World) -> None:
+    spread = [replace(message, key=b"%d" % at) for at, message in enumerate(samples().events)]
+    found: list[list[str]] = [[], []]
+    complete = asyncio.Event()
+
+    async def collect(place: int) -> None:
+        async with aclosing(world.read(group=f"g-{world.topic}")) as events:
+            async for event in events:
+                found[place].append(event.id)
+                if {*found[0], *found[1]} == set(ids(spread)):
+                    complete.set()
+
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+        members = [tasks.create_task(collect(place)) for place in (0, 1)]
+        for at in range(0, len(spread), 4):
+            await world.publish(spread[at : at + 4])
+            await asyncio.sleep(0.2)
+        await complete.wait()
+        for member in members:
+            member.cancel()
+    assert all(found)
+    assert all(len(set(part)) == len(part) for part in found)
+
+
+async def test_what_is_no_event_is_logged_and_skipped(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    await world.publish([Message(EVENTS, b"pump-1", b"hello"), *of_asset("pump-1")[:1]])
+    assert [event.id for event in await taken(world.read(), 1)] == ids(of_asset("pump-1")[:1])
+    assert "@0 skipped: header 'ce_type' is missing" in caplog.text
+
+
+async def test_a_topic_that_is_not_there_is_named(kafka: Any) -> None:
+    with pytest.raises(ConnectorError, match=r"cannot read no-such-topic at .*: there is no such topic"):
+        await taken(read_events(kafka.bootstrap, topic="no-such-topic"), 1)
+
+
+async def test_a_broker_that_is_not_there_is_named() -> None:
+    with pytest.raises(ConnectorError, match=r"cannot read events at 127\.0\.0\.1:9"):
+        await taken(read_events("127.0.0.1:9"), 1)
+
+
+@pytest.mark.slow
+async def test_events_are_read_over_tls_with_a_login(kafka_factory: Any, topic_name: str) -> None:
+    broker = kafka_factory(users={"reader": "secret"})
+    world = World(broker, topic_name)
+    cluster = Cluster(
+        broker.sasl_tls_bootstrap,
+        protocol="SASL_SSL",
+        mechanism="SCRAM-SHA-256",
+        username="reader",
+        password="secret",
+        ca_file=str(broker.authority.certificate),
+    )
+    await world.publish(samples().events[:3], cluster)
+    found = await taken(read_events(cluster, topic=world.topic, group="g", from_beginning=True), 3)
+    assert sorted(event.id for event in found) == sorted(ids(samples().events[:3]))
+
+
+def command(*arguments: str) -> list[str]:
+    """The console script, which says at its end whether torch was needed."""
+    script = (
+        "import sys\nfrom agent.cli.main import main\ntry:\n    main()\n"
+        "finally:\n    print('torch' in sys.modules, file=sys.stderr)"
+    )
+    return [sys.executable, "-c", script, *arguments]
+
+
+def plant(world: World, folder: Path) -> str:
+    path = folder / "plant.yaml"
+    path.write_text(PLANT.format(bootstrap=world.kafka.bootstrap, topic=world.topic))
+    return str(path)
+
+
+def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=60, cwd=REPOSITORY)
+
+
+async def test_tail_prints_json_lines_that_are_cloudevents_and_needs_no_torch(world: World, tmp_path: Path) -> None:
+    await world.publish(samples().events)
+    options = ("--json", "--from-beginning", "--for", "4s", "--asset", "pump-1")
+    done = await asyncio.to_thread(run, "tail", "--config", plant(world, tmp_path), *options)
+    assert done.returncode == 0, done.stderr
+    events = [JSONFormat().read(None, line) for line in done.stdout.splitlines()]
+    assert [event.get_id() for event in events] == ids(of_asset("pump-1"))
+    assert done.stderr.endswith("Ctrl-C ends\nFalse\n")
+
+
+async def test_tail_tells_events_to_people_and_ends_cleanly_with_ctrl_c(world: World, tmp_path: Path) -> None:
+    await world.publish(samples().events)
+    arguments = command("tail", "--config", plant(world, tmp_path), "--since", "10m", "--state", "b")
+    lines, code, said = await asyncio.to_thread(lines_of, arguments, 5)
+    assert " → b  p=0." in lines[0]
+    assert lines[-1].lstrip().startswith("context ")
+    assert (code, "Traceback" in said) == (0, False), said
+
+
+async def test_the_example_consumer_runs(world: World) -> None:
+    await world.publish(samples().events)
+    arguments = [sys.executable, "examples/consumer.py", world.kafka.bootstrap, world.topic]
+    [line], _, _ = await asyncio.to_thread(lines_of, arguments, 1)
+    _, _, asset, state, *_ = line.split()
+    assert asset in ("pump-1", "pümp-2")
+    assert state in ("a", "b", "unknown")
+
+
+def lines_of(arguments: list[str], count: int) -> tuple[list[str], int, str]:
+    """The first lines of a program that is then interrupted, its exit code and what it said on stderr."""
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(arguments, cwd=REPOSITORY, **pipes) as process:
+        try:
+            lines = [process.stdout.readline() for _ in range(count)]  # type: ignore[union-attr]
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=20)
+        finally:
+            process.kill()
+    return lines, process.returncode, said
