@@ -50,8 +50,10 @@ class Decoder:
         given = self._named(Given.of(batch.records, self._format.max_bytes, rejections), rejections)
         owners = self._directory.owners(given.keys)
         ignored = self._refuse_unowned(owners, given.index, rejections)
-        numbers = np.unique(owners.group[owners.group >= 0]).tolist()
-        readings = [self._readings(number, given, owners, rejections) for number in numbers]
+        by_group = [np.flatnonzero(owners.group == number) for number in range(len(self._groups))]
+        readings = [
+            self._readings(number, rows, given, owners, rejections) for number, rows in enumerate(by_group) if len(rows)
+        ]
         rejected = [Rejected.of(index, rejections[index]) for index in sorted(rejections)]
         return Decoded([part for part in readings if len(part.record)], rejected, ignored)
 
@@ -75,8 +77,7 @@ class Decoder:
                 rejections[int(index[row])] = error
         return ignored
 
-    def _readings(self, number: int, given: Given, owners: Owners, rejections: Rejections) -> Readings:
-        rows = np.flatnonzero(owners.group == number)
+    def _readings(self, number: int, rows: Indices, given: Given, owners: Owners, rejections: Rejections) -> Readings:
         mine, bad, finisher = given.select(rows), Rejections(), self._finishers[number]
         columns = self._decoders[number].columns(mine.values, mine.stamps_ns, bad)
         finisher.check_clock(columns, mine.stamps_ns, bad)

@@ -1,5 +1,6 @@
 """Wide records: all channels of one sample in one JSON object. The hot path. Pure."""
 
+import math
 import struct
 from collections.abc import Iterator, Sequence
 from itertools import starmap
@@ -43,7 +44,7 @@ class WideDecoder:
 
     def _row_type(self) -> Any:
         format = self._format
-        channels: list[tuple[str, Any, Any]] = [(field, float | None, None) for field in self._fields]
+        channels: list[tuple[str, Any, Any]] = [(field, float | None, math.nan) for field in self._fields]
         other: list[tuple[str, Any, Any]] = [(name, Any, None) for name in self._other]
         if format.time_field is not None:
             other.insert(0, (format.time_field, time_type(format.time_unit), REQUIRED))
