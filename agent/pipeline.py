@@ -12,13 +12,16 @@ import structlog
 from agent.assessment import Assessment, Intake, assess, take_in
 from agent.checkpointer import Checkpointer
 from agent.dead_letters import DeadLetter, dead_letter
+from agent.measured_store import MeasuredStore
 from agent.observer import Observer, Unobserved
 from agent.ownership import Ownership
 from agent.partition import OwnedPartition
 from agent.publisher import Publisher
 from agent.tally import Tally
+from agent.vitals import Vitals
 from agent.watched import Watched
-from connectors.decoding import Decoder
+from connectors.decoding import Decoder, Readings
+from connectors.errors import ConnectorError
 from connectors.records import Batch, Partition
 from connectors.seams import Sink, Source, WindowStore
 
@@ -44,6 +47,7 @@ class Work:
 
     owned: OwnedPartition
     letters: list[DeadLetter]
+    windows: int
     assessments: "asyncio.Future[list[Assessment]]"
 
 
@@ -61,13 +65,15 @@ class Pipeline:
         pace: Pace,
         observer: Observer | None = None,
         tally: Tally | None = None,
+        vitals: Vitals | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.tally = tally or Tally()
-        self._source, self._store, self._sink, self._decoder = source, store, sink, decoder
+        self.tally, self.vitals = tally or Tally(), vitals or Vitals(clock)
+        self._store = MeasuredStore(store, self.vitals)
+        self._source, self._sink, self._decoder = source, sink, decoder
         self._pace, self._clock = pace, clock
-        self._ownership = Ownership(source, store, groups)
-        self._checkpointer = Checkpointer(source, store, clock)
+        self._ownership = Ownership(source, self._store, groups)
+        self._checkpointer = Checkpointer(source, self._store, clock)
         self._publisher = Publisher(sink, self.tally, observer or Unobserved())
         self._work: deque[Work] = deque()
         self._last_checkpoint, self._records_at_checkpoint = clock(), 0
@@ -75,13 +81,15 @@ class Pipeline:
         self._turn = asyncio.Lock()
         # One thread: torch never runs on the event loop, and batches keep their order.
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="model")
+        self._joined = self._restart_wanted = False
+        self._polling: asyncio.Timeout | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop` or the end of a bounded source. A normal end checkpoints; an error commits nothing more."""
         try:
             await self._sink.start()
             await self._store.start()
-            await self._source.start(self)
+            await self._join()
             while not stop.is_set() and not self._source.exhausted:
                 await self.step()
             async with asyncio.timeout(self._pace.stop_deadline_s), self._turn:
@@ -91,8 +99,10 @@ class Pipeline:
 
     async def step(self) -> None:
         """One poll and what follows from it. Polling goes on while paused: not polling means eviction."""
+        if self._restart_wanted:
+            await self._restart_source()
         self._apply_backpressure()
-        batches = await self._source.poll(max_records=self._pace.max_records, timeout_s=self._poll_timeout_s())
+        batches = await self._poll()
         # Taken before any await: a batch of a partition that was lost meanwhile must not pass for a new owner's.
         owned = [self._ownership.partitions.get(batch.partition) for batch in batches]
         async with self._turn:
@@ -107,6 +117,7 @@ class Pipeline:
         async with self._turn:
             for partition in partitions:
                 await self._ownership.take(partition)
+                self._report_holdings()
 
     async def revoked(self, partitions: Collection[Partition]) -> None:
         """Hand over within the deadline; a hand-over that fails stops the agent, because the error goes up."""
@@ -114,6 +125,70 @@ class Pipeline:
             held = [self._ownership.partitions[each] for each in partitions if each in self._ownership.partitions]
             await self._checkpoint(held)
             self._ownership.drop(partitions)
+            self._report_holdings()
+
+    async def lag(self) -> Mapping[Partition, int] | None:
+        """Records still to be read; None while there is no source to ask."""
+        return await self._source.lag() if self._joined else None
+
+    async def look_after_store(self) -> None:
+        """Ask the store for a sign of life: on a quiet stream nobody else does."""
+        held = next(iter(self._ownership.partitions.values()), None)
+        if held is not None:
+            await self._store.look(held.claim)
+
+    def restart_source(self) -> None:
+        """The loop itself does it, between two polls; one that never comes back is ended for it."""
+        self._restart_wanted = True
+        if self._polling is not None:
+            self._polling.reschedule(0)
+
+    async def _restart_source(self) -> None:
+        """1. hand over what is done, if that still works, 2. leave, 3. join again and restore what was stored."""
+        self._restart_wanted = False
+        held = list(self._ownership.partitions)
+        try:
+            await self.revoked(held)
+        except (ConnectorError, TimeoutError) as error:
+            log.warning("hand-over failed; the records since the last checkpoint are read again", reason=str(error))
+            self._forget(held)
+        await self._leave()
+        await self._join()
+
+    def _forget(self, partitions: Collection[Partition]) -> None:
+        """Without a checkpoint nothing was committed, so nothing is lost. A thread at work finishes for nobody."""
+        while self._work:
+            self._work.popleft().assessments.cancel()
+        self._ownership.drop(partitions)
+        self._report_holdings()
+
+    async def _join(self) -> None:
+        await self._source.start(self)
+        self._joined = True
+
+    async def _leave(self) -> None:
+        self._joined = False
+        try:
+            async with asyncio.timeout(self._pace.revoke_deadline_s):
+                await self._source.close()
+        except TimeoutError as error:
+            raise ConnectorError("the source is stuck and cannot be closed") from error
+
+    async def _poll(self) -> list[Batch]:
+        try:
+            async with asyncio.timeout(None) as self._polling:
+                batches = await self._source.poll(max_records=self._pace.max_records, timeout_s=self._poll_timeout_s())
+        except TimeoutError:
+            if not self._restart_wanted:
+                raise
+            return []
+        finally:
+            self._polling = None
+        self.vitals.polled()
+        return batches
+
+    def _report_holdings(self) -> None:
+        self.vitals.holds({at: owned.claim.epoch for at, owned in self._ownership.partitions.items()})
 
     def _poll_timeout_s(self) -> float:
         """With work under way, come back soon to publish it."""
@@ -121,7 +196,9 @@ class Pipeline:
 
     def _apply_backpressure(self) -> None:
         owned = list(self._ownership.partitions)
-        if self._checkpointer.must_pause or len(self._work) > self._pace.in_flight:
+        self.vitals.waiting_for_store = self._checkpointer.must_pause
+        self.vitals.paused = self._checkpointer.must_pause or len(self._work) > self._pace.in_flight
+        if self.vitals.paused:
             self._source.pause(owned)
         else:
             self._source.resume(owned)
@@ -129,25 +206,41 @@ class Pipeline:
     def _begin(self, owned: OwnedPartition, batch: Batch) -> None:
         """Decode and window the batch, and hand what is due to the model's thread."""
         self.tally.records += len(batch.records)
-        decoded = self._decoder.decode(batch)
+        with self.vitals.stage("decode"):
+            decoded = self._decoder.decode(batch)
         letters = [
             dead_letter(
                 batch.records[bad.record], batch.partition, reason=bad.reason, detail=bad.detail, field=bad.field
             )
             for bad in decoded.rejected
         ]
-        intakes = []
-        for readings in decoded.readings:
-            strangers = self._ownership.strangers(readings.assets, batch.partition)
-            intakes.append(take_in(owned.groups[readings.group], batch, readings, strangers=strangers))
-            letters += intakes[-1].refused
-        self.tally.windows += sum(len(intake.applied.due.row) for intake in intakes)
+        with self.vitals.stage("window"):
+            intakes = [self._take_in(owned, batch, readings) for readings in decoded.readings]
+        letters += [letter for intake in intakes for letter in intake.refused]
+        due = sum(len(intake.applied.due.row) for intake in intakes)
+        self.tally.windows += due
         self._move_on(owned, batch)
-        self._work.append(Work(owned, letters, self._judge(intakes, batch.partition)))
+        self._work.append(Work(owned, letters, due, self._judge(intakes, batch.partition)))
+        self._report_intake(owned, len(batch.records), due, decoded.readings)
+
+    def _take_in(self, owned: OwnedPartition, batch: Batch, readings: Readings) -> Intake:
+        strangers = self._ownership.strangers(readings.assets, batch.partition)
+        return take_in(owned.groups[readings.group], batch, readings, strangers=strangers)
+
+    def _report_intake(self, owned: OwnedPartition, records: int, due: int, readings: Collection[Readings]) -> None:
+        newest = max((int(each.time_ns.max()) for each in readings if len(each.time_ns)), default=None)
+        self.vitals.took_in(owned.partition, records=records, due=due, position=owned.position, newest_ns=newest)
+        self._report_queue()
+
+    def _report_queue(self) -> None:
+        self.vitals.queued(batches=len(self._work), windows=sum(work.windows for work in self._work))
 
     def _judge(self, intakes: list[Intake], partition: Partition) -> "asyncio.Future[list[Assessment]]":
-        loop = asyncio.get_running_loop()
-        return loop.run_in_executor(self._worker, lambda: [assess(intake, partition) for intake in intakes])
+        def judged() -> list[Assessment]:
+            with self.vitals.stage("judge"):
+                return [assess(intake, partition) for intake in intakes]
+
+        return asyncio.get_running_loop().run_in_executor(self._worker, judged)
 
     @staticmethod
     def _move_on(owned: OwnedPartition, batch: Batch) -> None:
@@ -161,9 +254,12 @@ class Pipeline:
             work = self._work[0]
             said = await work.assessments
             if said or work.letters:
-                await self._checkpointer.verify(work.owned)
-                await self._publisher.publish(work.owned, said, work.letters)
+                with self.vitals.stage("publish"):
+                    await self._checkpointer.verify(work.owned)
+                    await self._publisher.publish(work.owned, said, work.letters)
             self._work.popleft()
+            self.vitals.progressed()
+            self._report_queue()
 
     def _checkpoint_due(self) -> bool:
         by_time = self._clock() - self._last_checkpoint >= self._pace.checkpoint_every_s
@@ -173,8 +269,9 @@ class Pipeline:
     async def _checkpoint(self, partitions: Collection[OwnedPartition]) -> None:
         """1. publish everything that was read, 2. store the windows, 3. commit the offsets."""
         await self._finish(down_to=0)
-        if await self._checkpointer.save(partitions):
-            self.tally.checkpoints += 1
+        with self.vitals.stage("checkpoint"):
+            saved = await self._checkpointer.save(partitions)
+        self.tally.checkpoints += saved
         self._last_checkpoint, self._records_at_checkpoint = self._clock(), self.tally.records
 
     async def _close(self) -> None:
