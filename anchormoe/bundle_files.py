@@ -75,7 +75,8 @@ def parse_tensors(content: bytes, name: str) -> Tensors:
 
 
 def dump_tensors(tensors: Mapping[str, NDArray[Any]]) -> bytes:
-    return bytes(save_tensors({name: np.ascontiguousarray(tensors[name]) for name in sorted(tensors)}))
+    # Not np.ascontiguousarray: it would give a scalar an axis.
+    return bytes(save_tensors({name: np.asarray(tensors[name], order="C") for name in sorted(tensors)}))
 
 
 def tensor_specs(tensors: Mapping[str, NDArray[Any]]) -> dict[str, dict[str, Any]]:

@@ -13,7 +13,7 @@ from safetensors.numpy import save
 
 from anchormoe import bundle
 from anchormoe.bundle import Artefact
-from anchormoe.bundle_files import MAX_OTHER_BYTES
+from anchormoe.bundle_files import MAX_OTHER_BYTES, dump_tensors, parse_tensors, tensor_specs
 from anchormoe.cases import Cases
 from anchormoe.digest import data_fingerprint, sha256
 from anchormoe.errors import ModelError
@@ -62,6 +62,13 @@ def test_a_loaded_model_says_bitwise_the_same(directory: Path) -> None:
 
 def test_the_digest_names_the_manifest(directory: Path) -> None:
     assert load(directory).config.digest == sha256((directory / "manifest.json").read_bytes())
+
+
+def test_scalars_and_transposed_arrays_come_back_as_they_were() -> None:
+    tensors = {"scalar": np.array(1.5), "turned": np.arange(6.0).reshape(2, 3).T}
+    again = parse_tensors(dump_tensors(tensors), "x")
+    assert tensor_specs(again) == tensor_specs(tensors)
+    assert (again["turned"] == tensors["turned"]).all()
 
 
 def test_two_writes_are_equal_in_every_byte(tmp_path: Path) -> None:
