@@ -113,14 +113,11 @@ def source_of(settings: Plant) -> Source:
     source = settings.source
     match source:
         case SimulatorSource():
-            from connectors.simulator import SimulatorSource as Simulator
-
-            assets = {asset.id: asset.kind for asset in source.assets}
-            return Simulator(assets, seed=source.seed, speed=source.speed, dirt=source.dirt, samples=source.limit)
+            return _simulator(source)
         case KafkaSource():
             return _kafka_source(settings, source)
         case FileSource():
-            return _file_source(source)
+            return _file_source(settings, source)
         case MemorySource():
             raise SettingsError("source.kind: memory has no records of its own; embed the pipeline to use it")
         case _:
@@ -157,8 +154,31 @@ def _sink(sink: JsonlSink | KafkaSink | WebhookSink) -> Sink:
             assert_never(sink)
 
 
-def _file_source(source: FileSource) -> Source:
-    raise NotImplementedError
+def _simulator(source: SimulatorSource) -> Source:
+    from connectors.plants import KINDS, SimulatedAsset
+    from connectors.simulator import CLEAN, Dirt
+    from connectors.simulator import SimulatorSource as Simulator
+
+    assets = [SimulatedAsset(asset.id, KINDS[asset.kind], source.seed) for asset in source.assets]
+    return Simulator(assets, dirt=Dirt() if source.dirt else CLEAN, speed=source.speed, samples=source.limit)
+
+
+def _file_source(settings: Plant, source: FileSource) -> Source:
+    from connectors.files.rows import FileFormat
+    from connectors.files.source import FileSource as Files
+
+    records = settings.records
+    suffix = source.paths[0].suffix.lower()
+    as_csv = source.format == "csv" or (source.format == "auto" and suffix == ".csv")
+    form = FileFormat(
+        kind="csv" if as_csv else "jsonl",
+        asset_field=records.asset_field or "asset",
+        time_field=source.arrival_field or records.time.field or "ts",
+        time_unit=records.time.unit,
+        utc_offset_minutes=records.time.utc_offset_minutes,
+        delimiter=source.delimiter,
+    )
+    return Files(source.paths, form, single_partition=source.single_partition, positions=source.positions)
 
 
 def _kafka_source(settings: Plant, source: KafkaSource) -> Source:

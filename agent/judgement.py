@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from anchormoe.windows import FillRule, Floats, channel_coverage, coverage, fill
+from anchormoe.windows import FillRule, Floats, Mask, coverage, fill
 
 if TYPE_CHECKING:
     from anchormoe import Prediction, Predictor
@@ -16,7 +16,6 @@ UNKNOWN = "unknown"
 LOW_COVERAGE = "low_coverage"
 HISTORY_LOST = "history_lost"
 _MISSING_BELOW = 0.5
-"""A channel with less than half of its samples counts as missing, for the model and for people alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ class Judge:
         """One verdict per window (B, C, T; NaN is missing). Blocks while the model works: call it in a thread."""
         observed = ~np.isnan(windows)
         covered = coverage(observed)
-        missing = channel_coverage(observed) < _MISSING_BELOW
+        missing = _dropped_out(observed)
         asked = np.flatnonzero(covered >= self.min_coverage)
         prediction = self._predict(windows[asked]) if len(asked) else None
         place = {int(window): at for at, window in enumerate(asked)}
@@ -71,3 +70,10 @@ class Judge:
         rule = prediction.abstention[at]
         state = UNKNOWN if rule else self.classes[int(prediction.label[at])]
         return Verdict(self.classes, state, rule, covered, names, prediction, at)
+
+
+def _dropped_out(observed: Mask) -> Mask:
+    """Channels (B, C) with less than half of the steps at which their asset sent anything: silence is no dropout."""
+    steps = observed.any(axis=1).sum(axis=1)  # (B,)
+    dropped: Mask = observed.sum(axis=2) < _MISSING_BELOW * steps[:, None]
+    return dropped

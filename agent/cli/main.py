@@ -4,7 +4,7 @@ from importlib.metadata import version
 
 import typer
 
-from agent.cli import benchmark, bundle, data, evaluate, explain, plant, run, tail, train
+from agent.cli import benchmark, bundle, data, evaluate, explain, plant, run, simulate, tail, train
 from agent.cli.manners import polite_errors
 
 app = typer.Typer(
@@ -32,7 +32,7 @@ def root(
     """Options before the command."""
 
 
-for group in (run, plant, train, bundle, data, evaluate, explain, benchmark, tail):
+for group in (run, plant, train, bundle, explain, data, evaluate, benchmark, tail, simulate):
     group.register(app)
 
 

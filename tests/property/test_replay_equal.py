@@ -1,0 +1,100 @@
+"""After any number of crashes, the de-duplicated events are byte-equal to those of one undisturbed run over the log."""
+
+import asyncio
+import contextlib
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.pipeline import Pace
+from connectors.errors import ConnectorError
+from connectors.memory import MemoryLog, MemorySink, MemoryWindowStore
+from tests.plant import A, B, events_of, pipeline_on, put, watched
+
+
+class Crash(Exception):
+    """The process is gone."""
+
+
+class Crashing:
+    """Passes calls on to `part`; the n-th one fails, before or after it took effect."""
+
+    def __init__(self, part, calls, *, after):
+        self._part, self._left, self._after = part, calls, after
+
+    def __getattr__(self, name):
+        found = getattr(self._part, name)
+        if name not in ("write", "save", "commit", "verify"):
+            return found
+
+        async def call(*arguments):
+            self._left -= 1
+            if self._left == 0 and not self._after:
+                raise Crash
+            answer = await found(*arguments)
+            if self._left == 0:
+                raise Crash
+            return answer
+
+        return call
+
+
+@st.composite
+def logs(draw):
+    steps = st.tuples(st.sampled_from(["p1", "p2", "p3"]), st.integers(-3, 6), st.sampled_from([1.0, -1.0, None]))
+    at = {"p1": 100, "p2": 100, "p3": 500}
+    entries = []
+    for asset, step, flow in draw(st.lists(steps, min_size=10, max_size=60)):
+        at[asset] += step
+        entries.append((asset, at[asset], flow))
+    return entries
+
+
+def written(entries):
+    log = MemoryLog([A, B])
+    for asset, second, flow in entries:
+        put(log, asset, second, flow, partition=B if asset == "p3" else A)
+    return log
+
+
+crashes = st.lists(
+    st.tuples(
+        st.sampled_from(["sink", "store", "source"]),
+        st.integers(1, 12),
+        st.booleans(),
+        st.sampled_from(["keep", "flush"]),
+    ),
+    max_size=4,
+)
+
+
+@settings(max_examples=120, deadline=None)
+@given(logs(), crashes, st.integers(1, 9), st.integers(1, 20))
+def test_crashes_anywhere_lose_nothing_and_invent_nothing(entries, planned, records_per_poll, checkpoint_records):
+    assert asyncio.run(disturbed(entries, planned, records_per_poll, checkpoint_records)) == asyncio.run(
+        undisturbed(entries)
+    )
+
+
+async def undisturbed(entries):
+    sink = MemorySink()
+    await pipeline_on(written(entries), sink, MemoryWindowStore(), group=watched(policy="all")).run(asyncio.Event())
+    return events_of(sink)
+
+
+async def disturbed(entries, planned, records_per_poll, checkpoint_records):
+    log, sink, store = written(entries), MemorySink(), MemoryWindowStore()
+    pace = Pace(max_records=records_per_poll, checkpoint_records=checkpoint_records, poll_timeout_s=0.01)
+    for where, calls, after, memory in planned:
+        parts = {"sink": sink, "store": store}
+        if where in parts:
+            parts[where] = Crashing(parts[where], calls, after=after)
+        pipeline = pipeline_on(log, parts["sink"], parts["store"], group=watched(policy="all"), pace=pace)
+        if where == "source":
+            pipeline._source = pipeline._checkpointer._source = Crashing(pipeline._source, calls, after=after)
+        with contextlib.suppress(Crash, ConnectorError):
+            await pipeline.run(asyncio.Event())
+        if memory == "flush":
+            store.flush()
+    await pipeline_on(log, sink, store, group=watched(policy="all"), pace=pace).run(asyncio.Event())
+    return events_of(sink)

@@ -1,0 +1,205 @@
+"""The whole way of a sample, on the in-process connectors: what is published, counted, refused and stored."""
+
+import asyncio
+
+import orjson
+import pytest
+
+from agent.pipeline import Pace
+from connectors.errors import ConnectorError, TransientError
+from connectors.memory import MemoryLog, MemorySink, MemoryWindowStore
+from connectors.records import DEAD_LETTERS, EVENTS, STATES
+from connectors.seams import Fenced
+from tests.plant import A, B, events_of, pipeline_on, put, watched
+
+
+def filled(flows, *, asset="p1", start=100):
+    log = MemoryLog([A, B])
+    for step, flow in enumerate(flows):
+        put(log, asset, start + step, flow)
+    return log
+
+
+async def run(log, *, sink=None, store=None, **options):
+    sink = sink or MemorySink()
+    pipeline = pipeline_on(log, sink, store or MemoryWindowStore(), **options)
+    await pipeline.run(asyncio.Event())
+    return pipeline, sink
+
+
+def data_of(sink, stream=EVENTS):
+    return [orjson.loads(message.value) for message in sink.of(stream)]
+
+
+def states_of(sink):
+    return [(event["previous_state"], event["state"]) for event in data_of(sink) if event["type"] == "state"]
+
+
+async def test_a_change_of_state_is_published_once_with_its_evidence():
+    _, sink = await run(filled([1.0] * 10 + [-1.0] * 10))
+    assert states_of(sink) == [(None, "high"), ("high", "low")]
+    change = data_of(sink)[-1]
+    evidence = change["evidence"]
+    shown = sum(patch["contribution"] for patch in evidence["patches"])
+    assert evidence["context"] + shown + evidence["remainder"] == pytest.approx(change["logits"]["low"], abs=1e-9)
+    assert change["window"]["end"] > change["window"]["start"]
+    assert change["input"]["topic"] == "readings"
+
+
+async def test_every_window_is_published_when_asked_for():
+    _, sink = await run(filled([1.0] * 12), group=watched(policy="all"))
+    ends = [event["window"]["end"] for event in data_of(sink)]
+    assert ends == sorted(set(ends))
+    assert len(ends) == 5
+
+
+async def test_the_last_state_follows_its_event_and_is_keyed_by_asset():
+    _, sink = await run(filled([1.0] * 10))
+    streams = [message.stream for message in sink.messages]
+    assert streams.index(EVENTS) < streams.index(STATES)
+    assert sink.of(STATES)[-1].key == b"p1"
+    assert data_of(sink, STATES)[-1]["state"] == "high"
+
+
+async def test_unusable_and_late_records_become_dead_letters_with_the_original_bytes():
+    log = filled([1.0] * 10)
+    log.append(A, b"not json", key=b"p1", timestamp_ms=5)
+    put(log, "p1", 90, 1.0)
+    pipeline, sink = await run(log)
+    letters = sink.of(DEAD_LETTERS)
+    assert [dict(letter.headers)["dl_reason"] for letter in letters] == [b"not_json", b"late"]
+    assert letters[0].value == b"not json"
+    assert dict(letters[0].headers)["dl_offset"] == b"10"
+    assert dict(pipeline.tally.dead_letters) == {"not_json": 1, "late": 1}
+
+
+async def test_an_asset_belongs_to_the_partition_where_it_was_first_seen():
+    log = filled([1.0] * 6)
+    for step in range(6):
+        put(log, "p1", 100 + step, -1.0, partition=B)
+    pipeline, sink = await run(log, pace=Pace(max_records=100, checkpoint_records=7, poll_timeout_s=0.01))
+    assert pipeline.tally.dead_letters["asset_moved"] == 6
+    assert len({dict(letter.headers)["dl_partition"] for letter in sink.of(DEAD_LETTERS)}) == 1
+
+
+async def test_assets_beyond_the_limit_are_set_aside_and_counted():
+    log = filled([1.0] * 4)
+    put(log, "p2", 104, 1.0)
+    pipeline, _ = await run(log, group=watched(max_assets=1))
+    assert dict(pipeline.tally.dead_letters) == {"too_many_assets": 1}
+
+
+async def test_silence_gives_one_gap_and_no_previous_state_across_it():
+    log = filled([1.0] * 8)
+    for step in range(8):
+        put(log, "p1", 300 + step, 1.0)
+    _, sink = await run(log)
+    assert [event["type"] for event in data_of(sink)] == ["state", "gap", "state"]
+    assert states_of(sink) == [(None, "high"), (None, "high")]
+
+
+async def test_a_channel_that_drops_out_is_named_when_it_goes_and_when_it_comes_back():
+    _, sink = await run(filled([1.0] * 8 + [None] * 6 + [1.0] * 8))
+    technical = [(event["type"], event["channel"]) for event in data_of(sink) if event["kind"] == "technical"]
+    assert technical == [("channel_dropout", "flow"), ("channel_back", "flow")]
+
+
+async def test_what_is_committed_is_the_next_offset_with_the_rebuild_offset():
+    log = filled([1.0] * 30)
+    await run(log)
+    position = log.commits.get(A)
+    assert position.offset == 30
+    assert 0 <= int(position.metadata.removeprefix("rebuild=")) <= 30 - 4
+
+
+async def test_a_restart_goes_on_and_says_nothing_twice():
+    log, store, sink = filled([1.0] * 9), MemoryWindowStore(), MemorySink()
+    await run(log, sink=sink, store=store)
+    before = len(sink.messages)
+    await run(log, sink=sink, store=store)
+    assert len(sink.messages) == before
+    for step in range(9, 18):
+        put(log, "p1", 100 + step, 1.0)
+    await run(log, sink=sink, store=store)
+    whole = await run(filled([1.0] * 18))
+    assert events_of(sink) == events_of(whole[1])
+
+
+@pytest.mark.parametrize("loss", ["everything", "one ring"])
+async def test_lost_windows_are_rebuilt_from_the_log_without_repeating_events(loss):
+    flows = [1.0] * 9 + [-1.0] * 2
+    log, store, sink = filled(flows), MemoryWindowStore(), MemorySink()
+    await run(log, sink=sink, store=store)
+    store.flush() if loss == "everything" else store.lose(A, "p1")
+    before = len(sink.of(EVENTS))
+    for step in range(11, 30):
+        put(log, "p1", 100 + step, -1.0)
+    await run(log, sink=sink, store=store)
+    undisturbed = await run(filled(flows + [-1.0] * 19))
+    assert events_of(sink) == events_of(undisturbed[1])
+    assert len(sink.of(EVENTS)) == len(events_of(sink))
+    assert len(sink.of(EVENTS)) > before
+
+
+async def test_history_that_is_gone_from_the_log_too_gives_unknown_with_the_reason():
+    log, store, sink = filled([1.0] * 30), MemoryWindowStore(), MemorySink()
+    await run(log, sink=sink, store=store)
+    store.flush()
+    log.discard_before(A, 29)
+    for step in range(30, 40):
+        put(log, "p1", 100 + step, 1.0)
+    await run(log, sink=sink, store=store, group=watched(policy="all"))
+    reasons = [event["abstention"] for event in data_of(sink) if event["type"] == "state"]
+    assert "history_lost" in reasons
+    assert reasons[-1] is None
+
+
+async def test_a_sink_that_fails_for_good_commits_nothing():
+    class Broken(MemorySink):
+        async def write(self, messages):
+            raise ConnectorError("the other side is gone")
+
+    log = filled([1.0] * 20)
+    with pytest.raises(ConnectorError, match="gone"):
+        await run(log, sink=Broken())
+    assert log.commits.get(A) is None
+
+
+async def test_a_second_owner_stops_the_first_before_it_publishes():
+    store, log = MemoryWindowStore(), filled([1.0] * 5)
+
+    class Stolen(MemorySink):
+        async def start(self):
+            await super().start()
+
+    pipeline = pipeline_on(log, Stolen(), store, bounded=False)
+    stop = asyncio.Event()
+    task = asyncio.create_task(pipeline.run(stop))
+    await asyncio.sleep(0.05)
+    await store.claim(A)
+    for step in range(5, 12):
+        put(log, "p1", 100 + step, -1.0)
+    with pytest.raises(Fenced):
+        await task
+
+
+async def test_without_the_store_publishing_goes_on_and_commits_wait():
+    class Down(MemoryWindowStore):
+        down = False
+
+        async def verify(self, claim):
+            if self.down:
+                raise TransientError("no answer")
+            await super().verify(claim)
+
+        async def save(self, claim, layout, checkpoint):
+            if self.down:
+                raise TransientError("no answer")
+            return await super().save(claim, layout, checkpoint)
+
+    store, sink, log = Down(), MemorySink(), filled([1.0] * 20)
+    pipeline = pipeline_on(log, sink, store)
+    store.down = True
+    await pipeline.run(asyncio.Event())
+    assert sink.of(EVENTS)
+    assert log.commits.get(A) is None
