@@ -23,7 +23,7 @@ class MVRE(nn.Module):
         if config.use_mvre:
             self.temporal = nn.Linear(config.width, config.width)
             self.spectral = nn.Linear(config.channels * config.band_count, config.width, bias=False)
-            self.context = nn.Linear(1, config.width)
+            self.context = nn.Linear(1, config.width, bias=False)
             self.norm = nn.LayerNorm(config.width)
             self.gate_temporal = nn.Parameter(torch.tensor(0.0))
             self.gate_spectral = nn.Parameter(torch.tensor(0.0))
@@ -36,7 +36,7 @@ class MVRE(nn.Module):
             return token
         temporal = token + torch.sigmoid(self.gate_temporal) * self._refine(token)  # Eq. temporal view
         spectral = self.spectral(log_band_energies(patches, self.config))  # Eq. spectral view
-        context = functional.gelu(self.context(alignment(token, valid)))  # Eq. contextual view, ψ_ctx
+        context = self.context(alignment(token, valid))  # Eq. contextual view, ψ_ctx
         fused = temporal + torch.sigmoid(self.gate_spectral) * spectral + torch.sigmoid(self.gate_context) * context
         unit: Tensor = self.dropout(self.norm(fused))  # Eq. fusion
         return unit
@@ -48,7 +48,7 @@ class MVRE(nn.Module):
         return embedded
 
     def _refine(self, token: Tensor) -> Tensor:
-        refined: Tensor = self.dropout(functional.gelu(self.temporal(token)))
+        refined: Tensor = self.dropout(torch.relu(self.temporal(token)))
         return refined
 
 

@@ -32,7 +32,7 @@ class PatchGrid:
         missing = (P - 1) * self.stride + self.length - T
         padded = functional.pad(x, (0, missing)) if missing else x
         windows = padded.unfold(2, self.length, self.stride)  # (B, C, P, L)
-        return windows.transpose(1, 2).reshape(B, P, C * self.length)  # (B, P, C·L)
+        return windows.transpose(1, 2).reshape(B, P, C * self.length).contiguous()  # (B, P, C·L)
 
     def valid(self, mask: Tensor, multiple: int = 1) -> Tensor:
         """m_p (B, P), boolean, from the mask (B, C, T): a patch counts if it holds a valid step and is needed.

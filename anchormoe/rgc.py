@@ -34,7 +34,6 @@ class RGC(nn.Module):
         self.expert_in = nn.Parameter(_uniform(M, D, D, fan_in=D))
         self.expert_in_bias = nn.Parameter(_uniform(M, D, fan_in=D))
         self.expert_out = nn.Parameter(_uniform(M, D, D, fan_in=D))
-        self.expert_out_bias = nn.Parameter(torch.zeros(M, D))
         self.class_head = nn.Parameter(_uniform(Y, D, fan_in=D))
         self.reliability_head = nn.Parameter(_uniform(M, D, fan_in=D))
         self.reliability_bias = nn.Parameter(torch.zeros(M))
@@ -60,21 +59,20 @@ class RGC(nn.Module):
         )
 
     def folded_heads(self) -> tuple[Tensor, Tensor]:
-        """(M, D, Y + 1) and (M, Y + 1): class head and ψ_κ applied to z = hidden · W_out + b_out in one product.
+        """(M, D, Y + 1) and (M, Y + 1): class head and ψ_κ applied to z = hidden · W_out in one product.
 
         Both are linear in z, so z itself is needed nowhere but in the pooled logits.
         """
         shared = self.class_head.expand(self.config.experts, -1, -1)
         heads = torch.cat((shared, self.reliability_head.unsqueeze(1)), dim=1).transpose(1, 2)  # (M, D, Y + 1)
-        bias = torch.bmm(self.expert_out_bias.unsqueeze(1), heads).squeeze(1)  # (M, Y + 1)
-        own = functional.pad(self.reliability_bias.unsqueeze(1), (self.config.classes, 0))
-        return torch.bmm(self.expert_out, heads), bias + own
+        bias = functional.pad(self.reliability_bias.unsqueeze(1), (self.config.classes, 0))  # the classes have none
+        return torch.bmm(self.expert_out, heads), bias
 
     def _hidden(self, unit: Tensor, pairs: Assignments) -> Tensor:
         """The inner layer of f_r for every pair (N, D)."""
         rows = unit.flatten(0, 1).index_select(0, pairs.pair // self.config.top_k)
         inner = linear_by_expert(rows, self.expert_in, self.expert_in_bias, pairs.counts)
-        hidden: Tensor = self.dropout(functional.gelu(inner))
+        hidden: Tensor = self.dropout(torch.relu(inner))
         return hidden
 
     def _heads(self, hidden: Tensor, pairs: Assignments, expert: Tensor) -> tuple[Tensor, Tensor]:
@@ -102,9 +100,7 @@ class RGC(nn.Module):
         share = gate.flatten().index_select(0, pairs.pair).to(hidden.dtype)  # (N,)
         slot = pairs.pair // (P * K) * M + pairs.expert  # (N,) which expert of which window
         pooled = hidden.new_zeros(B * M, D).index_add(0, slot, hidden * share.unsqueeze(1))
-        mass = share.new_zeros(B * M).index_add(0, slot, share).view(B, M)
-        z = pooled.view(B, M * D) @ self.expert_out.reshape(M * D, D) + mass @ self.expert_out_bias
-        return z @ self.class_head.T
+        return pooled.view(B, M * D) @ self.expert_out.reshape(M * D, D) @ self.class_head.T
 
 
 def sparse_weights(routing: Tensor, valid: Tensor, top_k: int) -> tuple[Tensor, Tensor]:

@@ -48,13 +48,13 @@ def units(weights: dict[str, Tensor], config: ModelConfig, x: Tensor, valid: Ten
     h = h + positions(valid.shape[1], D)
     if not config.use_mvre:
         return h
-    refined = functional.gelu(functional.linear(h, weights["mvre.temporal.weight"], weights["mvre.temporal.bias"]))
+    refined = torch.relu(functional.linear(h, weights["mvre.temporal.weight"], weights["mvre.temporal.bias"]))
     temporal = h + torch.sigmoid(weights["mvre.gate_temporal"]) * refined
     spectral = functional.linear(band_vector(padded, config), weights["mvre.spectral.weight"])
     m = valid.float().unsqueeze(-1)
     centroid = (m * h).sum(1, keepdim=True) / m.sum(1, keepdim=True).clamp_min(1)
     r = (h * centroid).sum(-1, keepdim=True) / math.sqrt(D)
-    context = functional.gelu(functional.linear(r, weights["mvre.context.weight"], weights["mvre.context.bias"]))
+    context = functional.linear(r, weights["mvre.context.weight"])
     fused = temporal + torch.sigmoid(weights["mvre.gate_spectral"]) * spectral
     fused = fused + torch.sigmoid(weights["mvre.gate_context"]) * context
     return functional.layer_norm(fused, (D,), weights["mvre.norm.weight"], weights["mvre.norm.bias"])
@@ -111,5 +111,5 @@ def compose(weights: dict[str, Tensor], config: ModelConfig, unit: Tensor, routi
 
 def expert(weights: dict[str, Tensor], unit: Tensor, r: int) -> Tensor:
     """z (B, P, D) of expert r."""
-    hidden = functional.gelu(unit @ weights["rgc.expert_in"][r] + weights["rgc.expert_in_bias"][r])
-    return hidden @ weights["rgc.expert_out"][r] + weights["rgc.expert_out_bias"][r]
+    hidden = torch.relu(unit @ weights["rgc.expert_in"][r] + weights["rgc.expert_in_bias"][r])
+    return hidden @ weights["rgc.expert_out"][r]

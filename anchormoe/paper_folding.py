@@ -1,0 +1,89 @@
+"""The paper net's weights prepared for inference: everything that is linear folded, shapes without remainders. Pure."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from anchormoe.mvre import fourier_basis
+from anchormoe.paper_net import PaperNet
+
+COLUMNS = 16
+"""Columns of narrow matrix products come in multiples of this: eight would take three times as long."""
+
+BANDS = 4
+"""Bands are filled up less far: an empty band costs an input of the spectral view for every channel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """Weights as (inputs, outputs). `heads` give o and κ's logit from an expert's hidden layer; `class_*` give u."""
+
+    embedding: Tensor
+    embedding_bias: Tensor
+    embedding_norm: tuple[Tensor, Tensor]
+    router: Tensor
+    router_bias: Tensor
+    expert_in: list[Tensor]
+    expert_in_bias: list[Tensor]
+    heads: list[Tensor]
+    heads_bias: list[Tensor]
+    class_head: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    """What MVRE needs beyond the token; the gates of the linear views and 1/√D are folded in."""
+
+    temporal: Tensor
+    temporal_bias: Tensor
+    gate_temporal: float
+    waves: Tensor
+    bands: Tensor
+    spectral: Tensor
+    context: Tensor
+    norm: tuple[Tensor, Tensor]
+
+
+def fold(net: PaperNet) -> Folded:
+    mvre, rgc = net.mvre, net.rgc
+    router = net.dpar.router.weight @ net.dpar.query.weight  # ψ_g ∘ ψ_q, both linear
+    router_bias = net.dpar.router.weight @ net.dpar.query.bias + net.dpar.router.bias
+    heads, heads_bias = rgc.folded_heads()
+    return Folded(
+        embedding=mvre.embedding.weight.t().contiguous(),
+        embedding_bias=mvre.embedding.bias.clone(),
+        embedding_norm=(mvre.embedding_norm.weight.clone(), mvre.embedding_norm.bias.clone()),
+        router=_filled(router.t()),
+        router_bias=_filled(router_bias),
+        expert_in=[weight.clone() for weight in rgc.expert_in],
+        expert_in_bias=[bias.clone() for bias in rgc.expert_in_bias],
+        heads=list(_filled(heads)),
+        heads_bias=list(_filled(heads_bias)),
+        class_head=_filled((rgc.expert_out @ rgc.class_head.t()).flatten(0, 1)),  # (M·D, Y)
+    )
+
+
+def fold_views(net: PaperNet) -> Views:
+    mvre, config = net.mvre, net.config
+    gates = (mvre.gate_temporal, mvre.gate_spectral, mvre.gate_context)
+    gate_temporal, gate_spectral, gate_context = (torch.sigmoid(gate.double()).item() for gate in gates)
+    waves, bands = (part.to(mvre.temporal.weight) for part in fourier_basis(config.patch_length, config.band_count))
+    spectral = (mvre.spectral.weight * gate_spectral).view(config.width, config.channels, -1)  # (D, C, bands)
+    return Views(
+        temporal=mvre.temporal.weight.t().contiguous(),
+        temporal_bias=mvre.temporal.bias.clone(),
+        gate_temporal=gate_temporal,
+        waves=waves.clone(),
+        bands=_filled(bands, BANDS).t().contiguous().t(),  # this order in memory is three times as fast
+        spectral=_filled(spectral, BANDS).flatten(1).t().contiguous(),
+        context=mvre.context.weight[:, 0] * (gate_context / math.sqrt(config.width)),
+        norm=(mvre.norm.weight.clone(), mvre.norm.bias.clone()),
+    )
+
+
+def _filled(weight: Tensor, multiple: int = COLUMNS) -> Tensor:
+    """With zeros behind the last axis, up to a multiple."""
+    return functional.pad(weight, (0, -weight.shape[-1] % multiple)).contiguous()
