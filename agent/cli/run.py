@@ -3,12 +3,21 @@
 import asyncio
 import os
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
+from agent.cli.manners import fail
+
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from contextlib import AbstractContextManager
+    from socket import socket
+    from typing import Any
+
+    from agent.pipeline import Pipeline
     from agent.settings import LoadedPlant, Plant
     from agent.tally import Tally
     from agent.terminal.views import View
@@ -30,15 +39,18 @@ def run(
     state with the spans, channels and experts behind it. Ctrl-C or SIGTERM finishes the batch, publishes, stores the
     windows and commits; a second one ends at once. Not a medical device, not a primary alarm.
     """
-    from agent.logs import set_up_logs
+    from agent.logs import secrets_in, set_up_logs
     from agent.settings import load
 
     seconds = _seconds(duration)
     plant = load(config, os.environ)
-    set_up_logs(plant.settings.logging.format, plant.settings.logging.level)
+    set_up_logs(plant.settings.logging.format, plant.settings.logging.level, secrets=secrets_in(plant.settings))
     for warning in plant.warnings:
         typer.echo(f"warning: {config}: {warning}", err=True)
-    tally = asyncio.run(_watch(plant, seconds))
+    try:
+        tally = asyncio.run(_watch(plant, seconds))
+    except asyncio.CancelledError:
+        fail("ended at once by a second signal; what came after the last checkpoint will be read again")
     typer.echo(str(tally), err=True)
 
 
@@ -54,22 +66,49 @@ def _seconds(text: str | None) -> float | None:
 
 
 async def _watch(plant: "LoadedPlant", seconds: float | None) -> "Tally":
+    """The address is taken first, then the models are loaded, then anything is connected."""
+    from agent.alongside import alongside
     from agent.app import build
     from agent.signals import stop_on_signals
     from agent.tally import Tally
 
     tally, stop = Tally(), asyncio.Event()
     view = _view(plant.settings, tally)
-    pipeline = build(plant, observer=view, tally=tally)
-    with stop_on_signals(stop):
-        if seconds is not None:
-            asyncio.get_running_loop().call_later(seconds, stop.set)
-        view.start()
-        try:
-            await pipeline.run(stop)
-        finally:
-            view.stop()
+    with _listener(plant.settings) as listener:
+        pipeline = build(plant, observer=view, tally=tally)
+        pipeline.vitals.models_loaded = True
+        with stop_on_signals(stop):
+            if seconds is not None:
+                asyncio.get_running_loop().call_later(seconds, stop.set)
+            view.start()
+            try:
+                await alongside(pipeline.run(stop), _helpers(plant.settings, pipeline, listener))
+            finally:
+                view.stop()
     return tally
+
+
+def _listener(settings: "Plant") -> "AbstractContextManager[socket | None]":
+    from agent.health import listen
+
+    return nullcontext() if settings.http is None else listen(settings.http.host, settings.http.port)
+
+
+def _helpers(settings: "Plant", pipeline: "Pipeline", listener: "socket | None") -> "list[Coroutine[Any, Any, None]]":
+    """What runs beside the pipeline: the heartbeat, the watchdog, the health pages."""
+    from agent.health import HealthPages, serve
+    from agent.metrics import registry_of
+    from agent.pulse import beat
+    from agent.watchdog import Watchdog
+
+    limit_s = settings.limits.no_progress / 1e9
+    helpers = [beat(pipeline.vitals), Watchdog(pipeline, limit_s=limit_s).watch()]
+    if settings.http is None or listener is None:
+        return helpers
+    token = settings.http.token.get_secret_value() if settings.http.token else None
+    registry = registry_of(pipeline.tally, pipeline.vitals)
+    pages = HealthPages(pipeline.vitals, registry, no_progress_s=limit_s, token=token)
+    return [*helpers, serve(pages.app(), listener)]
 
 
 def _view(settings: "Plant", tally: "Tally") -> "View":
