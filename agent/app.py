@@ -1,6 +1,8 @@
 """The wiring: settings in, a pipeline of real parts out. The only place that knows every package."""
 
-from collections.abc import Callable, Mapping
+import glob
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
@@ -39,7 +41,9 @@ from connectors.seams import Sink, Source, WindowStore
 
 if TYPE_CHECKING:
     from anchormoe import Predictor
+    from connectors.files.rows import FileFormat
     from connectors.kafka.cluster import Cluster
+    from connectors.redis.server import Server
 
 LoadModel = Callable[[Path], "Predictor"]
 
@@ -49,23 +53,34 @@ _REBUILD_HORIZON_WINDOWS = 8
 """An asset that is silent for this many windows is rebuilt from nothing: a gap stands between its windows anyway."""
 
 
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What is used instead of what the settings say: an offline twin has another source, store and sink."""
+
+    source: Source | None = None
+    store: WindowStore | None = None
+    sink: Sink | None = None
+    pace: Pace | None = None
+
+
 def build(
     plant: LoadedPlant,
     *,
     observer: Observer | None = None,
     tally: Tally | None = None,
     load_model: LoadModel | None = None,
+    parts: Parts | None = None,
 ) -> Pipeline:
     """Everything `run` needs. Models are loaded and checked here, before anything is connected."""
-    settings = plant.settings
+    settings, parts = plant.settings, parts or Parts()
     load = load_model or model_loader(settings)
     return Pipeline(
-        source=source_of(settings),
-        store=store_of(settings),
-        sink=sink_of(settings),
+        source=parts.source or source_of(settings),
+        store=parts.store or store_of(settings),
+        sink=parts.sink or sink_of(settings),
         decoder=Decoder(group_layouts(plant.groups), record_format(settings.records)),
         groups={group.name: watched_of(group, settings, load(group.bundle)) for group in plant.groups},
-        pace=_pace(settings),
+        pace=parts.pace or _pace(settings),
         observer=observer,
         tally=tally,
     )
@@ -164,21 +179,34 @@ def _simulator(source: SimulatorSource) -> Source:
 
 
 def _file_source(settings: Plant, source: FileSource) -> Source:
-    from connectors.files.rows import FileFormat
     from connectors.files.source import FileSource as Files
 
+    paths, form = matching(source.paths), file_format(settings, source)
+    return Files(paths, form, single_partition=source.single_partition, positions=source.positions)
+
+
+def matching(patterns: Iterable[Path]) -> tuple[Path, ...]:
+    """The files behind patterns, in the order of their names; one that matches nothing stays, and is missed later."""
+    found = [sorted(glob.glob(str(pattern), recursive=True)) or [str(pattern)] for pattern in patterns]
+    return tuple(dict.fromkeys(Path(name) for names in found for name in names))
+
+
+def file_format(settings: Plant, source: FileSource | None = None) -> "FileFormat":
+    """How lines become records; without a file source as the records of any other source say."""
+    from connectors.files.rows import FileFormat
+
     records = settings.records
-    suffix = source.paths[0].suffix.lower()
-    as_csv = source.format == "csv" or (source.format == "auto" and suffix == ".csv")
-    form = FileFormat(
-        kind="csv" if as_csv else "jsonl",
+    plain = FileFormat(
+        kind="auto",
         asset_field=records.asset_field or "asset",
-        time_field=source.arrival_field or records.time.field or "ts",
+        time_field=records.time.field or "ts",
         time_unit=records.time.unit,
         utc_offset_minutes=records.time.utc_offset_minutes,
-        delimiter=source.delimiter,
     )
-    return Files(source.paths, form, single_partition=source.single_partition, positions=source.positions)
+    if source is None:
+        return plain
+    arrival = source.arrival_field or plain.time_field
+    return replace(plain, kind=source.format, asset=source.asset, time_field=arrival, delimiter=source.delimiter)
 
 
 def _kafka_source(settings: Plant, source: KafkaSource) -> Source:
@@ -231,10 +259,20 @@ def cluster_of(bootstrap: str | None, security: KafkaSecurity) -> "Cluster":
 
 
 def _redis_store(settings: Plant, store: RedisStore) -> WindowStore:
-    from connectors.redis.server import Server
     from connectors.redis.window_store import RedisWindowStore
 
-    server = Server(
+    return RedisWindowStore(server_of(store), prefix=window_prefix(settings, store), ttl_s=store.ttl / _NS_PER_S)
+
+
+def window_prefix(settings: Plant, store: RedisStore) -> str:
+    """What the keys of all windows begin with."""
+    return f"{store.key_prefix}:{settings.namespace}"
+
+
+def server_of(store: RedisStore) -> "Server":
+    from connectors.redis.server import Server
+
+    return Server(
         url=store.url or "",
         username=store.username,
         password=store.password.get_secret_value() if store.password else None,
@@ -243,7 +281,6 @@ def _redis_store(settings: Plant, store: RedisStore) -> WindowStore:
         key_file=_text(store.tls.key_file),
         timeout_s=store.timeout / _NS_PER_S,
     )
-    return RedisWindowStore(server, prefix=f"{store.key_prefix}:{settings.namespace}", ttl_s=store.ttl / _NS_PER_S)
 
 
 def _pace(settings: Plant) -> Pace:

@@ -64,6 +64,13 @@ class TimeReader:
         return time_ns
 
 
+def iso_text(time_ns: int, *, zoned: bool) -> str:
+    """ISO 8601 to the nanosecond where needed; UTC, or without a zone for times that never had one."""
+    seconds, nanos = divmod(time_ns, NS_PER_UNIT["s"])
+    text = (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
+    return text + (f".{nanos:09d}".rstrip("0") if nanos else "") + ("Z" if zoned else "")
+
+
 def epoch_ns(times: NDArray[np.float64], unit: TimeUnit) -> NDArray[np.int64]:
     """Exact for whole numbers: the fraction is scaled apart. `times` must lie in [0, END_NS / unit)."""
     factor = NS_PER_UNIT[unit]

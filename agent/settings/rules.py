@@ -16,7 +16,7 @@ from agent.settings.problems import Problem, warning
 from agent.settings.quantities import Duration, Size
 from agent.settings.records import Records
 from agent.settings.sinks import ConsoleSink, Emission, JsonlSink, KafkaSink, Sink, WebhookSink
-from agent.settings.sources import KafkaSource, MemorySource, SimulatorSource, Source, repeated
+from agent.settings.sources import FileSource, KafkaSource, MemorySource, SimulatorSource, Source, repeated
 from agent.settings.stores import MemoryStore, RedisStore, Store
 
 Found = Iterator[Problem]
@@ -169,6 +169,12 @@ def a_memory_source_needs_a_host(source: Source) -> Found:
         yield warning(("source", "kind"), wrong, "use kafka, file or simulator with `anchormoe-agent run`")
 
 
+def an_asset_is_named_once(source: Source, records: Records) -> Found:
+    if isinstance(source, FileSource) and source.asset is not None and records.asset_field is not None:
+        wrong = f"without effect: records.asset_field names the assets, {records.asset_field}"
+        yield Problem(("source", "asset"), wrong, "remove one of them")
+
+
 def memory_forgets(source: Source, store: Store) -> Found:
     if isinstance(source, KafkaSource) and isinstance(store, MemoryStore):
         wrong = "memory: after a restart or a rebalance, windows are rebuilt from Kafka each time"
@@ -194,6 +200,7 @@ RULES: tuple[Callable[..., Found], ...] = (
     a_heartbeat_needs_its_policy,
     logins_are_encrypted,
     a_memory_source_needs_a_host,
+    an_asset_is_named_once,
     memory_forgets,
 )
 

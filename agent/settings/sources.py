@@ -13,7 +13,7 @@ from agent.settings.section import AssetId, Count, Flag, Name, Real, Section, To
 from agent.settings.surroundings import FilePattern, with_address
 
 Speed = Annotated[Real, Field(gt=0)]
-_ENDINGS = frozenset({".csv", ".jsonl", ".ndjson"})
+_ENDINGS = frozenset({".csv", ".jsonl", ".ndjson", ".parquet"})
 
 
 def repeated(values: list[str]) -> Iterator[tuple[int, str]]:
@@ -98,8 +98,13 @@ class FileSource(Section):
     paths: tuple[FilePattern, ...] = Field(
         min_length=1, description="Files or patterns (data/*.csv), relative to this configuration."
     )
-    format: Literal["auto", "csv", "jsonl"] = Field(
-        default="auto", description="How the files are written; auto: by their ending, .csv, .jsonl or .ndjson."
+    format: Literal["auto", "csv", "jsonl", "log", "parquet"] = Field(
+        default="auto",
+        description="How the files are written; auto: by ending and first line. log: as `simulate` writes records.",
+    )
+    asset: Name | None = Field(
+        default=None,
+        description="Asset of all records, {file} in it is the file's name without ending; null: records.asset_field.",
     )
     delimiter: Annotated[str, Field(min_length=1, max_length=1)] = Field(
         default=",", description="What stands between the cells of a CSV file."
@@ -119,7 +124,7 @@ class FileSource(Section):
     def broken_rules(self) -> Iterator[Problem]:
         for at, path in enumerate(self.paths):
             if self.format == "auto" and path.suffix.lower() not in _ENDINGS:
-                right = "use .csv, .jsonl or .ndjson, or name the format"
+                right = "use .csv, .jsonl, .ndjson or .parquet, or name the format"
                 yield Problem(("paths", at), f"the ending {path.suffix!r} does not say how it is written", right)
 
 

@@ -1,4 +1,4 @@
-"""Recordings in files as a source: JSONL or CSV, resumable."""
+"""Recordings in files as a source: JSONL, CSV, Parquet or logged records, resumable."""
 
 from connectors.files.rows import FileFormat
 from connectors.files.source import FileSource, find_files

@@ -1,4 +1,4 @@
-"""The lines of some files, one after the other, as a numbered log."""
+"""The records of some files, one after the other, as a numbered log."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -18,11 +18,10 @@ class FileLines:
 
     def __init__(self, paths: Sequence[Path], format: FileFormat) -> None:
         self._paths = tuple(paths)
-        self._format = format
-        headers = 1 if format.kind == "csv" else 0
-        counts = [max(_count_lines(path) - headers, 0) for path in self._paths]
+        self._formats = [_fitted(format, path) for path in self._paths]
+        counts = [_count(path, own) for path, own in zip(self._paths, self._formats, strict=True)]
         self._starts = list(accumulate(counts, initial=0))
-        self._records: Iterator[tuple[int, bytes, Sequence[str]]] = iter(())
+        self._records: Iterator[tuple[int, Record | None]] = iter(())
         self._next = -1
 
     @property
@@ -32,29 +31,43 @@ class FileLines:
     def read(self, offset: int, max_records: int) -> tuple[list[Record], int]:
         """Blank lines are numbered and not given."""
         if offset != self._next:
-            self._records, self._next = self._lines(max(offset, 0)), max(offset, 0)
+            self._records, self._next = self._from(max(offset, 0)), max(offset, 0)
         records: list[Record] = []
-        for number, line, header in self._records:
+        for number, record in self._records:
             self._next = number + 1
-            if line.strip():
-                records.append(self._format.record(number, line.rstrip(b"\r\n"), header))
+            if record is not None:
+                records.append(record)
             if len(records) == max_records:
                 break
         return records, self._next
 
-    def _lines(self, offset: int) -> Iterator[tuple[int, bytes, Sequence[str]]]:
-        """From `offset` on: number, line and the header above it."""
+    def _from(self, offset: int) -> Iterator[tuple[int, Record | None]]:
         first = bisect_right(self._starts, offset) - 1
         for number in range(first, len(self._paths)):
-            start = self._starts[number]
-            yield from self._file(self._paths[number], start, max(offset - start, 0), self._starts[number + 1] - start)
+            start, stop = self._starts[number], self._starts[number + 1]
+            path, format = self._paths[number], self._formats[number]
+            if format.kind == "parquet":
+                from connectors.files.parquet import read_rows  # its library is heavy and comes with [train] only
 
-    def _file(self, path: Path, start: int, skip: int, lines: int) -> Iterator[tuple[int, bytes, Sequence[str]]]:
-        """No further than the lines that were counted: what is appended later would shift the files behind it."""
-        with _opened(path) as file:
-            header = self._format.header(file.readline()) if self._format.kind == "csv" else ()
-            for index, line in enumerate(islice(file, skip, lines), start + skip):
-                yield index, line, header
+                yield from read_rows(path, format, start, max(offset - start, 0))
+            else:
+                yield from _read_lines(path, format, start, max(offset - start, 0), stop - start)
+
+
+def _read_lines(
+    path: Path, format: FileFormat, start: int, skip: int, lines: int
+) -> Iterator[tuple[int, Record | None]]:
+    """No further than the lines that were counted: what is appended later would shift the files behind it."""
+    with _opened(path) as file:
+        header = format.header(file.readline()) if format.kind == "csv" else ()
+        for index, line in enumerate(islice(file, skip, lines), start + skip):
+            yield index, format.record(index, line.rstrip(b"\r\n"), header) if line.strip() else None
+
+
+def _fitted(format: FileFormat, path: Path) -> FileFormat:
+    """Looks into the file when its kind is still open."""
+    with _opened(path) as file:
+        return format.for_file(path, file.read(64))
 
 
 def _opened(path: Path) -> BinaryIO:
@@ -62,6 +75,14 @@ def _opened(path: Path) -> BinaryIO:
         return path.open("rb")
     except OSError as error:
         raise ConnectorError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _count(path: Path, format: FileFormat) -> int:
+    if format.kind == "parquet":
+        from connectors.files.parquet import count_rows
+
+        return count_rows(path)
+    return max(_count_lines(path) - (1 if format.kind == "csv" else 0), 0)
 
 
 def _count_lines(path: Path) -> int:

@@ -1,26 +1,37 @@
-"""One line of a file as one record: JSON as it is, a CSV row as a wide JSON object. Pure."""
+"""One line of a file as one record: JSON as it is, a CSV row as a wide JSON object, a logged record whole. Pure."""
 
 import csv
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import orjson
 
 from connectors.errors import RecordError
-from connectors.records import Record
+from connectors.jsonl import from_line, to_line
+from connectors.records import Message, Record
 from connectors.timestamps import TimeReader, TimeUnit
 
 _NO_TIMESTAMP = -1  # as in Kafka
 _NS_PER_MS = 1_000_000
+_LOGGED = "records"
+_TIMESTAMP = "timestamp_ms"
+FILE_NAME = "{file}"
+"""In `FileFormat.asset`: the file's name without its ending."""
+
+FileKind = Literal["auto", "jsonl", "csv", "log", "parquet"]
 
 
 @dataclass(frozen=True, slots=True)
 class FileFormat:
-    """How lines are read. The key is `asset`, or else what `asset_field` says; `time_field` is the record's time."""
+    """How lines are read. The key is `asset`, or else what `asset_field` says; `time_field` is the record's time.
 
-    kind: Literal["jsonl", "csv"] = "jsonl"
+    A `log` holds records as they came, whatever they are: bytes, key, headers and timestamp (see `logged`).
+    """
+
+    kind: FileKind = "jsonl"
     asset: str | None = None
     asset_field: str = "asset"
     time_field: str = "ts"
@@ -28,8 +39,16 @@ class FileFormat:
     utc_offset_minutes: int | None = None
     delimiter: str = ","
 
+    def for_file(self, path: Path, beginning: bytes) -> "FileFormat":
+        """With nothing left open: the kind by the file's ending and first bytes, the asset by its name."""
+        asset = None if self.asset is None else self.asset.replace(FILE_NAME, path.stem)
+        kind = _kind(path.suffix.lower(), beginning) if self.kind == "auto" else self.kind
+        return replace(self, kind=kind, asset=asset)
+
     def record(self, offset: int, line: bytes, header: Sequence[str]) -> Record:
         """A line that cannot be read is handed on as it is: the decoder names what is wrong, and nothing is lost."""
+        if self.kind == "log":
+            return _from_log(offset, line)
         try:
             fields = orjson.loads(line) if self.kind == "jsonl" else self._cells(line, header)
         except ValueError:
@@ -37,6 +56,9 @@ class FileFormat:
         value = line if self.kind == "jsonl" else orjson.dumps(fields)
         known = fields if isinstance(fields, dict) else {}
         return Record(offset, self._timestamp(known), self._key(known), value)
+
+    def from_fields(self, offset: int, fields: dict[str, Any]) -> Record:
+        return Record(offset, self._timestamp(fields), self._key(fields), orjson.dumps(fields))
 
     def header(self, line: bytes) -> tuple[str, ...]:
         return tuple(name.strip() for name in self._split(line.removeprefix(b"\xef\xbb\xbf")))
@@ -62,6 +84,28 @@ class FileFormat:
             return reader.read(fields.get(self.time_field), self.time_field) // _NS_PER_MS
         except RecordError:
             return _NO_TIMESTAMP
+
+
+def logged(record: Record) -> bytes:
+    """A line of a `log`: reading it gives the very record again, but for its offset."""
+    stamp = (_TIMESTAMP, str(record.timestamp).encode())
+    return to_line(Message(_LOGGED, record.key, record.value, (stamp, *record.headers)))
+
+
+def _from_log(offset: int, line: bytes) -> Record:
+    try:
+        message = from_line(line)
+        (name, stamp), *headers = message.headers
+        timestamp = int(stamp) if name == _TIMESTAMP else _NO_TIMESTAMP
+    except (ValueError, KeyError, TypeError):
+        return Record(offset, _NO_TIMESTAMP, None, line)
+    return Record(offset, timestamp, message.key, message.value, tuple(headers))
+
+
+def _kind(ending: str, beginning: bytes) -> FileKind:
+    if ending in (".csv", ".parquet"):
+        return "csv" if ending == ".csv" else "parquet"
+    return "log" if beginning.startswith(b'{"stream":"%s"' % _LOGGED.encode()) else "jsonl"
 
 
 def _number(cell: str) -> int | float | str | None:

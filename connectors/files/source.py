@@ -13,7 +13,7 @@ from connectors.logs import LogSource
 from connectors.records import Partition, Record
 from connectors.seams import Assignment
 
-_SUFFIXES = {".jsonl", ".ndjson", ".csv"}
+_SUFFIXES = {".jsonl", ".ndjson", ".csv", ".parquet"}
 
 
 class FileSource(LogSource):
@@ -85,7 +85,7 @@ class _FileLog:
 
 
 def find_files(place: Path) -> tuple[Path, ...]:
-    """The file itself, or the JSONL and CSV files of a directory in the order of their names."""
+    """The file itself, or the JSONL, CSV and Parquet files of a directory in the order of their names."""
     if not place.is_dir():
         return (place,)
     return tuple(sorted(path for path in place.iterdir() if path.suffix in _SUFFIXES))
