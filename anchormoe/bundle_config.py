@@ -15,7 +15,7 @@ _MAX_TEXT = 500
 
 @dataclass(frozen=True, slots=True)
 class BundleConfig:
-    """`digest` is the sha256 of the manifest and names the bundle everywhere; `rows` is the fixed batch shape."""
+    """`digest` is the sha256 of the manifest; at most `rows` windows are computed at once."""
 
     name: str
     version: str

@@ -1,7 +1,7 @@
-"""One currency for evidence: exact units of every source, and their sum-preserving projections. Pure."""
+"""One currency for evidence: exact units of every source, and their sums by step, interval and span. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Protocol, Self
 
@@ -51,7 +51,10 @@ class Source(Protocol):
     """A fitted source of evidence; it is given normalized cases."""
 
     def forward(self, cases: Cases) -> SourceOutput | list[SourceOutput]:
-        """Inference with explanation. NaN-free for every finite or fully masked input; padding changes nothing."""
+        """Inference with explanation. NaN-free for every finite or fully masked input; padding changes nothing.
+
+        What it says about a case is bitwise independent of the other cases in the batch, and of their number.
+        """
         ...
 
     def tensors(self) -> dict[str, NDArray[Any]]:
@@ -79,18 +82,6 @@ def centred(values: Float64) -> Float64:
     return np.asarray(values - values.mean(axis=-1, keepdims=True))
 
 
-def scaled(output: SourceOutput, factor: float) -> SourceOutput:
-    """Every logit, context and unit times the same factor."""
-    evidence = output.evidence
-    evidence = replace(
-        evidence,
-        values=evidence.values * factor,
-        expert_values=None if evidence.expert_values is None else evidence.expert_values * factor,
-        far=None if evidence.far is None else evidence.far * factor,
-    )
-    return SourceOutput(output.logits * factor, output.context * factor, evidence)
-
-
 def residual(logits: Float64, context: Float64, contributions: Float64) -> Float64:
     """(B,) the largest distance between independently pooled logits and the sum of their parts."""
     return np.asarray(np.abs(logits - context - contributions.sum(axis=1)).max(axis=-1))
@@ -101,7 +92,7 @@ def to_steps(values: Float64, start: Int64, stop: Int64, valid: Bool) -> Float64
 
     A unit that covers no valid step is shared by all its steps, so that nothing is lost.
     """
-    covered = _prefix(valid.astype(np.float64))  # (B, T + 1)
+    covered = prefix_sums(valid.astype(np.float64))  # (B, T + 1)
     count = covered[:, stop] - covered[:, start]  # (B, U)
     shared = _spread(_like(1 / np.maximum(count, 1) * (count > 0), values) * values, start, stop, valid.shape[1])
     steps = np.where(_like(valid, shared), shared, 0)
@@ -115,7 +106,7 @@ def to_steps(values: Float64, start: Int64, stop: Int64, valid: Bool) -> Float64
 def to_intervals(steps: Float64, start: Int64, stop: Int64) -> Float64:
     """Steps (B, T, …) summed over intervals: (B, P, …). A step in several intervals is shared by them equally."""
     share = 1 / np.maximum(overlaps(start, stop, steps.shape[1]), 1)  # (T,)
-    prefix = _prefix(steps * share.reshape(1, -1, *[1] * (steps.ndim - 2)))
+    prefix = prefix_sums(steps * share.reshape(1, -1, *[1] * (steps.ndim - 2)))
     return np.asarray(prefix[:, stop] - prefix[:, start])
 
 
@@ -133,26 +124,6 @@ def patch_grid(length: int, patch_length: int, stride: int) -> tuple[Int64, Int6
     count = 1 + max(0, -(-(length - patch_length) // stride))
     start = np.arange(count, dtype=np.int64) * stride
     return start, np.minimum(start + patch_length, length)
-
-
-def project(values: Float64, units: tuple[Int64, Int64], grid: tuple[Int64, Int64], valid: Bool) -> Float64:
-    """Units (B, U, …) as patches (B, P, …) with the same sum; units that are the patches stay as they are."""
-    if np.array_equal(units[0], grid[0]) and np.array_equal(units[1], grid[1]):
-        return values
-    return to_intervals(to_steps(values, *units, valid), *grid)
-
-
-def project_mean(values: Float64, units: tuple[Int64, Int64], grid: tuple[Int64, Int64], length: int) -> Float64:
-    """Intensities of units (weights, gates) as averages over patches; NaN where no unit reaches."""
-    if np.array_equal(units[0], grid[0]) and np.array_equal(units[1], grid[1]):
-        return values
-    count = overlaps(*units, length).astype(np.float64)
-    total = _spread(values, *units, length)
-    mean = total / np.maximum(count, 1).reshape(1, -1, *[1] * (values.ndim - 2))
-    reached = _prefix((count > 0).astype(np.float64)[None])[0]
-    sizes = (reached[grid[1]] - reached[grid[0]]).reshape(1, -1, *[1] * (values.ndim - 2))
-    prefix = _prefix(mean)
-    return np.asarray(np.where(sizes > 0, (prefix[:, grid[1]] - prefix[:, grid[0]]) / np.maximum(sizes, 1), np.nan))
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +155,7 @@ def _spread(values: Float64, start: Int64, stop: Int64, length: int) -> Float64:
     return steps
 
 
-def _prefix(values: Float64) -> Float64:
+def prefix_sums(values: Float64) -> Float64:
     """Running sums along axis 1 with a leading 0, so that an interval's sum is one subtraction."""
     zero = np.zeros((values.shape[0], 1, *values.shape[2:]))
     return np.concatenate((zero, np.cumsum(values, axis=1)), axis=1)

@@ -8,9 +8,10 @@ import numpy as np
 from anchormoe.abstention import Abstention, half_missing
 from anchormoe.calibration import Calibration
 from anchormoe.cases import Cases, Float64
-from anchormoe.evidence import Source, outputs_of, patch_grid, to_steps
+from anchormoe.evidence import Source, outputs_of, patch_grid
 from anchormoe.normalizer import Normalizer
 from anchormoe.prediction import Prediction, Weighted, compose
+from anchormoe.projection import Projection, step_grid
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class AdditiveModel:
     patching: Patching
 
     def predict(self, cases: Cases) -> Prediction:
-        """Raw cases in, everything out. Results of a case depend on the shape of the batch in the last bits only."""
+        """Raw cases in, everything out. What it says about a case does not depend on the others."""
         scaled = self.normalizer.apply(cases)
         grid = patch_grid(cases.steps, self.patching.length, self.patching.stride)
         found = compose(list(self._weighted(scaled)), self.calibration.bias, grid, cases.step_mask)
@@ -56,9 +57,11 @@ class AdditiveModel:
 
     def steps(self, cases: Cases) -> Float64:
         """(N, T, Y): the same evidence step by step."""
-        valid = cases.step_mask
-        weighted = list(self._weighted(self.normalizer.apply(cases)))
-        steps = [to_steps(part.factor * part.output.evidence.values, *part.units, valid) for part in weighted]
+        grid, valid = step_grid(cases.steps), cases.step_mask
+        weighted = self._weighted(self.normalizer.apply(cases))
+        steps = [
+            part.factor * Projection(part.units, grid, valid).sums(part.output.evidence.values) for part in weighted
+        ]
         return np.asarray(np.sum(steps, axis=0))
 
     def _weighted(self, scaled: Cases) -> Iterator[Weighted]:

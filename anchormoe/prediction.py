@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
-from numpy.typing import NDArray
 
 from anchormoe.calibration import softmax
 from anchormoe.cases import Bool, Float64, Int64
-from anchormoe.evidence import SourceEvidence, SourceOutput, project, project_mean, residual
+from anchormoe.evidence import SourceEvidence, SourceOutput, residual
+from anchormoe.projection import Projection
 
 Grid = tuple[Int64, Int64]
 """Starts and stops (P,) of the patches."""
@@ -73,8 +73,8 @@ def compose(parts: Sequence[Weighted], bias: Float64, grid: Grid, valid: Bool) -
     logits = sum((part.factor * part.output.logits for part in parts), np.zeros_like(bias)) + bias
     context = sum((part.factor * part.output.context for part in parts), np.zeros_like(bias)) + bias
     label = np.asarray(logits.argmax(axis=1), np.int64)
-    patches = [project(part.factor * part.output.evidence.values, part.units, grid, valid) for part in parts]
-    contributions = np.asarray(sum(patches))
+    shown = [_shown(part, label, Projection(part.units, grid, valid)) for part in parts]
+    contributions = np.asarray(sum(one.contributions for one in shown))
     return Prediction(
         logits=logits,
         probabilities=softmax(logits),
@@ -83,11 +83,11 @@ def compose(parts: Sequence[Weighted], bias: Float64, grid: Grid, valid: Bool) -
         stops=grid[1],
         contributions=contributions,
         experts=tuple(name for part in parts for name in expert_names(part.output.evidence)),
-        expert_contributions=_joined([_by_expert(part, label, grid, valid) for part in parts]),
-        weight=_joined([_gate(part.output.evidence, "weight", grid, valid) for part in parts]),
-        reliability=_joined([_gate(part.output.evidence, "reliability", grid, valid) for part in parts]),
-        admission=_admission(parts, grid, valid),
-        far_share=_far_share(parts, label, grid, valid),
+        expert_contributions=np.concatenate([one.by_expert for one in shown], axis=2),
+        weight=np.concatenate([one.weight for one in shown], axis=2),
+        reliability=np.concatenate([one.reliability for one in shown], axis=2),
+        admission=_mean_admission(shown),
+        far_share=_far_share(shown),
         residual=residual(logits, context, contributions),
         abstention=(None,) * len(logits),
         label=label,
@@ -121,39 +121,53 @@ def of_class(values: Float64, label: Int64) -> Float64:
     return np.asarray(np.take_along_axis(values, index, axis=-1)[..., 0])
 
 
-def _by_expert(part: Weighted, label: Int64, grid: Grid, valid: Bool) -> Float64:
-    evidence = part.output.evidence
-    lone = evidence.values[:, :, None] if evidence.expert_values is None else evidence.expert_values
-    return project(part.factor * of_class(lone, label), part.units, grid, valid)  # (B, P, E)
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """One source on the patch grid; all but `contributions` (B, P, Y) and the gates are about the arg-max class."""
+
+    contributions: Float64
+    by_expert: Float64
+    """(B, P, E)"""
+    far: Float64
+    """(B, P) |evidence| from afar"""
+    total: Float64
+    """(B, P) |evidence| from afar and from near"""
+    weight: Float64
+    reliability: Float64
+    admission: Float64 | None
 
 
-def _gate(evidence: SourceEvidence, name: str, grid: Grid, valid: Bool) -> Float64:
-    values: Float64 | None = getattr(evidence, name)
-    if values is None:
-        return np.full((len(valid), len(grid[0]), len(evidence.experts)), np.nan)
-    return project_mean(values, (evidence.start, evidence.stop), grid, valid.shape[1])
+def _shown(part: Weighted, label: Int64, projection: Projection) -> _Shown:
+    evidence, classes = part.output.evidence, part.output.logits.shape[1]
+    winning = of_class(evidence.values, label)  # (B, U)
+    experts = winning[:, :, None] if evidence.expert_values is None else of_class(evidence.expert_values, label)
+    far = np.zeros_like(winning) if evidence.far is None else of_class(evidence.far, label)
+    sizes = np.abs(np.stack((far, winning - far), axis=2))
+    sums = part.factor * projection.sums(np.concatenate((evidence.values, experts, sizes), axis=2))
+    from_afar, from_near = np.abs(sums[:, :, -2]), np.abs(sums[:, :, -1])
+    return _Shown(
+        contributions=sums[:, :, :classes],
+        by_expert=sums[:, :, classes:-2],
+        far=from_afar,
+        total=from_afar + from_near,
+        weight=_gate(evidence.weight, evidence, projection),
+        reliability=_gate(evidence.reliability, evidence, projection),
+        admission=None if evidence.admission is None else projection.means(evidence.admission[:, :, None])[:, :, 0],
+    )
 
 
-def _admission(parts: Sequence[Weighted], grid: Grid, valid: Bool) -> Float64:
-    """The mean over the sources that admit patches."""
-    known = [
-        project_mean(part.output.evidence.admission, part.units, grid, valid.shape[1])
-        for part in parts
-        if part.output.evidence.admission is not None
-    ]
-    return np.asarray(np.mean(known, axis=0)) if known else np.full((len(valid), len(grid[0])), np.nan)
+def _gate(values: Float64 | None, evidence: SourceEvidence, projection: Projection) -> Float64:
+    if values is not None:
+        return projection.means(values)
+    return np.full((len(projection.valid), len(projection.grid[0]), len(evidence.experts)), np.nan)
 
 
-def _far_share(parts: Sequence[Weighted], label: Int64, grid: Grid, valid: Bool) -> Float64:
-    far, total = np.zeros((len(valid), len(grid[0]))), np.zeros((len(valid), len(grid[0])))
-    for part in parts:
-        values = part.factor * of_class(part.output.evidence.values, label)
-        distant = part.output.evidence.far
-        reaching = np.zeros_like(values) if distant is None else part.factor * of_class(distant, label)
-        far += project(np.abs(reaching), part.units, grid, valid)
-        total += project(np.abs(reaching) + np.abs(values - reaching), part.units, grid, valid)
-    return np.asarray(np.where(total > 0, np.clip(far / np.where(total > 0, total, 1), 0, 1), 0))
+def _mean_admission(shown: Sequence[_Shown]) -> Float64:
+    """Over the sources that admit patches."""
+    known = [one.admission for one in shown if one.admission is not None]
+    return np.asarray(np.mean(known, axis=0)) if known else np.full(shown[0].far.shape, np.nan)
 
 
-def _joined(parts: Sequence[NDArray[np.float64]]) -> Float64:
-    return np.concatenate(parts, axis=2)
+def _far_share(shown: Sequence[_Shown]) -> Float64:
+    far, total = sum(one.far for one in shown), np.asarray(sum(one.total for one in shown))
+    return np.asarray(np.where(total > 0, far / np.where(total > 0, total, 1), 0))

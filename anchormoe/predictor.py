@@ -9,7 +9,7 @@ import numpy as np
 
 from anchormoe import bundle, channels
 from anchormoe.bundle_config import BundleConfig
-from anchormoe.cases import Bool, Cases, Float32, Float64, Int64
+from anchormoe.cases import Cases, Float64, Int64
 from anchormoe.errors import DataError, ModelError
 from anchormoe.golden import TOLERANCE_CPU, TOLERANCE_GPU, require_golden
 from anchormoe.model import AdditiveModel
@@ -89,19 +89,15 @@ class Predictor:
         return cases.resized(self.config.length)
 
     def _chunks(self, cases: Cases) -> Iterator[Cases]:
-        """Always the same batch shape: the rest of the last one is empty windows, so no result knows its company."""
-        rows = self.config.rows
-        for start in range(0, max(len(cases), 1), rows):
-            yield _padded(cases.subset(slice(start, start + rows)), rows)
+        """At most so many windows at once that memory stays bounded; nothing at all becomes one empty window."""
+        some = cases if len(cases) else _one_empty(cases)
+        for start in range(0, len(some), self.config.rows):
+            yield some.subset(slice(start, start + self.config.rows))
 
 
-def _padded(cases: Cases, rows: int) -> Cases:
-    empty = rows - len(cases)
-    if not empty:
-        return cases
-    x: Float32 = np.concatenate((cases.x, np.zeros((empty, *cases.x.shape[1:]), np.float32)))
-    mask: Bool = np.concatenate((cases.mask, np.zeros((empty, *cases.mask.shape[1:]), np.bool_)))
-    return Cases(x, mask, np.concatenate((cases.lengths, np.full(empty, cases.steps, np.int64))))
+def _one_empty(cases: Cases) -> Cases:
+    shape = (1, cases.channels, cases.steps)
+    return Cases(np.zeros(shape, np.float32), np.zeros(shape, np.bool_), np.full(1, cases.steps, np.int64))
 
 
 def _use_threads(threads: int | None) -> None:

@@ -27,7 +27,7 @@ class LinearSource:
         start = np.arange(0, cases.steps, self._width)
         stop = np.minimum(start + self._width, cases.steps)
         values = np.add.reduceat(steps, start, axis=1)
-        pooled = cases.x.astype(np.float64).mean(axis=2) @ self._weights
+        pooled = np.matmul(cases.x.astype(np.float64).mean(axis=2)[:, None], self._weights)[:, 0]
         context = np.broadcast_to(self._intercept, pooled.shape)
         evidence = SourceEvidence(
             "linear", start, stop, values, ("even", "odd"), np.stack([0.75 * values, 0.25 * values], axis=2),

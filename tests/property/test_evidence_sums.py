@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from anchormoe.evidence import patch_grid, project, spans, to_steps
+from anchormoe.evidence import patch_grid, spans, to_intervals, to_steps
+from anchormoe.projection import Projection
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -21,7 +22,7 @@ def test_patches_sum_to_the_units(seed: int, length: int, patch: int, stride: in
     units = random_units(rng, length)
     values = rng.normal(size=(2, len(units[0]), 3))
     grid = patch_grid(length, max(patch, stride), stride)
-    patches = project(values, units, grid, rng.random((2, length)) < 0.7)
+    patches = Projection(units, grid, rng.random((2, length)) < 0.7).sums(values)
     np.testing.assert_allclose(patches.sum(1), values.sum(1), atol=1e-12)
 
 
@@ -40,8 +41,8 @@ def test_a_window_projects_the_same_alone_and_among_others(seed: int, length: in
     rng = np.random.default_rng(seed)
     units, grid = random_units(rng, length), patch_grid(length, 4, 2)
     values, valid = rng.normal(size=(5, len(units[0]), 2)), rng.random((5, length)) < 0.8
-    together = project(values, units, grid, valid)
-    assert (project(values[3:4], units, grid, valid[3:4]) == together[3:4]).all()
+    together = Projection(units, grid, valid).sums(values)
+    assert (Projection(units, grid, valid[3:4]).sums(values[3:4]) == together[3:4]).all()
 
 
 @given(seeds, st.integers(4, 40))
@@ -52,5 +53,25 @@ def test_invalid_patches_get_exactly_nothing(seed: int, length: int) -> None:
     values = rng.normal(size=(1, length, 2)) * valid[..., None]
     units = (np.arange(length), np.arange(length) + 1)
     grid = patch_grid(length, 3, 2)
-    patches = project(values, units, grid, valid)
+    patches = Projection(units, grid, valid).sums(values)
     assert (patches[0, grid[0] >= length // 2] == 0).all()
+
+
+@given(seeds, st.integers(1, 40), st.integers(1, 9))
+def test_the_table_of_shares_equals_the_way_through_the_steps(seed: int, length: int, patch: int) -> None:
+    rng = np.random.default_rng(seed)
+    units, grid = random_units(rng, length), patch_grid(length, patch, max(1, patch // 2))
+    values, valid = rng.normal(size=(2, len(units[0]), 2)), rng.random((2, length)) < 0.6
+    table = Projection(units, grid, valid).sums(values)
+    if not np.array_equal(units[0], grid[0]) or not np.array_equal(units[1], grid[1]):
+        np.testing.assert_allclose(table, to_intervals(to_steps(values, *units, valid), *grid), atol=1e-12)
+
+
+@given(seeds, st.integers(2, 30))
+def test_means_stay_within_the_values_they_average(seed: int, length: int) -> None:
+    rng = np.random.default_rng(seed)
+    units, grid = random_units(rng, length), patch_grid(length, 4, 2)
+    values = rng.random((1, len(units[0]), 1))
+    means = Projection(units, grid, np.ones((1, length), bool)).means(values)
+    known = means[~np.isnan(means)]
+    assert ((known >= values.min() - 1e-9) & (known <= values.max() + 1e-9)).all()

@@ -6,13 +6,12 @@ from anchormoe.evidence import (
     Span,
     overlaps,
     patch_grid,
-    project,
-    project_mean,
     residual,
     spans,
     to_intervals,
     to_steps,
 )
+from anchormoe.projection import Projection, step_grid
 
 
 def units(*pairs: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
@@ -55,12 +54,23 @@ def test_the_grid_covers_everything_and_ends_at_the_end() -> None:
 def test_units_that_are_the_patches_are_not_smeared() -> None:
     grid = patch_grid(6, 4, 2)
     values = np.array([[[1.0], [-1.0]]])
-    assert project(values, grid, grid, np.ones((1, 6), bool)) is values
+    assert Projection(grid, grid, np.ones((1, 6), bool)).sums(values) is values
+
+
+def test_a_unit_goes_to_the_patches_by_its_valid_steps() -> None:
+    valid = np.array([[True, True, False, True]])
+    found = Projection(units((0, 4)), units((0, 2), (2, 4)), valid).sums(np.array([[[6.0]]]))
+    np.testing.assert_allclose(found[0, :, 0], [4, 2])
 
 
 def test_gates_are_averaged_and_unknown_where_no_unit_reaches() -> None:
-    weights = project_mean(np.array([[0.2, 0.6]]), units((0, 2), (2, 4)), units((0, 2), (1, 3), (4, 6)), 6)
-    np.testing.assert_allclose(weights, [[0.2, 0.4, np.nan]])
+    projection = Projection(units((0, 2), (2, 4)), units((0, 2), (1, 3), (4, 6)), np.ones((1, 6), bool))
+    np.testing.assert_allclose(projection.means(np.array([[[0.2], [0.6]]]))[..., 0], [[0.2, 0.4, np.nan]])
+
+
+def test_the_grid_of_steps_is_every_step() -> None:
+    found = Projection(units((0, 3)), step_grid(4), np.ones((1, 4), bool)).sums(np.array([[[6.0]]]))
+    np.testing.assert_allclose(found[0, :, 0], [2, 2, 2, 0])
 
 
 def test_overlaps_count_intervals_per_step() -> None:
