@@ -11,6 +11,9 @@ from anchormoe.cases import Float64
 from anchormoe.errors import ModelError
 from anchormoe.kernels.grid import GridCases
 
+LANES = 4
+"""The compiled path adds this many classes by one instruction; the rows of its tables are padded to a multiple."""
+
 
 @dataclass(frozen=True, slots=True)
 class Readout:
@@ -22,7 +25,10 @@ class Readout:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """features (B, F), NaN without outputs; steps (B, T, Y); far (B, T, Y), the part of `steps` from afar."""
+    """features (B, F), NaN without outputs; steps (B, T, Y); far (B, T, Y), the part of `steps` from afar.
+
+    Where tables were padded to LANES, so are steps and far: the classes come first, the rest is 0.
+    """
 
     features: Float64
     steps: Float64
@@ -61,11 +67,20 @@ class Extractor(Protocol):
     def config(self) -> dict[str, Any]: ...
 
 
+def padded_to_lanes(table: Float64) -> Float64:
+    """(…, …, Y) with zeros appended up to a multiple of LANES."""
+    classes = table.shape[2]
+    wide = np.zeros((table.shape[0], table.shape[1], -(-classes // LANES) * LANES))
+    wide[:, :, :classes] = table
+    return wide
+
+
 def stored(tensors: Mapping[str, NDArray[Any]], name: str, dtype: Any, ndim: int) -> NDArray[Any]:
     """One tensor with exactly this type and number of axes. Raises ModelError."""
     if name not in tensors:
         raise ModelError(f"the tensor {name} is missing")
-    array = np.asarray(tensors[name])
+    # A copy of our own, in C order and writable: compiled code is compiled again for any other kind of array.
+    array = np.array(tensors[name], order="C")
     if array.dtype != dtype or array.ndim != ndim:
         raise ModelError(f"{name}: needs {np.dtype(dtype).name} with {ndim} axes, not {array.dtype} {array.shape}")
     if array.dtype.kind == "f" and not np.isfinite(array).all():

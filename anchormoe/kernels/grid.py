@@ -49,7 +49,9 @@ def on_grid(cases: Cases) -> GridCases:
     scaled = np.clip(np.rint(cases.x * np.float32(GRID)), -limit, limit)
     values = np.where(cases.mask, scaled, 0).astype(np.int32)
     whole = cases.mask.sum(axis=(1, 2)) == cases.lengths * cases.channels
-    return GridCases(values, cases.mask, cases.lengths, np.asarray(whole))
+    # Copies in C order: compiled code is compiled again for any other kind of array.
+    valid, lengths = np.array(cases.mask, np.bool_, order="C"), np.array(cases.lengths, np.int64)
+    return GridCases(np.ascontiguousarray(values), valid, lengths, np.asarray(whole))
 
 
 def differences_to_steps(evidence: Float64) -> Float64:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from anchormoe.cases import Float64, Int64
 from anchormoe.errors import ModelError
 from anchormoe.kernels import jit
-from anchormoe.kernels.extractor import Explained, Readout, stored, stored_value
+from anchormoe.kernels.extractor import Explained, Readout, padded_to_lanes, stored, stored_value
 from anchormoe.kernels.grid import GridCases, Int32, differences_to_steps
 from anchormoe.kernels.taps import TAPS
 
@@ -70,7 +70,7 @@ class HydraBank:
         expected = (weights * readout.mean.reshape(len(self.weights), 2 * RIVALS, 1)).sum(axis=1, keepdims=True)
         weights[:, :RIVALS] *= RESPONSE_UNIT
         weights[:, RIVALS:] -= expected
-        return (weights,)
+        return (padded_to_lanes(weights),)
 
     def explain(self, cases: GridCases, tables: tuple[Float64, ...], far_limits: Float64) -> Explained:
         cases = cases.differences() if self.difference else cases

@@ -6,8 +6,10 @@ import numpy as np
 
 from anchormoe.cases import Float64
 from anchormoe.kernels import hydra
+from anchormoe.kernels.extractor import LANES
 from anchormoe.kernels.grid import GridCases
 from anchormoe.kernels.jit import compiled
+from anchormoe.kernels.lanes import add_row
 from anchormoe.kernels.taps_compiled import CENTRE, TAPS, Array, share_over_taps
 
 RIVALS = 8
@@ -28,11 +30,11 @@ def pooled(bank: "hydra.HydraBank", cases: GridCases, tables: Float64, far_limit
 
 @compiled
 def cut_series(values: Array, channels: Array, shift: int, reach: int, out: Array) -> None:
-    """out[reach + t]: the sum over the channels of values (C, L), cut to 14 bits, with zeros on either side."""
-    length = values.shape[1]
+    """out[reach + t]: the sum over the channels of values (C, T), cut to 14 bits, with zeros on either side."""
+    length = len(out) - 2 * reach
     total = np.zeros(length, np.int32)
     for channel in channels:
-        row = values[channel]
+        row = values[channel, :length]
         for t in range(length):
             total[t] += row[t]
     out[:] = 0
@@ -103,12 +105,13 @@ def pool_group(
             sums[RIVALS + smallest[t]] += 1
     features[:RIVALS] = sums[:RIVALS] * RESPONSE_UNIT / total
     features[RIVALS:] = sums[RIVALS:] / total
-    if table.shape[1] > 0:
-        scaled = table / total
+    width = table.shape[1]
+    rows, out = table.reshape(-1), evidence.reshape(-1)
+    for lane in range(0, width, LANES):
         for t in range(len(most)):
             if counts[t]:
-                for c in range(table.shape[1]):
-                    evidence[t, c] += most[t] * scaled[largest[t], c] + scaled[RIVALS + smallest[t], c]
+                add_row(out, t * width + lane, rows, largest[t] * width + lane, most[t] / total)
+                add_row(out, t * width + lane, rows, (RIVALS + smallest[t]) * width + lane, 1 / total)
 
 
 @compiled
@@ -141,7 +144,7 @@ def pool_batch(
             d = dilations[group]
             own = channels[channel_start[group] : channel_start[group + 1]]
             series = np.zeros(length + 2 * CENTRE * d, np.float32)
-            cut_series(values[case, :, :length], own, shifts[group], CENTRE * d, series)
+            cut_series(values[case], own, shifts[group], CENTRE * d, series)
             compete(series, weights[group], d, most, largest, least, smallest)
             counts = counted(valid[case, :, :length], own, d, whole[case])
             table = tables[group] if width > 0 else no_table

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from anchormoe.cases import Bool, Float64, Int64
 from anchormoe.errors import ModelError
 from anchormoe.kernels import jit
-from anchormoe.kernels.extractor import Explained, Readout, stored, stored_list, stored_value
+from anchormoe.kernels.extractor import Explained, Readout, padded_to_lanes, stored, stored_list, stored_value
 from anchormoe.kernels.grid import GridCases, Int32, differences_to_steps
 
 TAPS = 9
@@ -73,7 +73,7 @@ class ShareBank:
             rows = slice(own.start + index, own.stop + index + 1)
             bins[:, rows][:, 1:] = np.cumsum(weights[:, own], axis=1)
             bins[:, rows] -= (weights[:, own] * means[:, own]).sum(axis=1, keepdims=True)
-        return (bins,)
+        return (padded_to_lanes(bins),)
 
     def explain(self, cases: GridCases, tables: tuple[Float64, ...], far_limits: Float64) -> Explained:
         cases = cases.differences() if self.difference else cases

@@ -40,6 +40,9 @@ def build_bank(plan: BankPlan, cases: GridCases, rng: np.random.Generator) -> Sh
     padded |= (TAPS - 1) * dilation >= int(cases.lengths.min())
     usable = _usable_channels(cases)
     channels = [_draw_channels(usable, rng) for _ in kernel]
+    # Combinations that read the same channels stand together: their channels are then summed only once.
+    order = sorted(range(len(kernel)), key=lambda index: (dilation[index], tuple(channels[index])))
+    kernel, padded, channels = kernel[order], padded[order], [channels[index] for index in order]
     quantiles = np.split((np.arange(1, n_biases.sum() + 1) * _GOLDEN) % 1, np.cumsum(n_biases)[:-1])
     biases = [
         _thresholds(cases, own, POSITIVE_TAPS[kernel[index]], int(dilation[index]), bool(padded[index]), levels, rng)

@@ -6,54 +6,72 @@ import numpy as np
 
 from anchormoe.cases import Float64
 from anchormoe.kernels import shares
+from anchormoe.kernels.extractor import LANES
 from anchormoe.kernels.grid import GridCases
 from anchormoe.kernels.jit import compiled
+from anchormoe.kernels.lanes import add_row
 from anchormoe.kernels.taps_compiled import CENTRE, TAPS, Array, share_over_taps
 
-LANES = 4
-"""Rows of classes are padded to a multiple of this, so that a row is added by vector instructions."""
 UNCOUNTED = -(2**31)
 """Below every threshold."""
 
 
 def pooled(bank: "shares.ShareBank", cases: GridCases, bins: Float64, far_limits: Float64) -> tuple[Any, Any, Any]:
     """Features (B, F), near and far evidence (B, T, Y); without `bins` no evidence."""
-    classes = bins.shape[2]
-    wide = np.zeros((bins.shape[0], bins.shape[1], -(-classes // LANES) * LANES))
-    wide[:, :, :classes] = bins
     features = np.full((len(cases), sum(bank.parts), len(bank.biases)), np.nan)
-    near = np.zeros((len(cases), cases.steps, wide.shape[2]))
+    near = np.zeros((len(cases), cases.steps, bins.shape[2]))
     far = np.zeros(near.shape)
-    layout = (shares.POSITIVE_TAPS[bank.kernel], bank.dilation, bank.padded)
-    lists = (bank.channel_start, bank.channels, bank.bias_start, bank.biases, np.array(bank.parts))
+    combos = (shares.POSITIVE_TAPS[bank.kernel], bank.padded, bank.channel_start, bank.bias_start)
+    lists = (bank.channels, bank.biases, np.array(bank.parts))
     inputs = (cases.values, cases.valid, cases.step_valid, cases.lengths, cases.whole)
-    pool_batch(*inputs, *layout, *lists, wide, far_limits, features, near, far)
-    return features.reshape(len(cases), -1), near[:, :, :classes], far[:, :, :classes]
+    pool_batch(inputs, combos, bank.dilation, lists, bins, far_limits, features, near, far)
+    return features.reshape(len(cases), -1), near, far
+
+
+# Array slices are passed on only where it cannot be helped: one costs as much as thirty outputs of a kernel.
 
 
 @compiled
-def sum_channels(series: Array, channels: Array, reach: int, length: int, out: Array) -> None:
-    """out[reach + t] = sum over the channels of series (C, T), with zeros for `reach` steps on either side."""
+def sum_channels(values: Array, channels: Array, own: Array, reach: int, length: int, out: Array) -> None:
+    """out[reach + t] = sum over channels[own[0]] … of values (C, T), with zeros for `reach` steps on either side."""
     out[:reach] = 0
     out[reach + length : length + 2 * reach] = 0
     inner = out[reach : reach + length]
-    inner[:] = series[channels[0], :length]
-    for channel in channels[1:]:
-        row = series[channel, :length]
+    inner[:] = values[channels[own[0]], :length]
+    for index in range(own[0] + 1, own[1]):
+        row = values[channels[index], :length]
         for t in range(length):
             inner[t] += row[t]
 
 
 @compiled
-def convolve(series: Array, taps: Array, d: int, length: int, out: Array) -> None:
-    """out[t] = 3 × the sum of the three positive taps - the sum of all nine; series is padded by `sum_channels`."""
-    # Slices, so that every index is t: numba checks computed indices for being negative, which stops vectorisation.
-    a, b, c = series[taps[0] * d :], series[taps[1] * d :], series[taps[2] * d :]
+def same_channels(channels: Array, start: Array, k: int) -> bool:
+    """Whether combination k reads the channels of the one before it."""
+    count = start[k + 1] - start[k]
+    if count != start[k] - start[k - 1]:
+        return False
+    different = 0
+    for index in range(start[k], start[k + 1]):
+        different += channels[index] != channels[index - count]
+    return different == 0
+
+
+@compiled
+def sum_taps(series: Array, d: int, out: Array) -> None:
+    """out[t] = the sum of all nine taps; series is padded by `sum_channels`."""
+    # Slices, so that every index is t: numba checks other indices for being negative, which stops vectorisation.
     s0, s1, s2, s3, s4 = series, series[d:], series[2 * d :], series[3 * d :], series[4 * d :]
     s5, s6, s7, s8 = series[5 * d :], series[6 * d :], series[7 * d :], series[8 * d :]
-    for t in range(length):
-        every = s0[t] + s1[t] + s2[t] + s3[t] + s4[t] + s5[t] + s6[t] + s7[t] + s8[t]
-        out[t] = 3 * (a[t] + b[t] + c[t]) - every
+    for t in range(len(out)):
+        out[t] = s0[t] + s1[t] + s2[t] + s3[t] + s4[t] + s5[t] + s6[t] + s7[t] + s8[t]
+
+
+@compiled
+def convolve(series: Array, every: Array, taps: Array, k: int, d: int, out: Array) -> None:
+    """out[t] = 3 × the sum of the taps taps[k] - the sum of all nine."""
+    a, b, c = series[taps[k, 0] * d :], series[taps[k, 1] * d :], series[taps[k, 2] * d :]
+    for t in range(len(out)):
+        out[t] = 3 * (a[t] + b[t] + c[t]) - every[t]
 
 
 @compiled
@@ -68,9 +86,9 @@ def kernel_weight(counts: Array, taps: Array, d: int, length: int) -> Array:
 
 
 @compiled
-def discount(valid: Array, channels: Array, taps: Array, d: int, length: int, value: Array) -> None:
+def discount(valid: Array, channels: Array, taps: Array, d: int, value: Array) -> None:
     """Outputs with less than 75 % of their in-series weight on valid entries do not count."""
-    reach = CENTRE * d
+    length, reach = len(value), CENTRE * d
     have = np.zeros(length + 2 * reach, np.int64)
     want = np.zeros(length + 2 * reach, np.int64)
     want[reach : reach + length] = len(channels)
@@ -83,167 +101,136 @@ def discount(valid: Array, channels: Array, taps: Array, d: int, length: int, va
 
 
 @compiled
-def bin_values(value: Array, biases: Array, base: int, bins: Array, hits: Array) -> None:
-    """bins[t] = base + how many biases lie below value[t]; hits[i] = how many values lie above bias i."""
-    bins[:] = base
-    for index in range(len(biases)):
+def bin_values(value: Array, inside: Array, biases: Array, own: Array, bins: Array, hits: Array, q: int) -> None:
+    """For t in [inside[0], inside[1]): bins[t] = how many of the biases own[0] … own[1] lie below value[t].
+
+    hits[q, i] = how many of these values lie above the i-th of them.
+    """
+    inner, counts = value[inside[0] : inside[1]], bins[inside[0] : inside[1]]
+    for t in range(len(inner)):
+        counts[t] = 0
+    for index in range(own[0], own[1]):
         bias = biases[index]
         count = np.int32(0)
-        for t in range(len(value)):
-            above = np.int32(value[t] > bias)
-            bins[t] += above
+        for t in range(len(inner)):
+            above = np.int32(inner[t] > bias)
+            counts[t] += above
             count += above
-        hits[index] = count
+        hits[q, index - own[0]] = count
 
 
 @compiled
-def count_outputs(value: Array, nowhere: int, bins: Array) -> int:
-    """How many outputs count; the others get the bin `nowhere`."""
+def count_outputs(value: Array, inside: Array) -> int:
     count = 0
-    for t in range(len(value)):
-        if value[t] == UNCOUNTED:
-            bins[t] = nowhere
-        else:
-            count += 1
+    for t in range(inside[0], inside[1]):
+        count += value[t] != UNCOUNTED
     return count
 
 
 @compiled
-def write_shares(hits: Array, outputs: Array, parts: Array, features: Array) -> None:
-    """features (segments, n): shares in each part of each segmentation; hits (Q, n), outputs (Q,) are the finest's."""
-    segment = 0
-    for count in parts:
-        ratio = len(outputs) // count
-        for part in range(count):
-            own = slice(part * ratio, (part + 1) * ratio)
-            total = outputs[own].sum()
-            if total > 0:
-                for index in range(hits.shape[1]):
-                    features[segment, index] = hits[own, index].sum() / total
-            segment += 1
+def add_evidence(
+    cumulative: Array, segment: int, row: int, value: Array, bins: Array, inside: Array, counts_all: bool,
+    scale: float, out: Array,
+) -> None:  # fmt: skip
+    """out[t] += scale × cumulative[segment, row + bins[t]] for the outputs in [inside[0], inside[1]) that count."""
+    width = out.shape[1]
+    first = segment * cumulative.shape[1] + row
+    flat_rows, flat_out = cumulative.reshape(-1), out.reshape(-1)
+    for lane in range(0, width, LANES):
+        for t in range(inside[0], inside[1]):
+            if counts_all or value[t] != UNCOUNTED:
+                add_row(flat_out, t * width + lane, flat_rows, (first + bins[t]) * width + lane, scale)
 
 
 @compiled
-def fill_table(cumulative: Array, outputs: Array, parts: Array, table: Array) -> None:
-    """table (Q × rows + 1, Y): what one output adds, by part and bin; the last row, of no bin, is 0."""
-    rows, width = cumulative.shape[1], cumulative.shape[2]
-    table[:] = 0
-    segment = 0
-    for count in parts:
-        ratio = len(outputs) // count
-        for part in range(count):
-            total = outputs[part * ratio : (part + 1) * ratio].sum()
-            scale = 1 / total if total > 0 else 0.0
-            for q in range(part * ratio, (part + 1) * ratio):
-                for row in range(rows):
-                    for c in range(width):
-                        table[q * rows + row, c] += cumulative[segment, row, c] * scale
-            segment += 1
+def clipped(first: int, last: int, length: int, reach: int) -> tuple[int, int]:
+    """The steps of [first, last) that are at least `reach` away from both ends."""
+    first = max(reach, first)
+    return first, max(first, min(length - reach, last))
 
 
 @compiled
-def add_up(table: Array, bins: Array, row_start: Array, out: Array) -> None:
-    """out[t] = Σ_k table[row_start[k] + bins[k, t]] over the kernels of one dilation, four classes at a time."""
-    width = np.uint64(table.shape[1])
-    flat = table.ravel()
-    one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
-    for lane in range(0, table.shape[1], LANES):
-        for t in range(bins.shape[1]):
-            a, b, c, d = 0.0, 0.0, 0.0, 0.0
-            for k in range(bins.shape[0]):
-                cell = np.uint64(row_start[k] + bins[k, t]) * width + np.uint64(lane)
-                a += flat[cell]
-                b += flat[cell + one]
-                c += flat[cell + two]
-                d += flat[cell + three]
-            out[t, lane], out[t, lane + 1], out[t, lane + 2], out[t, lane + 3] = a, b, c, d
+def write_shares(hits: Array, first: int, last: int, total: int, own: Array, features: Array, segment: int) -> None:
+    """Of the outputs in the finest parts [first, last) the share above each of the biases own[0] … own[1]."""
+    for index in range(own[0], own[1]):
+        above = 0
+        for q in range(first, last):
+            above += hits[q, index - own[0]]
+        features[segment, index] = above / total
 
 
 @compiled
-def pool_output(
-    value: Array, counts_all: bool, biases: Array, parts: Array, bins: Array, outputs: Array, features: Array
-) -> None:
-    """From one kernel's outputs (L,): their bins (L,), outputs (Q,) that count per part, features (segments, n)."""
-    length, finest, rows = len(value), len(outputs), len(biases) + 1
-    hits = np.zeros((finest, len(biases)), np.int64)
+def pool_outputs(
+    value: Array, reach: int, whole: bool, biases: Array, own: Array, row: int, ratios: Array, scratch: Array,
+    cumulative: Array, features: Array, out: Array,
+) -> None:  # fmt: skip
+    """From one kernel's outputs (L,): features (segments, biases) and, if out has a width, evidence (L, Y).
+
+    Outputs closer than `reach` to an end do not count. ratios: how many of the Q finest parts make one of each
+    segmentation's. scratch = bins (L,), hits (Q, n), outputs (Q,) to work in, and edges (Q + 1,) of the finest parts.
+    """
+    bins, hits, outputs, edges = scratch
+    length, finest = len(value), len(outputs)
     for q in range(finest):
-        first, last = q * length // finest, (q + 1) * length // finest
-        bin_values(value[first:last], biases, q * rows, bins[first:last], hits[q])
-        outputs[q] = last - first
-        if not counts_all:
-            outputs[q] = count_outputs(value[first:last], finest * rows, bins[first:last])
-    write_shares(hits, outputs, parts, features)
+        inside = clipped(edges[q], edges[q + 1], length, reach)
+        bin_values(value, inside, biases, own, bins, hits, q)
+        outputs[q] = inside[1] - inside[0] if whole else count_outputs(value, inside)
+    segment = 0
+    for ratio in ratios:
+        for first in range(0, finest, ratio):
+            last = first + ratio
+            total = 0
+            for q in range(first, last):
+                total += outputs[q]
+            if total > 0:
+                write_shares(hits, first, last, total, own, features, segment)
+            if total > 0 and out.shape[1] > 0:
+                inside = clipped(edges[first], edges[last], length, reach)
+                add_evidence(cumulative, segment, row, value, bins, inside, whole, 1 / total, out)
+            segment += 1
 
 
 @compiled
 def pool_dilation(
-    values: Array,
-    valid: Array,
-    whole: bool,
-    d: int,
-    taps: Array,
-    padded: Array,
-    channel_start: Array,
-    channels: Array,
-    bias_start: Array,
-    biases: Array,
-    parts: Array,
-    cumulative: Array,
-    first_row: int,
-    features: Array,
-) -> Array:
-    """Kernels of one dilation on one case (C, L): writes features (segments, biases), gives the outputs' evidence."""
-    length, finest, width = values.shape[1], np.max(parts), cumulative.shape[2]
-    reach = CENTRE * d
-    series = np.zeros(length + 2 * reach, np.int32)
-    value = np.zeros(length, np.int32)
-    outputs = np.zeros(finest, np.int64)
-    bins = np.zeros((len(taps), length), np.uint16)
-    row_start = np.zeros(len(taps) + 1, np.int64)
-    for k in range(len(taps)):
-        row_start[k + 1] = row_start[k] + finest * (bias_start[k + 1] - bias_start[k] + 1) + 1
-    table = np.zeros((row_start[-1], width))
-    for k in range(len(taps)):
-        own = channels[channel_start[k] : channel_start[k + 1]]
-        limits = slice(bias_start[k], bias_start[k + 1])
-        sum_channels(values, own, reach, length, series)
-        convolve(series, taps[k], d, length, value)
-        if not padded[k]:
-            value[: min(reach, length)] = UNCOUNTED
-            value[max(0, length - reach) :] = UNCOUNTED
+    values: Array, valid: Array, whole: bool, d: int, first: int, last: int, combos: Array, lists: Array,
+    cumulative: Array, features: Array, evidence: Array,
+) -> None:  # fmt: skip
+    """Combinations [first, last), of one dilation, on the first L steps of one case (C, T).
+
+    Writes features (segments, biases), adds to evidence (L, Y). combos = taps (n, 3), padded (n,),
+    channel_start (n + 1,), bias_start (n + 1,); lists = channels, biases, parts.
+    """
+    taps, padded, channel_start, bias_start = combos
+    channels, biases, parts = lists
+    length, finest, most = len(evidence), np.max(parts), np.max(np.diff(bias_start))
+    series = np.zeros(length + 2 * CENTRE * d, np.int32)
+    every, value = np.zeros(length, np.int32), np.zeros(length, np.int32)
+    edges = np.arange(finest + 1) * length // finest
+    ratios = finest // parts
+    scratch = (np.zeros(length, np.int32), np.zeros((finest, most), np.int64), np.zeros(finest, np.int64), edges)
+    for k in range(first, last):
+        if k == first or not same_channels(channels, channel_start, k):
+            sum_channels(values, channels, (channel_start[k], channel_start[k + 1]), CENTRE * d, length, series)
+            sum_taps(series, d, every)
+        convolve(series, every, taps, k, d, value)
         if not whole:
-            discount(valid, own, taps[k], d, length, value)
-        pool_output(value, padded[k] and whole, biases[limits], parts, bins[k], outputs, features[:, limits])
-        if width > 0:
-            rows = slice(first_row + k + bias_start[k], first_row + k + bias_start[k + 1] + 1)
-            fill_table(cumulative[:, rows], outputs, parts, table[row_start[k] : row_start[k + 1]])
-    evidence = np.zeros((length, width))
-    add_up(table, bins, row_start, evidence)
-    return evidence
+            discount(valid, channels[channel_start[k] : channel_start[k + 1]], taps[k], d, value)
+        reach = 0 if padded[k] else CENTRE * d
+        own = (bias_start[k], bias_start[k + 1])
+        row = k + bias_start[k]
+        pool_outputs(value, reach, whole, biases, own, row, ratios, scratch, cumulative, features, evidence)
 
 
 @compiled
 def pool_batch(
-    values: Array,
-    valid: Array,
-    step_valid: Array,
-    lengths: Array,
-    whole: Array,
-    taps: Array,
-    dilations: Array,
-    padded: Array,
-    channel_start: Array,
-    channels: Array,
-    bias_start: Array,
-    biases: Array,
-    parts: Array,
-    cumulative: Array,
-    far_limits: Array,
-    features: Array,
-    near: Array,
-    far: Array,
-) -> None:
-    """Fills features (B, segments, biases), near and far, case by case; its own length decides, never its padding."""
+    cases: Array, combos: Array, dilations: Array, lists: Array, cumulative: Array, far_limits: Array, features: Array,
+    near: Array, far: Array,
+) -> None:  # fmt: skip
+    """Fills features (B, segments, biases), near and far, case by case; its own length decides, never its padding.
+
+    cases = values, valid, step_valid, lengths, whole; combos and lists as in `pool_dilation`.
+    """
+    values, valid, step_valid, lengths, whole = cases
     for case in range(len(values)):
         steps = slice(0, lengths[case])
         first = 0
@@ -251,24 +238,13 @@ def pool_batch(
             last = first + 1
             while last < len(dilations) and dilations[last] == dilations[first]:
                 last += 1
-            evidence = pool_dilation(
-                values[case, :, steps],
-                valid[case, :, steps],
-                whole[case],
-                dilations[first],
-                taps[first:last],
-                padded[first:last],
-                channel_start[first : last + 1],
-                channels,
-                bias_start[first : last + 1],
-                biases,
-                parts,
-                cumulative,
-                first,
-                features[case],
-            )
-            if cumulative.shape[2] > 0:
-                looks_far = (TAPS - 1) * dilations[first] + 1 > far_limits[case]
-                target = far[case] if looks_far else near[case]
-                share_over_taps(evidence, dilations[first], step_valid[case, steps], whole[case], target)
+            d = dilations[first]
+            evidence = np.zeros((lengths[case], near.shape[2]))
+            pool_dilation(
+                values[case], valid[case], whole[case], d, first, last, combos, lists, cumulative, features[case],
+                evidence,
+            )  # fmt: skip
+            if near.shape[2] > 0:
+                target = far[case] if (TAPS - 1) * d + 1 > far_limits[case] else near[case]
+                share_over_taps(evidence, d, step_valid[case, steps], whole[case], target)
             first = last

@@ -65,9 +65,9 @@ class KernelSource:
             if part.extractor.in_context:
                 context += pooled
             else:
-                steps += explained.steps
+                steps += explained.steps[:, :, : steps.shape[2]]
             if explained.far is not None:
-                far += explained.far
+                far += explained.far[:, :, : steps.shape[2]]
         start = np.arange(cases.steps, dtype=np.int64)
         return SourceOutput(logits, context, SourceEvidence(NAME, start, start + 1, steps, (NAME,), far=far))
 
