@@ -47,12 +47,14 @@ def inspect(
         fail(f"--plot {plot}: the name must end in {', '.join(PICTURES)}", code=2)
     split, recordings = _load(spec, data_dir, config, seed)
     facts = inspect_split(split, recordings)
+    if plot is not None:
+        _draw(plot, split, facts, recordings)
     if as_json:
         typer.echo(json.dumps(facts.as_json(), ensure_ascii=False, indent=2))
-    else:
-        _print(facts)
+        return
+    _print(facts)
     if plot is not None:
-        _draw(plot, split, facts, recordings, quiet=as_json)
+        typer.echo(f"drawn to {plot}")
 
 
 def _load(spec: str, data_dir: Path | None, config: Path | None, seed: int) -> tuple[Split, tuple[Recording, ...]]:
@@ -67,13 +69,11 @@ def _load(spec: str, data_dir: Path | None, config: Path | None, seed: int) -> t
     return recordings.split_windows(directory.name, archive, settings), archive.recordings
 
 
-def _draw(path: Path, split: Split, facts: Inspection, recordings: tuple[Recording, ...], *, quiet: bool) -> None:
+def _draw(path: Path, split: Split, facts: Inspection, recordings: tuple[Recording, ...]) -> None:
     from anchormoe.data.inspection_plot import draw
 
     path.parent.mkdir(parents=True, exist_ok=True)
     draw(path, split, facts, recordings)
-    if not quiet:
-        typer.echo(f"drawn to {path}")
 
 
 def _print(facts: Inspection) -> None:

@@ -89,7 +89,8 @@ def _draw_coverage(axes: Any, split: Split) -> None:
     values = [x[:, at][mask[:, at]] for at in range(len(names))]
     scaled = [_scaled(one) for one in values]
     axes.boxplot(scaled, whis=(1, 99), showfliers=False, medianprops={"color": COLOURS[1]}, widths=0.6)
-    axes.set_xticks(np.arange(1, len(names) + 1), [_short(name) for name in names], rotation=60, ha="right", fontsize=7)
+    slant = {"rotation": 60, "ha": "right"} if len(names) > 8 else {}
+    axes.set_xticks(np.arange(1, len(names) + 1), [_short(name) for name in names], fontsize=7, **slant)
     axes.set_title(
         "spread of each channel in TRAIN (scaled; box: quarters, whiskers: 1 to 99 %)", fontsize=10, loc="left"
     )
