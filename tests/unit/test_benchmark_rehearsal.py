@@ -1,0 +1,34 @@
+"""The paper's sets whose data are not at hand, rehearsed on random data of their shape."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from anchormoe.data.shapes import read_shape, rehearsal
+from anchormoe.evaluation.judging import judge
+from anchormoe.packing import predictor_of
+from anchormoe.recipe_settings import RecipeSettings
+from anchormoe.recipes import fit_model
+
+FILES = Path(__file__).parents[2] / "configs" / "datasets"
+NOT_AT_HAND = (
+    "DuckDuckGeese",
+    "FaceDetection",
+    "Heartbeat",
+    "InsectWingbeat",
+    "PEMS-SF",
+    "SelfRegulationSCP2",
+    "SpokenArabicDigits",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NOT_AT_HAND)
+def test_the_kernel_recipe_takes_data_of_this_shape(name: str) -> None:
+    split = rehearsal(name, read_shape(FILES / f"{name}.yaml"), most_cases=24)
+    settings = RecipeSettings(recipe="kernel", profile="fast")
+    fitted = fit_model(split.train.cases, split.train.y, len(split.train.classes), settings=settings)
+    figures = judge(predictor_of(fitted, split.train), split.test)
+    assert np.isfinite(figures["nll"])
+    assert figures["largest_relative_residual"] < 1e-5
