@@ -48,7 +48,7 @@ class MVRE(nn.Module):
         return embedded
 
     def _refine(self, token: Tensor) -> Tensor:
-        refined: Tensor = self.dropout(torch.relu(self.temporal(token)))
+        refined: Tensor = self.dropout(self.temporal(token).relu_())
         return refined
 
 

@@ -69,12 +69,12 @@ class ServingNet:
         frame = self._frame(mask)
         routed = self._routed(self._units(self._grid.cut(x, ROWS), frame), frame)
         P = self._grid.count(x.shape[2])
-        opinions = routed.heads[:, :P, :, : self.config.classes]
+        contributions = (routed.heads * routed.gate.unsqueeze(-1)).sum(dim=2)  # A = π ℓ, other columns beside
         return Output(
             logits=self._pooled(routed),
-            contributions=(routed.gate[:, :P].unsqueeze(-1) * opinions).sum(dim=2),  # A = π ℓ
+            contributions=contributions[:, :P, : self.config.classes],
             expert=routed.expert[:, :P],
-            expert_logits=opinions,
+            expert_logits=routed.heads[:, :P, :, : self.config.classes],
             weight=routed.weight[:, :P],
             reliability=routed.reliability[:, :P],
             score=routed.score[:, :P],

@@ -1,8 +1,9 @@
 """RGC: the chosen experts' class logits, gated by reliability and admission, add up to the prediction."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -72,7 +73,7 @@ class RGC(nn.Module):
         """The inner layer of f_r for every pair (N, D)."""
         rows = unit.flatten(0, 1).index_select(0, pairs.pair // self.config.top_k)
         inner = linear_by_expert(rows, self.expert_in, self.expert_in_bias, pairs.counts)
-        hidden: Tensor = self.dropout(torch.relu(inner))
+        hidden: Tensor = self.dropout(inner.relu_())
         return hidden
 
     def _heads(self, hidden: Tensor, pairs: Assignments, expert: Tensor) -> tuple[Tensor, Tensor]:
@@ -120,8 +121,44 @@ def assign(expert: Tensor, valid: Tensor, experts: int) -> Assignments:
 
 def linear_by_expert(rows: Tensor, weight: Tensor, bias: Tensor, counts: Sequence[int]) -> Tensor:
     """rows (N, I), sorted by expert, each through its own expert's weight (M, I, O) and bias (M, O)."""
-    parts = torch.split(rows, list(counts))
-    return torch.cat([torch.addmm(bias[r], part, weight[r]) for r, part in enumerate(parts)])
+    device = rows.device.type
+    kind = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else rows.dtype
+    result: Tensor = _LinearByExpert.apply(rows.to(kind), weight.to(kind), bias.to(kind), counts)
+    return result
+
+
+class _LinearByExpert(torch.autograd.Function):
+    """Written by hand, because autograd would copy all experts' gradients once per expert."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, weight: Tensor, bias: Tensor, counts: Sequence[int]) -> Tensor:
+        ctx.save_for_backward(rows, weight)
+        ctx.counts = counts
+        out = rows.new_empty(rows.shape[0], weight.shape[2])
+        for r, own in _groups(counts):
+            torch.addmm(bias[r], rows[own], weight[r], out=out[own])
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+        rows, weight = ctx.saved_tensors
+        grad = gradients[0].contiguous()
+        to_rows, to_weight = torch.empty_like(rows), torch.zeros_like(weight)
+        to_bias = weight.new_zeros(weight.shape[0], weight.shape[2])
+        for r, own in _groups(ctx.counts):
+            torch.mm(grad[own], weight[r].t(), out=to_rows[own])
+            torch.mm(rows[own].t(), grad[own], out=to_weight[r])
+            to_bias[r] = grad[own].sum(dim=0)
+        return to_rows, to_weight, to_bias, None
+
+
+def _groups(counts: Sequence[int]) -> Iterator[tuple[int, slice]]:
+    """Each expert that has rows, with the place of its rows."""
+    start = 0
+    for expert, count in enumerate(counts):
+        if count:
+            yield expert, slice(start, start + count)
+        start += count
 
 
 def _uniform(*shape: int, fan_in: int) -> Tensor:

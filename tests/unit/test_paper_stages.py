@@ -64,3 +64,15 @@ def test_each_row_goes_through_its_own_expert_and_an_expert_may_have_none():
     rows = torch.tensor([[1.0], [2.0], [3.0]])
     weight, bias = torch.tensor([[[10.0]], [[99.0]], [[100.0]]]), torch.tensor([[1.0], [2.0], [3.0]])
     assert linear_by_expert(rows, weight, bias, [1, 0, 2]).flatten().tolist() == [11, 203, 303]
+
+
+def test_the_gradients_of_the_grouped_product_are_right():
+    torch.manual_seed(0)
+    rows, weight, bias = (torch.randn(*shape).double().requires_grad_() for shape in ((5, 3), (4, 3, 2), (4, 2)))
+    assert torch.autograd.gradcheck(lambda *inputs: linear_by_expert(*inputs, [2, 0, 2, 1]), (rows, weight, bias))
+
+
+def test_under_autocast_the_grouped_product_runs_in_the_lower_precision():
+    with torch.autocast("cpu", torch.bfloat16):
+        product = linear_by_expert(torch.ones(2, 8), torch.ones(1, 8, 8), torch.zeros(1, 8), [2])
+    assert product.dtype == torch.bfloat16

@@ -1,0 +1,151 @@
+"""How fast the paper's net is, one thread: serving and training against the dense oracle, time against patches.
+
+Run it as `python -m tests.bench.bench_paper`. Times are CPU seconds of the one thread, the best of several runs, with
+fast path and oracle taking turns, so that other work on the machine disturbs as little as possible.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from anchormoe.losses import LossWeights, objective
+from anchormoe.paper_config import ModelConfig
+from anchormoe.paper_net import PaperNet
+from anchormoe.paper_output import Output
+from anchormoe.paper_serving import ServingNet
+from anchormoe.training import Examples, Plan, train
+from tests import oracle
+
+SETUPS = {
+    "D4 T128 d128 M4 K2 16/8": (ModelConfig(4, 3, 16, 8, width=128, experts=4, top_k=2, dropout=0.0), 128),
+    "D3 T315 d160 M8 K2 16/4": (ModelConfig(3, 8, 16, 4, width=160, experts=8, top_k=2, dropout=0.0), 315),
+}
+BATCHES = (1, 64)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A net with windows (B, C, T) that are valid throughout."""
+
+    net: PaperNet
+    x: Tensor
+    mask: Tensor
+    valid: Tensor
+
+    @classmethod
+    def of(cls, config: ModelConfig, steps: int, batch: int) -> "Problem":
+        torch.manual_seed(0)
+        net = PaperNet(config).eval()
+        x = torch.randn(batch, config.channels, steps)
+        mask = torch.ones_like(x, dtype=torch.bool)
+        return cls(net, x, mask, oracle.patch_validity(mask, config))
+
+    def dense(self) -> Output:
+        with torch.inference_mode():
+            return oracle.forward(self.net, self.x, self.mask, self.valid)
+
+
+def seconds(*calls: Callable[[], object], budget_s: float = 3.0) -> list[float]:
+    """The best CPU time of each call; they take turns until the budget is used."""
+    best = [float("inf")] * len(calls)
+    end = time.monotonic() + budget_s
+    rounds = 0
+    while time.monotonic() < end or rounds < 5:
+        for index, call in enumerate(calls):
+            start = time.thread_time()
+            call()
+            best[index] = min(best[index], time.thread_time() - start)
+        rounds += 1
+    return best
+
+
+def window_flops(config: ModelConfig, steps: int, *, folded: bool) -> float:
+    """Of one window by the equations with K experts per patch; `folded`: as the fast path computes them."""
+    C, L, D, M, K, Y = (
+        config.channels,
+        config.patch_length,
+        config.width,
+        config.experts,
+        config.top_k,
+        config.classes,
+    )
+    views = C * L * D + D * D + 2 * C * L * config.bins + C * config.band_count * D + 2 * D
+    routing = D * M if folded else D * D + D * M
+    experts = K * (D * D + D * (Y + 1)) if folded else K * (2 * D * D + D * (Y + 1))
+    return 2.0 * config.grid.count(steps) * (views + routing + experts)
+
+
+def matmul_call(config: ModelConfig, steps: int, batch: int) -> tuple[Callable[[], object], float]:
+    """A product of this net's usual shape, and its FLOPs."""
+    rows, D = batch * config.grid.count(steps, 8), config.width
+    a, b = torch.randn(rows, D), torch.randn(D, D)
+    return lambda: a @ b, 2.0 * rows * D * D
+
+
+def bench_serving(name: str, config: ModelConfig, steps: int, batch: int) -> None:
+    problem = Problem.of(config, steps, batch)
+    serving = ServingNet(problem.net)
+    product, product_flops = matmul_call(config, steps, batch)
+    fast, plain, dense, matmul = seconds(
+        lambda: serving.forward(problem.x, problem.mask),
+        lambda: serving.logits(problem.x, problem.mask),
+        problem.dense,
+        product,
+    )
+    speed = product_flops / matmul
+    allowed, allowed_folded = (speed / window_flops(config, steps, folded=folded) for folded in (False, True))
+    print(
+        f"{name}  batch {batch:2d}: fast {batch / fast:8.0f} windows/s   oracle {batch / dense:7.0f}   "
+        f"ratio {dense / fast:4.1f}   explanation +{100 * (fast / plain - 1):.1f} %   matmul {speed / 1e9:.0f} GFLOP/s "
+        f"allows {allowed:.0f} (fast path: {100 * batch / fast / allowed:.0f} %), folded {allowed_folded:.0f}"
+    )
+
+
+def bench_training(name: str, config: ModelConfig, steps: int) -> None:
+    problem = Problem.of(config, steps, 128)
+    y = torch.arange(128) % config.classes
+    examples = Examples(problem.x, problem.mask, y, torch.ones(128))
+    plan = Plan(epochs=1, batch_size=64, learning_rate=1e-3, weight_decay=0.01, seed=0)
+    weights = LossWeights(0.05, 0.05)
+
+    def fast_loss(model: nn.Module, batch: Examples, share: float) -> Tensor:
+        return objective(model(batch.x, batch.mask), batch.y, weights)
+
+    def dense_loss(model: nn.Module, batch: Examples, share: float) -> Tensor:
+        assert isinstance(model, PaperNet)
+        return objective(oracle.forward(model, batch.x, batch.mask, problem.valid[:64]), batch.y, weights)
+
+    fast, dense = seconds(
+        lambda: train(problem.net, examples, plan, loss=fast_loss),
+        lambda: train(problem.net, examples, plan, loss=dense_loss),
+    )
+    print(f"{name}  training: {128 / fast:6.0f} windows/s   oracle {128 / dense:6.0f}   ratio {dense / fast:.1f}")
+
+
+def bench_patches() -> None:
+    """Log-log slope of time against the number of patches; 1 is linear."""
+    config = replace(SETUPS["D4 T128 d128 M4 K2 16/8"][0])
+    counts = (64, 128, 256, 512)
+    problems = [Problem.of(config, 8 * count + 8, 8) for count in counts]
+    serving = ServingNet(problems[0].net)
+    times = seconds(*(lambda p=problem: serving.forward(p.x, p.mask) for problem in problems))  # type: ignore[misc]
+    slope = float(np.polyfit(np.log(counts), np.log(times), 1)[0])
+    each = ", ".join(f"{count}: {1e3 * t:.1f} ms" for count, t in zip(counts, times, strict=True))
+    print(f"patches against time, batch 8: {each}; slope {slope:.2f}")
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    for name, (config, steps) in SETUPS.items():
+        for batch in BATCHES:
+            bench_serving(name, config, steps, batch)
+        bench_training(name, config, steps)
+    bench_patches()
+
+
+if __name__ == "__main__":
+    main()
