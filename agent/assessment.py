@@ -7,7 +7,15 @@ from typing import Any
 import numpy as np
 
 from agent.dead_letters import ASSET_MOVED, DETAILS, LATE, TOO_MANY_ASSETS, DeadLetter, dead_letter
-from agent.events import Event, Origin, channel_events, gap_event, state_event
+from agent.events import (
+    Event,
+    Origin,
+    channel_events,
+    clock_back_event,
+    gap_event,
+    no_data_event,
+    state_event,
+)
 from agent.evidence import explain, strongest_patches
 from agent.judgement import HISTORY_LOST, UNKNOWN, Verdict
 from agent.partition import GroupWindows
@@ -58,9 +66,15 @@ class Intake:
     """What a batch did to the windows of one group: due windows and gaps, in log order, with their offsets."""
 
     windows: GroupWindows
+    rows: Index
     applied: Applied
     offsets: Index
     refused: list[DeadLetter]
+    clocks_back: list[Sighting]
+
+    @property
+    def says_something(self) -> bool:
+        return bool(len(self.applied.due.row) or len(self.applied.gaps.row) or self.clocks_back)
 
 
 def take_in(windows: GroupWindows, batch: Batch, readings: Readings, *, strangers: Collection[str] = ()) -> Intake:
@@ -81,7 +95,8 @@ def take_in(windows: GroupWindows, batch: Batch, readings: Readings, *, stranger
         *_letters(batch, readings.record[fresh & (row == _ONE_TOO_MANY)], TOO_MANY_ASSETS),
         *_letters(batch, readings.record[use][applied.late], LATE),
     ]
-    return Intake(windows, applied, offsets[use], refused)
+    clocks_back = _clock_sightings(windows, batch.partition, samples, applied, offsets[use])
+    return Intake(windows, samples.row, applied, offsets[use], refused, clocks_back)
 
 
 def assess(intake: Intake, partition: Partition) -> Assessment:
@@ -89,12 +104,17 @@ def assess(intake: Intake, partition: Partition) -> Assessment:
     due = intake.applied.due
     verdicts = intake.windows.watched.judge.verdicts(due.windows) if len(due.row) else []
     verdicts = [_unless_lost(intake, at, verdict) for at, verdict in enumerate(verdicts)]
-    sightings = _gap_sightings(intake, partition)
+    sightings = [*_gap_sightings(intake, partition), *intake.clocks_back]
     glances = []
     for at, verdict in enumerate(verdicts):
         sightings += _window_sightings(intake, at, verdict, partition)
         glances.append(_glance(intake, at, verdict))
-    return Assessment(sightings, glances)
+    return Assessment(sorted(sightings, key=_in_log_order), glances)
+
+
+def _in_log_order(sighting: Sighting) -> tuple[int, int]:
+    """By the record that caused it, then by event time: however the log was cut into batches."""
+    return sighting.event.data["input"]["offset"], sighting.event.time_ns
 
 
 def _unless_lost(intake: Intake, at: int, verdict: Verdict) -> Verdict:
@@ -182,6 +202,29 @@ def _note_first_seen(windows: GroupWindows, readings: Readings, use: Mask) -> No
     index = windows.watched.grid.index(readings.time_ns)
     for at in np.flatnonzero(use):
         windows.whole_from.setdefault(readings.assets[readings.asset[at]], int(index[at]))
+
+
+def _clock_sightings(
+    windows: GroupWindows, partition: Partition, samples: Samples, applied: Applied, offsets: Index
+) -> list[Sighting]:
+    watched, found = windows.watched, []
+    for row, place in windows.late_runs.follow(samples.row, applied.late):
+        origin = watched.origin(windows.rings.names[row], partition)
+        newest, sample = int(windows.rings.newest[row]), int(samples.index[place])
+        event = clock_back_event(origin, newest=newest, sample=sample, offset=int(offsets[place]))
+        found.append(Sighting(event, origin, watched.channels))
+    return found
+
+
+def silent_assets(windows: GroupWindows, partition: Partition, now_s: float, offset: int) -> list[Sighting]:
+    """`no_data` for every asset that has just been silent for the group's idle time, by the wall clock."""
+    watched, found = windows.watched, []
+    idle_s = watched.idle_after * watched.grid.period_ns / 1e9
+    for row in windows.silence.fell_silent(now_s, idle_s):
+        origin = watched.origin(windows.rings.names[row], partition)
+        event = no_data_event(origin, newest=int(windows.rings.newest[row]), offset=offset)
+        found.append(Sighting(event, origin, watched.channels))
+    return found
 
 
 def _rows(windows: GroupWindows, assets: Sequence[str], strangers: Collection[str]) -> Index:

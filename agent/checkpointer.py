@@ -1,13 +1,14 @@
 """Windows into the store, then the offset into the log; and what happens while the store cannot be reached."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
+from functools import partial
 
 import structlog
 
 from agent.partition import GroupWindows, OwnedPartition, checkpoint_of
 from connectors.errors import ConnectorError, TransientError
 from connectors.records import Position
-from connectors.seams import Source, WindowStore
+from connectors.seams import ClaimLost, Source, WindowStore
 
 log = structlog.get_logger()
 
@@ -29,7 +30,7 @@ class Checkpointer:
     async def verify(self, owned: OwnedPartition) -> None:
         """Is the partition still ours? Raises `Fenced`. A store that does not answer cannot say no."""
         try:
-            await self._store.verify(owned.claim)
+            await self._renewed(owned, lambda: self._store.verify(owned.claim))
         except TransientError as error:
             self._went_down(error)
         else:
@@ -39,8 +40,7 @@ class Checkpointer:
         """True when all is stored and committed. Raises `Fenced`, and `ConnectorError` when the store stays away."""
         try:
             for owned in (each for each in partitions if each.position != each.saved):
-                for windows in owned.groups.values():
-                    await self._store_windows(owned, windows)
+                await self._renewed(owned, partial(self._store_all, owned))
                 await self._source.commit({owned.partition: Position(owned.position, owned.rebuild_metadata())})
                 owned.saved = owned.position
         except TransientError as error:
@@ -48,6 +48,22 @@ class Checkpointer:
             return False
         self._came_back()
         return True
+
+    async def _renewed(self, owned: OwnedPartition, call: Callable[[], Awaitable[None]]) -> None:
+        """A store that lost the claim gets a new one, once the group has confirmed that the partition is ours."""
+        try:
+            await call()
+        except ClaimLost:
+            log.warning("the store has forgotten the claim; claiming anew", partition=str(owned.partition))
+            await self._source.commit({owned.partition: Position(owned.saved, owned.rebuild_metadata())})
+            owned.claim = await self._store.claim(owned.partition)
+            for windows in owned.groups.values():
+                windows.rings.mark_lost(range(len(windows.rings)))
+            await call()
+
+    async def _store_all(self, owned: OwnedPartition) -> None:
+        for windows in owned.groups.values():
+            await self._store_windows(owned, windows)
 
     async def _store_windows(self, owned: OwnedPartition, windows: GroupWindows) -> None:
         windows.horizon.note(owned.position, windows.rings.newest)

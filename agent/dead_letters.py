@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from importlib.metadata import version
 
+from connectors.errors import RecordError
 from connectors.records import DEAD_LETTERS, Message, Partition, RecordLike
 
 LATE = "late"
@@ -33,6 +34,7 @@ def dead_letter(
         "dl_reason": reason,
         "dl_detail": detail,
         "dl_field": field or "",
+        "dl_exception": RecordError.__name__,
         "dl_topic": partition.topic,
         "dl_partition": str(partition.number),
         "dl_offset": str(record.offset),

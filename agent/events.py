@@ -14,12 +14,14 @@ from agent.standing import Standing
 from anchormoe.windows import Grid, WindowShape
 from connectors.records import EVENTS, STATES, Message, Partition
 
-Kind = Literal["state", "gap", "channel_dropout", "channel_back"]
+Kind = Literal["state", "gap", "channel_dropout", "channel_back", "no_data", "clock_back"]
 """Every kind there is; `agent.contracts` has a model for each."""
 STATE: Final = "state"
 GAP: Final = "gap"
 CHANNEL_DROPOUT: Final = "channel_dropout"
 CHANNEL_BACK: Final = "channel_back"
+NO_DATA: Final = "no_data"
+CLOCK_BACK: Final = "clock_back"
 TYPE_PREFIX = "anchormoe."
 EVENT_SCHEMA = "urn:anchormoe-agent:event:v1"
 STATE_SCHEMA = "urn:anchormoe-agent:state:v1"
@@ -101,6 +103,29 @@ def gap_event(origin: Origin, *, last: int, back: int, offset: int) -> Event:
     return _event(origin, GAP, back, data)
 
 
+def no_data_event(origin: Origin, *, newest: int, offset: int) -> Event:
+    """The asset stopped sending. By the wall clock, so outside what a replay repeats; its id is that of the silence."""
+    data = {
+        **_head(origin, NO_DATA, "technical"),
+        "last_sample": iso_time(origin.grid.time_ns(newest)),
+        "input": _input(origin.partition, offset),
+        "notice": NOTICE,
+    }
+    return _event(origin, NO_DATA, newest, data)
+
+
+def clock_back_event(origin: Origin, *, newest: int, sample: int, offset: int) -> Event:
+    """Nothing but late samples: the asset's clock fell back, or an earlier one ran ahead."""
+    data = {
+        **_head(origin, CLOCK_BACK, "technical"),
+        "watermark": iso_time(origin.grid.time_ns(newest)),
+        "sample": iso_time(origin.grid.time_ns(sample)),
+        "input": _input(origin.partition, offset),
+        "notice": NOTICE,
+    }
+    return _event(origin, CLOCK_BACK, newest, data)
+
+
 def channel_events(
     origin: Origin, previous: Standing | None, missing: tuple[str, ...], *, end: int, offset: int
 ) -> list[Event]:
@@ -149,6 +174,7 @@ def state_message(origin: Origin, standing: Standing) -> Message:
         "state": standing.state,
         "since": iso_time(origin.grid.time_ns(standing.since)),
         "end": iso_time(origin.grid.time_ns(standing.end)),
+        "abstention": standing.reason,
         "missing_channels": list(standing.missing),
     }
     return Message(STATES, origin.asset.encode(), orjson.dumps(data), (("content-type", b"application/json"),))

@@ -20,7 +20,7 @@ class Ownership:
         self.partitions: dict[Partition, OwnedPartition] = {}
         self._home: dict[str, Partition] = {}
 
-    async def take(self, partition: Partition) -> None:
+    async def take(self, partition: Partition, now_s: float) -> None:
         """1. claim, 2. restore what is stored, or begin where a rebuild must, 3. read on from there."""
         claim = await self._store.claim(partition)
         committed = await self._source.committed(partition)
@@ -31,6 +31,7 @@ class Ownership:
         self.partitions[partition] = OwnedPartition(partition, claim, groups, publish_from, position, saved=position)
         for windows in groups.values():
             self._home.update(dict.fromkeys(windows.rings.names, partition))
+            windows.silence.listen_to(range(len(windows.rings)), now_s)
         if committed or position:
             self._source.seek(partition, position)
         log.info("partition taken", partition=str(partition), offset=position, epoch=claim.epoch)

@@ -2,18 +2,21 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
+from typing import Any
 
 import orjson
 
 from agent.horizon import Horizon
+from agent.lateness import LateRuns
 from agent.rings import Rings
+from agent.silence import Silence
 from agent.standing import Standing
 from agent.watched import Watched
 from connectors.records import Partition
 from connectors.seams import Checkpoint, Claim, RingWrite, StoredWindows
 
-_HEADER_VERSION = 1
+_HEADER_VERSION = 2
 _REBUILD = "rebuild="
 
 
@@ -28,16 +31,19 @@ class GroupWindows:
     watched: Watched
     rings: Rings
     horizon: Horizon
+    late_runs: LateRuns
     standings: dict[str, Standing] = field(default_factory=dict)
     cursor: int = 0
     lossy: bool = False
     whole_from: dict[str, int] = field(default_factory=dict)
+    silence: Silence = field(default_factory=Silence)
 
     @classmethod
     def empty(cls, watched: Watched, *, cursor: int) -> "GroupWindows":
         shape = watched.shape
         horizon = Horizon(shape.length + shape.hop + shape.lateness, watched.rebuild_horizon, base=cursor)
-        return cls(watched, Rings(shape, len(watched.channels)), horizon, cursor=cursor)
+        rings = Rings(shape, len(watched.channels))
+        return cls(watched, rings, horizon, LateRuns(shape.length), cursor=cursor)
 
     @property
     def layout(self) -> str:
@@ -88,8 +94,9 @@ def restore(windows: GroupWindows, stored: StoredWindows) -> bool:
             return False
         windows.rings.restore(name, newest, ring)
         if standing is not None:
-            end, state, since, missing = standing
-            windows.standings[name] = Standing(end, state, since, tuple(missing))
+            end, state, since, missing, reason = standing
+            windows.standings[name] = Standing(end, state, since, tuple(missing), reason)
+    windows.late_runs.runs = dict(header["late_runs"])
     windows.cursor = header["cursor"]
     windows.horizon.base = header["rebuild"]
     return True
@@ -101,9 +108,16 @@ def _header(windows: GroupWindows) -> bytes:
         (name, stood, _standing(windows.standings.get(name)))
         for name, stood in zip(windows.rings.names, newest.tolist(), strict=True)
     ]
-    rebuild = windows.horizon.offset(newest)
-    return orjson.dumps({"version": _HEADER_VERSION, "cursor": windows.cursor, "rebuild": rebuild, "assets": assets})
+    return orjson.dumps(
+        {
+            "version": _HEADER_VERSION,
+            "cursor": windows.cursor,
+            "rebuild": windows.horizon.offset(newest),
+            "late_runs": list(windows.late_runs.runs.items()),
+            "assets": assets,
+        }
+    )
 
 
-def _standing(standing: Standing | None) -> tuple[int, str, int, tuple[str, ...]] | None:
-    return None if standing is None else (standing.end, standing.state, standing.since, standing.missing)
+def _standing(standing: Standing | None) -> tuple[Any, ...] | None:
+    return None if standing is None else astuple(standing)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from agent.assessment import Assessment, Intake, assess, take_in
+from agent.assessment import Assessment, Intake, assess, silent_assets, take_in
 from agent.checkpointer import Checkpointer
 from agent.dead_letters import DeadLetter, dead_letter
 from agent.measured_store import MeasuredStore
@@ -110,13 +110,27 @@ class Pipeline:
                 if owner is not None and self._ownership.partitions.get(batch.partition) is owner:
                     self._begin(owner, batch)
             await self._finish(down_to=self._pace.in_flight if batches else 0)
+            if not batches and not self.vitals.paused:
+                await self._tell_silence()
             if self._checkpoint_due():
                 await self._checkpoint(list(self._ownership.partitions.values()))
+
+    async def _tell_silence(self) -> None:
+        """Nothing came: whoever is quiet now is not just stuck in a backlog."""
+        for owned in self._ownership.partitions.values():
+            told = [
+                sighting
+                for windows in owned.groups.values()
+                for sighting in silent_assets(windows, owned.partition, self._clock(), max(owned.position - 1, 0))
+            ]
+            if told:
+                await self._checkpointer.verify(owned)
+                await self._publisher.announce(told)
 
     async def assigned(self, partitions: Collection[Partition]) -> None:
         async with self._turn:
             for partition in partitions:
-                await self._ownership.take(partition)
+                await self._ownership.take(partition, self._clock())
                 self._report_holdings()
 
     async def revoked(self, partitions: Collection[Partition]) -> None:
@@ -225,7 +239,9 @@ class Pipeline:
 
     def _take_in(self, owned: OwnedPartition, batch: Batch, readings: Readings) -> Intake:
         strangers = self._ownership.strangers(readings.assets, batch.partition)
-        return take_in(owned.groups[readings.group], batch, readings, strangers=strangers)
+        intake = take_in(owned.groups[readings.group], batch, readings, strangers=strangers)
+        intake.windows.silence.heard(intake.rows, self._clock())
+        return intake
 
     def _report_intake(self, owned: OwnedPartition, records: int, due: int, readings: Collection[Readings]) -> None:
         newest = max((int(each.time_ns.max()) for each in readings if len(each.time_ns)), default=None)
@@ -236,11 +252,18 @@ class Pipeline:
         self.vitals.queued(batches=len(self._work), windows=sum(work.windows for work in self._work))
 
     def _judge(self, intakes: list[Intake], partition: Partition) -> "asyncio.Future[list[Assessment]]":
+        loop = asyncio.get_running_loop()
+        spoken = [intake for intake in intakes if intake.says_something]
+        if not spoken:
+            done: asyncio.Future[list[Assessment]] = loop.create_future()
+            done.set_result([])
+            return done
+
         def judged() -> list[Assessment]:
             with self.vitals.stage("judge"):
-                return [assess(intake, partition) for intake in intakes]
+                return [assess(intake, partition) for intake in spoken]
 
-        return asyncio.get_running_loop().run_in_executor(self._worker, judged)
+        return loop.run_in_executor(self._worker, judged)
 
     @staticmethod
     def _move_on(owned: OwnedPartition, batch: Batch) -> None:

@@ -27,6 +27,11 @@ class Publisher:
         await self._write_states(new)
         self._count(said, new, refused)
 
+    async def announce(self, sightings: list[Sighting]) -> None:
+        """Technical events that belong to no batch."""
+        await self._write([event_message(sighting.event, sighting.origin.namespace) for sighting in sightings], [])
+        self._count([], sightings, [])
+
     async def _write(self, events: list[Message], refused: list[DeadLetter]) -> None:
         messages = [*events, *(letter.message for letter in refused)]
         if messages:

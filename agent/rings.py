@@ -105,7 +105,8 @@ class Rings:
 
     def mark_lost(self, rows: Sequence[int]) -> None:
         """The stored copy is gone: the next pieces are the whole ring."""
-        self._mark(np.asarray(rows, dtype=np.int64), self._newest[list(rows)] - self.slots + 1)
+        lost = np.asarray(rows, dtype=np.int64)
+        self._mark(lost, self._newest[lost] - self.slots + 1)
 
     def restore(self, name: str, newest: int, ring: bytes) -> None:
         """Put a stored ring back; raises ValueError when its size does not fit this layout."""

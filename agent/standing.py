@@ -10,12 +10,13 @@ Policy = Literal["changes", "all", "changes+heartbeat"]
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """An asset's state at window end `end`; it has been so since the window that ended at `since`."""
+    """An asset's state at window end `end`, so since the window that ended at `since`; `reason` of an `unknown`."""
 
     end: int
     state: str
     since: int
     missing: tuple[str, ...]
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,4 +39,4 @@ def previous_of(standing: Standing | None, end: int, hop: int) -> Standing | Non
 def following(previous: Standing | None, verdict: Verdict, end: int) -> Standing:
     same = previous is not None and previous.state == verdict.state
     since = previous.since if same and previous is not None else end
-    return Standing(end, verdict.state, since, verdict.missing)
+    return Standing(end, verdict.state, since, verdict.missing, verdict.reason)

@@ -11,7 +11,7 @@ from connectors.commits import MemoryCommits
 from connectors.errors import ConnectorError
 from connectors.logs import LogSource
 from connectors.records import Headers, Message, Partition, Record
-from connectors.seams import Checkpoint, Claim, Fenced, RingWrite, StoredWindows
+from connectors.seams import Checkpoint, Claim, ClaimLost, Fenced, RingWrite, StoredWindows
 
 
 class MemoryLog:
@@ -160,7 +160,9 @@ class MemoryWindowStore:
 
     def _check(self, claim: Claim) -> None:
         current = self._claims.get(claim.partition)
-        if current is None or current.token != claim.token:
+        if current is None:
+            raise ClaimLost(f"{claim.partition}: nobody holds the claim")
+        if current.token != claim.token:
             raise Fenced(f"{claim.partition}: epoch {claim.epoch} no longer owns it")
 
 

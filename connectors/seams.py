@@ -71,6 +71,10 @@ class Fenced(ConnectorError):
     """Another owner has claimed the partition; this writer must stop."""
 
 
+class ClaimLost(Fenced):
+    """Nobody holds the claim: the store forgot it. Whoever still owns the partition in the log may claim anew."""
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """The right to write a partition's windows: a growing number for people, a random token for the check."""
@@ -114,13 +118,13 @@ class WindowStore(Protocol):
     async def claim(self, partition: Partition) -> Claim: ...
 
     async def verify(self, claim: Claim) -> None:
-        """Raises `Fenced` when another owner has claimed the partition or the claim is gone."""
+        """Raises `Fenced` when another owner has claimed the partition, `ClaimLost` when nobody holds it."""
         ...
 
     async def load(self, claim: Claim, layout: str) -> StoredWindows | None: ...
 
     async def save(self, claim: Claim, layout: str, checkpoint: Checkpoint) -> Sequence[str]:
-        """Write in bounded chunks, header last. Raises `Fenced`.
+        """Write in bounded chunks, header last. Raises `Fenced` or `ClaimLost` like `verify`.
 
         A ring that is shorter than its `size` is not patched: its asset is returned, the header is not written, and the
         caller saves again with that ring whole (one piece at offset 0 of `size` bytes).

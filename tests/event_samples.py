@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 
-from agent.assessment import Intake, Sighting, assess, take_in
+from agent.assessment import Intake, Sighting, assess, silent_assets, take_in
 from agent.dead_letters import DeadLetter
 from agent.events import ModelName, event_message, state_message
 from agent.evidence import EvidencePolicy
@@ -36,7 +36,8 @@ class Samples:
 @cache
 def samples() -> Samples:
     intake = _intake()
-    sightings = assess(intake, PARTITION).sightings
+    silent = silent_assets(intake.windows, PARTITION, now_s=1e6, offset=1)
+    sightings = [*assess(intake, PARTITION).sightings, *silent]
     standing = {one.event.asset: (one.origin, one.standing) for one in sightings if one.standing}
     return Samples(
         sightings,
@@ -47,8 +48,8 @@ def samples() -> Samples:
 
 
 def _intake() -> Intake:
-    """The last record of each asset lies far behind: too late."""
-    index = np.array([*range(GAP_FROM), *range(GAP_TO, LAST), 5])
+    """The last records of each asset lie far behind: too late, and so many that its clock must have fallen back."""
+    index = np.array([*range(GAP_FROM), *range(GAP_TO, LAST), *range(5, 5 + STEPS)])
     n = len(index)
     rng = np.random.default_rng(11)
     values = rng.normal([1.0, -1.0], [4.0, 1.0], size=(len(ASSETS), n, CHANNELS)).astype(np.float32)
@@ -63,7 +64,9 @@ def _intake() -> Intake:
         record=np.arange(len(ASSETS) * n),
     )
     records = [Record(1000 + at, 1_700_000_000_000, b"key", b"{}", (("own", b"1"),)) for at in range(len(ASSETS) * n)]
-    return take_in(GroupWindows.empty(watched, cursor=0), Batch(PARTITION, records), readings)
+    intake = take_in(GroupWindows.empty(watched, cursor=0), Batch(PARTITION, records), readings)
+    intake.windows.silence.heard(intake.rows, now=0.0)
+    return intake
 
 
 def _watched() -> Watched:

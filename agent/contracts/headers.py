@@ -30,6 +30,7 @@ class DeadLetterHeaders(Contract):
     dl_reason: str = described("Why it was refused, one word for counting.", min_length=1)
     dl_detail: str = described("Why, for people.")
     dl_field: str = described("The field that was wrong; empty where it was no field.")
+    dl_exception: str = described("Class of the error.")
     dl_topic: str = described("Topic the record came from.", min_length=1)
     dl_partition: str = described("Partition it came from.", pattern=r"^\d+$")
     dl_offset: str = described("Its offset there.", pattern=r"^\d+$")

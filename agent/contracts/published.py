@@ -1,6 +1,6 @@
 """The data of each kind of event, and of a last state. Pure.
 
-A further kind (no_data, clock_back, model_refused …) is a class here, an entry in EVENT_MODELS and a word in
+A further kind (model_refused …) is a class here, an entry in EVENT_MODELS and a word in
 `agent.events.Kind`; that is an addition within the version.
 """
 
@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field
 
 from agent.contracts.contract import Contract, Timestamp, described
 from agent.contracts.parts import Evidence, Gap, Input, JudgedWindow, Model, Window
-from agent.events import CHANNEL_BACK, CHANNEL_DROPOUT, GAP, STATE
+from agent.events import CHANNEL_BACK, CHANNEL_DROPOUT, CLOCK_BACK, GAP, NO_DATA, STATE
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 
@@ -63,6 +63,23 @@ class ChannelEvent(Announcement):
     window: Window = described("The window in which it was first noticed.")
 
 
+class NoDataEvent(Announcement):
+    """An asset stopped sending: by the wall clock, so a replay of the log does not repeat it."""
+
+    type: Literal["no_data"] = described("The kind of event.")
+    kind: Literal["technical"] = described("It speaks of the data's way to us, not of the process.")
+    last_sample: Timestamp = described("Time of the newest sample there is.")
+
+
+class ClockBackEvent(Announcement):
+    """Nothing but late samples for a window's length: the asset's clock fell back, or an earlier one ran ahead."""
+
+    type: Literal["clock_back"] = described("The kind of event.")
+    kind: Literal["technical"] = described("It speaks of the data's way to us, not of the process.")
+    watermark: Timestamp = described("The newest sample accepted so far.")
+    sample: Timestamp = described("Time of the sample that made the run of late ones too long.")
+
+
 class OtherEvent(Contract):
     """A kind that this version does not know; its further fields are in `model_extra`. Not part of the schema."""
 
@@ -82,12 +99,22 @@ class LastState(Contract):
     state: str = described("One of the model's classes, or `unknown`.", min_length=1)
     since: Timestamp = described("End of the first window of this unbroken run of the state.")
     end: Timestamp = described("End of the window this state was seen in.")
+    abstention: str | None = described("Why the state is `unknown`; null if it is not.")
     missing_channels: list[str] = described("Channels with less than half of their values in that window.")
 
 
-EventData = ExplainedEvent | GapEvent | ChannelEvent | OtherEvent
+Known = ExplainedEvent | GapEvent | ChannelEvent | NoDataEvent | ClockBackEvent
 
-EVENT_MODELS: Mapping[str, type[ExplainedEvent] | type[GapEvent] | type[ChannelEvent]] = MappingProxyType(
-    {STATE: ExplainedEvent, GAP: GapEvent, CHANNEL_DROPOUT: ChannelEvent, CHANNEL_BACK: ChannelEvent}
+EVENT_MODELS: Mapping[str, type[Known]] = MappingProxyType(
+    {
+        STATE: ExplainedEvent,
+        GAP: GapEvent,
+        CHANNEL_DROPOUT: ChannelEvent,
+        CHANNEL_BACK: ChannelEvent,
+        NO_DATA: NoDataEvent,
+        CLOCK_BACK: ClockBackEvent,
+    }
 )
 """Which model a `type` has."""
+
+EventData = Known | OtherEvent

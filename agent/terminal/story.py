@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from agent.assessment import Sighting
-from agent.events import CHANNEL_BACK, CHANNEL_DROPOUT, GAP, STATE
+from agent.events import CHANNEL_BACK, CHANNEL_DROPOUT, CLOCK_BACK, GAP, NO_DATA, STATE
 from agent.terminal.sparkline import span_marks, sparkline
 
 
@@ -23,6 +23,10 @@ def headline(data: dict[str, Any]) -> str:
         return f"{data['asset']}: {change}{_probability(data)}{_reason(data)}"
     if data["type"] == GAP:
         return f"{data['asset']}: data back after a gap of {_seconds(data['gap']):.6g} s"
+    if data["type"] == NO_DATA:
+        return f"{data['asset']}: no data since {clock(data['last_sample'])}"
+    if data["type"] == CLOCK_BACK:
+        return f"{data['asset']}: clock fell back behind {clock(data['watermark'])}"
     verb = {CHANNEL_DROPOUT: "lost", CHANNEL_BACK: "back"}.get(data["type"], data["type"])
     return f"{data['asset']}: channel {data.get('channel', '')} {verb}"
 

@@ -10,9 +10,19 @@ return epoch
 FENCED = -1
 """What the scripts below answer to a writer whose token is not the present one."""
 
-SAVE_RINGS = """
+UNCLAIMED = -2
+"""What they answer when there is no token at all."""
+
+_CHECK = """
+local owner = redis.call('HGET', KEYS[1], 'token')
+if not owner then return -2 end
+if owner ~= ARGV[1] then return -1 end
+"""
+
+SAVE_RINGS = (
+    _CHECK
+    + """
 -- KEYS: claim, rings …   ARGV: token, ttl ms, then per ring: size, pieces, (offset, bytes) …
-if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then return -1 end
 local lost, at = {}, 3
 for ring = 2, #KEYS do
   local key, size, pieces = KEYS[ring], tonumber(ARGV[at]), tonumber(ARGV[at + 1])
@@ -34,10 +44,12 @@ end
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return lost
 """
+)
 
-SAVE_HEADER = """
+SAVE_HEADER = (
+    _CHECK
+    + """
 -- KEYS: claim, header, rings whose life is prolonged …   ARGV: token, ttl ms, header, assets
-if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then return -1 end
 for ring = 3, #KEYS do
   if redis.call('PEXPIRE', KEYS[ring], ARGV[2]) == 0 then return ring - 2 end
 end
@@ -46,3 +58,4 @@ redis.call('PEXPIRE', KEYS[2], ARGV[2])
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return 0
 """
+)

@@ -11,9 +11,9 @@ import orjson
 from connectors.errors import ConnectorError, TransientError
 from connectors.records import Partition
 from connectors.redis.keys import claim_key, header_key, ring_key
-from connectors.redis.scripts import CLAIM, FENCED, SAVE_HEADER, SAVE_RINGS
+from connectors.redis.scripts import CLAIM, FENCED, SAVE_HEADER, SAVE_RINGS, UNCLAIMED
 from connectors.redis.server import Server, translated
-from connectors.seams import Checkpoint, Claim, Fenced, RingWrite, StoredWindows
+from connectors.seams import Checkpoint, Claim, ClaimLost, Fenced, RingWrite, StoredWindows
 
 Answer = TypeVar("Answer")
 
@@ -58,8 +58,7 @@ class RedisWindowStore:
     async def verify(self, claim: Claim) -> None:
         asked = self._client.hget(claim_key(self._prefix, claim.partition), "token")
         found = await self._do(f"cannot check the claim of {claim.partition}", asked)
-        if found is None or found.decode() != claim.token:
-            raise Fenced(f"{claim.partition} has another owner")
+        _require(claim, UNCLAIMED if found is None else FENCED if found.decode() != claim.token else 0)
 
     async def load(self, claim: Claim, layout: str) -> StoredWindows | None:
         key = header_key(self._prefix, claim.partition, layout)
@@ -118,8 +117,7 @@ class RedisWindowStore:
         all_keys = [claim_key(self._prefix, claim.partition), *keys]
         called = self._client.eval(script, len(all_keys), *all_keys, *arguments)
         answer = await self._do(f"cannot store the windows of {claim.partition}", called)
-        if answer == FENCED:
-            raise Fenced(f"{claim.partition} has another owner")
+        _require(claim, answer)
         return answer
 
     async def _do(self, what: str, command: Awaitable[Answer]) -> Answer:
@@ -133,6 +131,13 @@ class RedisWindowStore:
             await self._do(what, command)
         except TransientError as error:
             raise ConnectorError(str(error)) from error
+
+
+def _require(claim: Claim, answer: Any) -> None:
+    if answer == UNCLAIMED:
+        raise ClaimLost(f"nobody holds the claim of {claim.partition}")
+    if answer == FENCED:
+        raise Fenced(f"{claim.partition} has another owner")
 
 
 def _chunks(writes: Sequence[RingWrite]) -> Iterator[list[RingWrite]]:

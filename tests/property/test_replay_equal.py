@@ -68,7 +68,7 @@ crashes = st.lists(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(logs(), crashes, st.integers(1, 9), st.integers(1, 20))
 def test_crashes_anywhere_lose_nothing_and_invent_nothing(entries, planned, records_per_poll, checkpoint_records):
     assert asyncio.run(disturbed(entries, planned, records_per_poll, checkpoint_records)) == asyncio.run(

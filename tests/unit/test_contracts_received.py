@@ -60,11 +60,11 @@ def test_fields_that_came_later_are_ignored_at_every_depth() -> None:
 
 def test_a_kind_that_came_later_is_readable_by_its_common_fields() -> None:
     message = sample("gap")
-    headers = [(name, b"anchormoe.clock_back" if name == "ce_type" else value) for name, value in message.headers]
-    value = changed(message, lambda data: data.update(type="clock_back", jump_s=3.0))
+    headers = [(name, b"anchormoe.clock_jump" if name == "ce_type" else value) for name, value in message.headers]
+    value = changed(message, lambda data: data.update(type="clock_jump", jump_s=3.0))
     event = received(record(message, headers=headers, value=value), PLACE)
     assert isinstance(event.data, OtherEvent)
-    assert (event.type, event.data.asset, event.data.kind) == ("clock_back", "pump-1", "technical")
+    assert (event.type, event.data.asset, event.data.kind) == ("clock_jump", "pump-1", "technical")
     assert event.data.model_extra is not None
     assert event.data.model_extra["jump_s"] == 3.0
 

@@ -203,3 +203,55 @@ async def test_without_the_store_publishing_goes_on_and_commits_wait():
     await pipeline.run(asyncio.Event())
     assert sink.of(EVENTS)
     assert log.commits.get(A) is None
+
+
+async def test_an_asset_that_stops_sending_is_told_once_by_the_wall_clock():
+    now = 0.0
+    log, sink = filled([1.0] * 6), MemorySink()
+    pipeline = pipeline_on(log, sink, MemoryWindowStore(), bounded=False, clock=lambda: now)
+    await started(pipeline)
+    for _ in range(10):
+        await pipeline.step()
+    assert not [event for event in data_of(sink) if event["type"] == "no_data"]
+    now = 21.0
+    for _ in range(3):
+        await pipeline.step()
+    (silence,) = [event for event in data_of(sink) if event["type"] == "no_data"]
+    assert (silence["asset"], silence["last_sample"]) == ("p1", "1970-01-01T00:01:45Z")
+    await pipeline._close()
+
+
+async def test_a_clock_that_fell_back_is_noticed_once_and_its_samples_touch_no_window():
+    log = filled([1.0] * 8, start=1000)
+    for step in range(12):
+        put(log, "p1", 100 + step, -1.0)
+    pipeline, sink = await run(log)
+    (back,) = [event for event in data_of(sink) if event["type"] == "clock_back"]
+    assert (back["watermark"], back["sample"]) == ("1970-01-01T00:16:47Z", "1970-01-01T00:01:43Z")
+    assert pipeline.tally.dead_letters["late"] == 12
+    assert states_of(sink) == [(None, "high")]
+
+
+async def test_a_store_that_forgot_everything_is_claimed_anew_and_written_whole():
+    log, sink, store = filled([1.0] * 6), MemorySink(), MemoryWindowStore()
+    pipeline = pipeline_on(log, sink, store, bounded=False)
+    await started(pipeline)
+    for _ in range(6):
+        await pipeline.step()
+    store.flush()
+    for step in range(6, 30):
+        put(log, "p1", 100 + step, 1.0 if step < 20 else -1.0)
+    for _ in range(20):
+        await pipeline.step()
+    await pipeline._checkpoint(list(pipeline._ownership.partitions.values()))
+    await pipeline._close()
+    undisturbed = await run(filled([1.0] * 20 + [-1.0] * 10))
+    assert events_of(sink) == events_of(undisturbed[1])
+    await run(log, sink=sink, store=store)
+    assert events_of(sink) == events_of(undisturbed[1])
+
+
+async def started(pipeline):
+    await pipeline._sink.start()
+    await pipeline._store.start()
+    await pipeline._join()
