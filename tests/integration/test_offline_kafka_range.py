@@ -1,0 +1,74 @@
+"""A range of a topic as a bounded source on a real broker: nothing joined, nothing committed, an end."""
+
+import pytest
+from aiokafka.admin import AIOKafkaAdminClient
+
+from connectors.errors import ConnectorError
+from connectors.kafka.cluster import Cluster
+from connectors.kafka.range_source import KafkaRangeSource
+from connectors.kafka.record_writer import RecordWriter
+from connectors.records import Partition, Record
+from connectors.spans import Mark, Span
+from tests.integration.test_kafka_connector import fill
+from tests.unit.connectors.contract_source import Watcher, drain
+
+
+async def read(kafka, topic, span=None):
+    source = KafkaRangeSource(Cluster(kafka.bootstrap), [topic], span)
+    await source.start(Watcher())
+    try:
+        found = await drain(source, max_records=7)
+        assert source.exhausted
+        return {partition.number: [record.offset for record in records] for partition, records in found.items()}
+    finally:
+        await source.close()
+
+
+async def test_everything_that_was_there_is_read_once_and_then_it_ends(kafka, topic_name):
+    await fill(kafka, topic_name)
+    assert await read(kafka, topic_name) == {0: list(range(20)), 1: list(range(20))}
+
+
+async def test_a_span_by_offset_and_by_time_is_cut_exactly(kafka, topic_name):
+    await fill(kafka, topic_name)  # record n has the timestamp n + 1 ms
+    wanted = {0: list(range(5, 12)), 1: list(range(5, 12))}
+    assert await read(kafka, topic_name, Span(Mark(offset=5), Mark(offset=12))) == wanted
+    assert await read(kafka, topic_name, Span(Mark(time_ms=6), Mark(time_ms=13))) == wanted
+
+
+async def test_what_comes_later_is_not_read_and_no_group_is_left_behind(kafka, topic_name):
+    await fill(kafka, topic_name)
+    source = KafkaRangeSource(Cluster(kafka.bootstrap), [topic_name])
+    await source.start(Watcher())
+    writer = RecordWriter(Cluster(kafka.bootstrap))
+    await writer.start()
+    await writer.write(topic_name, [Record(0, 1_700_000_000_000, b"pump", b"late", (("h", b"1"),))], partition=0)
+    await writer.close()
+    found = await drain(source)
+    await source.close()
+    assert sum(len(records) for records in found.values()) == 40
+    assert (await read(kafka, topic_name))[0][-1] == 20
+    admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap)
+    await admin.start()
+    groups = [str(group) for group in await admin.list_consumer_groups()]
+    await admin.close()
+    assert not any(topic_name in group for group in groups)
+
+
+async def test_a_written_record_keeps_bytes_key_headers_and_time(kafka, topic_name):
+    kafka.create_topic(topic_name, 1)
+    writer = RecordWriter(Cluster(kafka.bootstrap))
+    await writer.start()
+    await writer.write(topic_name, [Record(0, 1_700_000_000_123, b"pump", b"\xff\x00", (("h", b"\xfe"),))])
+    await writer.close()
+    source = KafkaRangeSource(Cluster(kafka.bootstrap), [topic_name])
+    await source.start(Watcher())
+    [record] = (await drain(source))[Partition(topic_name, 0)]
+    await source.close()
+    assert (record.timestamp, record.key, record.value) == (1_700_000_000_123, b"pump", b"\xff\x00")
+    assert tuple(record.headers) == (("h", b"\xfe"),)
+
+
+async def test_a_topic_that_is_not_there_is_named(kafka, topic_name):
+    with pytest.raises(ConnectorError, match=f"there is no topic {topic_name}"):
+        await KafkaRangeSource(Cluster(kafka.bootstrap), [topic_name]).start(Watcher())
