@@ -13,6 +13,9 @@ EPSILON = 1e-6
 WIDTH_MULTIPLE = 8
 """Rows of a multiple of eight floats keep vector instructions without remainders: same bits at any place."""
 
+COLUMNS = 16
+"""Columns of narrow matrix products (router, heads, classes) are filled up to a multiple of this."""
+
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:

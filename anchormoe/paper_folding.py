@@ -8,10 +8,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from anchormoe.mvre import fourier_basis
+from anchormoe.paper_config import COLUMNS
 from anchormoe.paper_net import PaperNet
-
-COLUMNS = 16
-"""Columns of narrow matrix products come in multiples of this: eight would take three times as long."""
 
 BANDS = 4
 """Bands are filled up less far: an empty band costs an input of the spectral view for every channel."""
@@ -60,8 +58,8 @@ def fold(net: PaperNet) -> Folded:
         router_bias=_filled(router_bias),
         expert_in=[weight.clone() for weight in rgc.expert_in],
         expert_in_bias=[bias.clone() for bias in rgc.expert_in_bias],
-        heads=list(_filled(heads)),
-        heads_bias=list(_filled(heads_bias)),
+        heads=[head.contiguous() for head in heads],
+        heads_bias=list(heads_bias),
         class_head=_filled((rgc.expert_out @ rgc.class_head.t()).flatten(0, 1)),  # (M·D, Y)
     )
 

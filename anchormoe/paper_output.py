@@ -10,7 +10,7 @@ class Output:
     """B windows, P patches, K chosen experts per patch, M experts, D width, Y classes. Invalid patches hold 0."""
 
     logits: Tensor
-    """u (B, Y), pooled in hidden space before the class head, not summed from the contributions."""
+    """u (B, Y), pooled in hidden space before the class head; only in training mode the sum of the contributions."""
     contributions: Tensor
     """A (B, P, Y) = π ℓ; their sum over patches is u (Eq. decomposition goal)."""
     expert: Tensor

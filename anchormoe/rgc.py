@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from anchormoe.paper_config import EPSILON, ModelConfig
+from anchormoe.paper_config import COLUMNS, EPSILON, ModelConfig
 from anchormoe.paper_output import Output
 
 
@@ -47,9 +47,12 @@ class RGC(nn.Module):
         logits, reliability = self._heads(hidden, pairs, expert)
         score, admission, reliability = self._admit(weight, reliability, valid)
         gate = admission.unsqueeze(-1) * weight * reliability  # π w κ (B, P, K)
+        contributions = (gate.unsqueeze(-1) * logits).sum(dim=2)  # Eq. patch logit and prediction, A = π ℓ
+        # Equal, as tests say; the sum is the cheaper one to differentiate.
+        pooled = contributions.sum(dim=1) if self.training else self._pooled(hidden, gate, pairs)
         return Output(
-            logits=self._pooled(hidden, gate, pairs),
-            contributions=(gate.unsqueeze(-1) * logits).sum(dim=2),  # Eq. patch logit and prediction, A = π ℓ
+            logits=pooled,
+            contributions=contributions,
             expert=expert,
             expert_logits=logits,
             weight=weight,
@@ -60,13 +63,17 @@ class RGC(nn.Module):
         )
 
     def folded_heads(self) -> tuple[Tensor, Tensor]:
-        """(M, D, Y + 1) and (M, Y + 1): class head and ψ_κ applied to z = hidden · W_out in one product.
+        """(M, D, Y') and (M, Y'): class head and ψ_κ applied to z = hidden · W_out in one product.
 
-        Both are linear in z, so z itself is needed nowhere but in the pooled logits.
+        Both are linear in z, so z itself is needed nowhere but in the pooled logits. Y' is Y + 1 filled up with
+        zeros to a multiple of 16: narrower products take up to three times as long, and differ at their edges.
         """
+        Y = self.config.classes
+        spare = -(Y + 1) % COLUMNS
         shared = self.class_head.expand(self.config.experts, -1, -1)
-        heads = torch.cat((shared, self.reliability_head.unsqueeze(1)), dim=1).transpose(1, 2)  # (M, D, Y + 1)
-        bias = functional.pad(self.reliability_bias.unsqueeze(1), (self.config.classes, 0))  # the classes have none
+        heads = torch.cat((shared, self.reliability_head.unsqueeze(1)), dim=1)  # (M, Y + 1, D)
+        heads = functional.pad(heads, (0, 0, 0, spare)).transpose(1, 2)  # (M, D, Y')
+        bias = functional.pad(self.reliability_bias.unsqueeze(1), (Y, spare))  # the classes have none
         return torch.bmm(self.expert_out, heads), bias
 
     def _hidden(self, unit: Tensor, pairs: Assignments) -> Tensor:
@@ -79,10 +86,10 @@ class RGC(nn.Module):
     def _heads(self, hidden: Tensor, pairs: Assignments, expert: Tensor) -> tuple[Tensor, Tensor]:
         """o = W_cls z (B, P, K, Y) and κ = σ(ψ_κ(z)) (B, P, K), Eq. reliability."""
         weights, bias = self.folded_heads()
-        heads = linear_by_expert(hidden, weights, bias, pairs.counts)  # (N, Y + 1)
+        heads = linear_by_expert(hidden, weights, bias, pairs.counts)  # (N, Y')
         Y = self.config.classes
-        spread = heads.new_zeros(expert.numel(), Y + 1).index_copy(0, pairs.pair, heads)
-        spread = spread.view(*expert.shape, Y + 1)
+        spread = heads.new_zeros(expert.numel(), heads.shape[1]).index_copy(0, pairs.pair, heads)
+        spread = spread.view(*expert.shape, -1)  # (B, P, K, Y')
         return spread[..., :Y], torch.sigmoid(spread[..., Y])
 
     def _admit(self, weight: Tensor, reliability: Tensor, valid: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -56,6 +56,14 @@ def test_both_paths_give_what_the_dense_equations_give(config, path):
         torch.testing.assert_close(getattr(found, name), getattr(expected, name), atol=1e-5, rtol=1e-5, msg=name)
 
 
+@pytest.mark.parametrize("config", VARIANTS.values(), ids=VARIANTS.keys())
+def test_the_summed_logits_of_training_equal_the_pooled_ones(config):
+    net = a_net(config)
+    x, mask = some_windows(config)
+    pooled = net(x, mask).logits
+    torch.testing.assert_close(net.train()(x, mask).logits, pooled, atol=1e-5, rtol=1e-5)
+
+
 def test_the_anchors_are_those_of_the_equations_and_absent_without_dpar():
     net = a_net(BASE)
     x, mask = some_windows(BASE)
