@@ -15,7 +15,7 @@ from anchormoe.experts.net import CommitteeNet, Routed, apart
 from anchormoe.experts.parts import config_of, net_of
 from anchormoe.experts.tokens import Geometry, Series, for_members, prepare
 
-BLOCK = 32
+BLOCK = 8
 """Windows per pass. Every pass has this shape, so that a window's result does not depend on its neighbours."""
 
 

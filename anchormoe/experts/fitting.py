@@ -11,7 +11,7 @@ from anchormoe.evidence import Json
 from anchormoe.experts.committee import Committee
 from anchormoe.experts.folds import make_folds
 from anchormoe.experts.net import CommitteeNet, NetShape
-from anchormoe.experts.selection import choose, out_of_fold
+from anchormoe.experts.selection import choose, log_losses, out_of_fold
 from anchormoe.experts.settings import CommitteeSettings
 from anchormoe.experts.tokens import Geometry, prepare
 from anchormoe.experts.training import Course, TrainingSet, train
@@ -108,6 +108,7 @@ def _report(
         "geometry": asdict(source.geometry),
         "variants": [asdict(settings.variants[v]) for v in kept],
         "candidate_oof_accuracy": [float((logits.argmax(1) == y).mean()) for logits in oof],
+        "candidate_oof_log_loss": [float(log_losses(logits, y).mean()) for logits in oof],
         "oof_accuracy": float((oof[kept].mean(0).argmax(1) == y).mean()),
         "steps": course.steps,
         "planned_steps": course.planned,

@@ -4,6 +4,8 @@ import numpy as np
 
 from anchormoe.cases import Bool, Float64, Int64
 
+PREFERENCE = 0.25
+"""Standard errors by which a later variant must beat an earlier one."""
 _TEMPERATURES = (0.3, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0)
 
 
@@ -16,8 +18,8 @@ def out_of_fold(logits: Float64, held_out: Bool) -> Float64:
 def choose(oof: Float64, y: Int64, *, kept: int) -> list[int]:
     """Up to `kept` of the variants' out-of-fold logits (V, N, Y), one by one, whichever helps their mean most.
 
-    A later variant must be better than an earlier one by a standard error: the order is the caller's preference.
-    The first choice is made anyhow; when as many are kept as there are, all are.
+    The order is the caller's preference: in the first choice a later variant must clearly beat an earlier one.
+    When as many are kept as there are, all are.
     """
     if kept >= len(oof):
         return list(range(len(oof)))
@@ -42,7 +44,7 @@ def _preferred(losses: list[Float64]) -> int:
     best = 0
     for v in range(1, len(losses)):
         gain = losses[best] - losses[v]
-        if gain.mean() > gain.std() / np.sqrt(len(gain)):
+        if gain.mean() > PREFERENCE * gain.std() / np.sqrt(len(gain)):
             best = v
     return best
 
