@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-import numpy as np
-
 from agent.assessment import Sighting
 from agent.events import CHANNEL_BACK, CHANNEL_DROPOUT, CLOCK_BACK, GAP, NO_DATA, STATE
 from agent.terminal.sparkline import span_marks, sparkline
@@ -75,14 +73,15 @@ def leading_channels(patches: Sequence[dict[str, Any]], channels: Sequence[str],
 
 
 def _spans(data: dict[str, Any], length: int) -> list[tuple[int, int, float]]:
+    """The shown patches as steps of the window, from the published times."""
     start, end = _time(data["window"]["start"]), _time(data["window"]["end"])
     scale = length / max(end - start, 1e-9)
-    steps = [
-        (np.rint((_time(patch[side]) - start) * scale).astype(int) for side in ("start", "end"))
-        for patch in data["evidence"]["patches"]
-    ]
-    strengths = [patch["contribution"] for patch in data["evidence"]["patches"]]
-    return [(int(low), int(high), strength) for (low, high), strength in zip(steps, strengths, strict=True)]
+
+    def step(stamp: str) -> int:
+        return round((_time(stamp) - start) * scale)
+
+    patches = data["evidence"]["patches"]
+    return [(step(patch["start"]), step(patch["end"]), patch["contribution"]) for patch in patches]
 
 
 def _time(stamp: str) -> float:
