@@ -12,6 +12,9 @@ from anchormoe.experts.tokens import Geometry, windows
 WAVES = 8
 GAIN = 8.0
 BANDS = 4
+MOST_CHANNELS = 96
+MIXED_CHANNELS = 48
+"""With more than MOST_CHANNELS every step is first mixed down to so many, or the tokens' weights would be millions."""
 _EPSILON = 1e-8
 
 
@@ -33,6 +36,11 @@ class NetShape:
     @property
     def members(self) -> int:
         return len(self.positioned)
+
+    @property
+    def read_channels(self) -> int:
+        """Channels that tokens read."""
+        return self.channels if self.channels <= MOST_CHANNELS else MIXED_CHANNELS
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +73,10 @@ class CommitteeNet(nn.Module):
         super().__init__()
         self.shape = shape
         g, d, m = shape.members, shape.width, shape.experts
-        taps = shape.channels * shape.geometry.kernel
-        self.stem = _weight(generator, g, taps, d)
+        read = shape.read_channels
+        if read != shape.channels:
+            self.channel_mix = _weight(generator, g, shape.channels, read)
+        self.stem = _weight(generator, g, read * shape.geometry.kernel, d)
         self.stem_bias = _zeros(g, 1, d)
         self.place = _weight(generator, g, 2 * WAVES, d, gain=0.5)
         self.mix = _weight(generator, g, d, d, gain=0.5)
@@ -82,7 +92,7 @@ class CommitteeNet(nn.Module):
         self.level = _zeros(g, shape.channels, shape.classes)
         self.bias = _zeros(g, shape.classes)
         if shape.spectral:
-            self.bands = _weight(generator, g, shape.channels * BANDS, d, gain=0.5)
+            self.bands = _weight(generator, g, read * BANDS, d, gain=0.5)
 
     def forward(self, x: Tensor, valid: Tensor) -> Routed:
         """x (G or 1, B, C, S) coarse series, valid (G or 1, B, P)."""
@@ -124,6 +134,8 @@ class CommitteeNet(nn.Module):
             self.bias.sub_(mean @ self.level)
 
     def _tokens(self, x: Tensor) -> Tensor:
+        if self.shape.read_channels != self.shape.channels:
+            x = torch.matmul(self.channel_mix.transpose(1, 2)[:, None], x)
         read = windows(x, self.shape.geometry)  # (G, B, P, C·k)
         token = _members(read, self.stem, self.stem_bias)
         token = functional.gelu(token + self._place(token.shape[2])[:, None])
@@ -163,7 +175,7 @@ def places(tokens: int, geometry: Geometry, device: torch.device) -> Tensor:
 
 def band_energies(read: Tensor, shape: NetShape) -> Tensor:
     """(…, P, C·BANDS): log(1 + energy) of what a token reads, in BANDS bands of equal width."""
-    taps = read.reshape(-1, shape.channels, shape.geometry.kernel)
+    taps = read.reshape(-1, shape.read_channels, shape.geometry.kernel)
     energy = torch.fft.rfft(taps).abs().square()  # (…, C, F)
     return torch.log1p(functional.adaptive_avg_pool1d(energy, BANDS)).view(*read.shape[:-1], -1)
 

@@ -13,6 +13,7 @@ LONGEST_KERNEL = 33
 SHORTEST_KERNEL = 3
 LONGEST_SERIES = 1280
 """Longer series are averaged over `pool` steps first, so that tokens still read everything."""
+_CHUNK = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +65,7 @@ class Series:
 def prepare(cases: Cases, geometry: Geometry, device: torch.device) -> Series:
     """Masked means over `pool` steps, their medians, and token validity."""
     x, mask = _coarse(cases, geometry, device)
-    # Unlike a mean, a median is not moved by a short event: taking it out leaves the rest of the series at 0.
-    level = torch.where(mask, x, torch.nan).nanmedian(-1).values.nan_to_num(0.0)  # (N, C)
+    level = torch.cat([_medians(x[i : i + _CHUNK], mask[i : i + _CHUNK]) for i in range(0, len(x), _CHUNK)])
     steps = mask.any(1)  # (N, S)
     place = torch.arange(1, steps.shape[1] + 1, device=device)
     length = (steps * place).amax(-1)
@@ -86,6 +86,11 @@ def windows(x: Tensor, geometry: Geometry) -> Tensor:
     half = geometry.kernel // 2
     read = functional.pad(x, (half, half)).unfold(-1, geometry.kernel, geometry.stride)  # (…, C, P, k)
     return read.transpose(-3, -2).flatten(-2)  # (…, P, C·k)
+
+
+def _medians(x: Tensor, mask: Tensor) -> Tensor:
+    """(N, C) over valid steps. Unlike a mean, a median is not moved by a short event: the rest stays 0."""
+    return torch.where(mask, x, torch.nan).nanmedian(-1).values.nan_to_num(0.0)
 
 
 def _coarse(cases: Cases, geometry: Geometry, device: torch.device) -> tuple[Tensor, Tensor]:

@@ -18,6 +18,8 @@ from anchormoe.progress import Progress, ProgressCallback
 
 RAMP = 0.3
 """Share of the steps over which the terms beside the cross-entropy grow to their full weight."""
+BATCH_BYTES = 128 << 20
+"""Bound on the values that one batch of all members reads."""
 _REPORTS = 50
 
 
@@ -54,12 +56,13 @@ class Course:
 
 def planned_steps(cases: int, settings: CommitteeSettings) -> int:
     """`epochs` passes, within the least and the most steps."""
-    per_epoch = math.ceil(cases / batch_size(cases, settings))
+    per_epoch = math.ceil(cases / max(1, min(settings.batch, cases)))
     return min(max(settings.epochs * per_epoch, settings.min_steps), settings.max_steps)
 
 
-def batch_size(cases: int, settings: CommitteeSettings) -> int:
-    return max(1, min(settings.batch, cases))
+def batch_size(cases: int, values: int, settings: CommitteeSettings) -> int:
+    """Cases per member and step; `values` is what one case holds for all members together."""
+    return max(1, min(settings.batch, cases, max(4, BATCH_BYTES // (4 * values))))
 
 
 def train(
@@ -70,7 +73,8 @@ def train(
     size = int(data.trained.sum(1).max())
     planned = planned_steps(size, settings)
     optimizer = torch.optim.AdamW(net.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
-    batches = _batches(data, batch_size(size, settings), settings, np.random.default_rng(seed), generator)
+    batch = batch_size(size, net.shape.members * data.series.x[0].numel(), settings)
+    batches = _batches(data, batch, settings, np.random.default_rng(seed), generator)
     losses: list[float] = []
     for step in range(planned):
         loss = _loss(net, next(batches), settings, min(1.0, step / (RAMP * planned)), generator)

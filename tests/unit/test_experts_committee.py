@@ -242,6 +242,7 @@ def _tiny() -> list[tuple[str, Cases, int]]:
         ("two cases", Cases.from_arrays(rng.normal(size=(2, 1, 20))), 2),
         ("one class", Cases.from_arrays(rng.normal(size=(5, 1, 20))), 1),
         ("one case", Cases.from_arrays(rng.normal(size=(1, 1, 20))), 2),
+        ("two hundred channels", Cases.from_arrays(rng.normal(size=(6, 200, 20))), 2),
         ("a constant channel", Cases.from_arrays(constant), 3),
         ("a channel and a case that are missing", Cases.from_arrays(missing), 3),
         ("unequal lengths", Cases.from_arrays(unequal), 3),

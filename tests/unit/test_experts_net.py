@@ -10,8 +10,9 @@ from torch.nn import functional
 from anchormoe.experts.augmentation import kept_evidence, noisy, shifted
 from anchormoe.experts.net import CommitteeNet, NetShape, Routed, places, sparse
 from anchormoe.experts.objectives import cross_entropy, orthogonality, reliability_alignment, sparsity
+from anchormoe.experts.settings import CommitteeSettings
 from anchormoe.experts.tokens import Geometry
-from anchormoe.experts.training import one_cycle
+from anchormoe.experts.training import BATCH_BYTES, batch_size, one_cycle, planned_steps
 
 
 def _net(*, admission: bool = False) -> CommitteeNet:
@@ -156,3 +157,15 @@ def test_the_learning_rate_rises_and_falls_once() -> None:
     assert rates[:26] == sorted(rates[:26])
     assert rates[25:] == sorted(rates[25:], reverse=True)
     assert rates[-1] < 0.01
+
+
+def test_batches_stay_within_their_bytes_and_their_cases() -> None:
+    assert batch_size(1000, 10, CommitteeSettings(batch=64)) == 64
+    assert batch_size(30, 10, CommitteeSettings(batch=64)) == 30
+    assert batch_size(1000, BATCH_BYTES // 4 // 8, CommitteeSettings(batch=64)) == 8
+    assert batch_size(1000, BATCH_BYTES, CommitteeSettings(batch=64)) == 4
+
+
+def test_small_sets_get_enough_steps_and_large_ones_not_too_many() -> None:
+    settings = CommitteeSettings(epochs=50, batch=64, min_steps=300, max_steps=1500)
+    assert [planned_steps(cases, settings) for cases in (12, 640, 50_000)] == [300, 500, 1500]
