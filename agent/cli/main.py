@@ -4,7 +4,7 @@ from importlib.metadata import version
 
 import typer
 
-from agent.cli import benchmark, bundle, data, evaluate, explain, plant, run, simulate, tail, train
+from agent.cli import benchmark, bundle, data, evaluate, explain, plant, replay, run, simulate, tail, train
 from agent.cli.manners import polite_errors
 
 app = typer.Typer(
@@ -32,7 +32,7 @@ def root(
     """Options before the command."""
 
 
-for group in (run, plant, train, bundle, explain, data, evaluate, benchmark, tail, simulate):
+for group in (run, plant, train, bundle, explain, data, evaluate, benchmark, tail, replay, simulate):
     group.register(app)
 
 
@@ -40,3 +40,7 @@ def main() -> None:
     """Entry point; the one place where errors become exit codes."""
     with polite_errors():
         app()
+
+
+if __name__ == "__main__":
+    main()

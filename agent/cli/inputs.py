@@ -1,0 +1,138 @@
+"""What the offline commands read: files, topics, marks in a log, published events."""
+
+import glob
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.cli.manners import WRONG_USAGE, fail
+
+if TYPE_CHECKING:
+    from agent.settings import Plant
+    from connectors.kafka.cluster import Cluster
+    from connectors.records import Batch, Message
+    from connectors.seams import Source
+    from connectors.spans import Mark, Span
+
+KAFKA = "kafka"
+_POLL_RECORDS = 5_000
+
+
+def span_of(first: str | None, last: str | None) -> "Span":
+    from connectors.spans import Span
+
+    return Span(_mark("--from", first), _mark("--to", last))
+
+
+def _mark(option: str, text: str | None) -> "Mark | None":
+    """Digits are an offset, anything else is an ISO time; without a zone it is UTC."""
+    from connectors.spans import Mark
+
+    if text is None:
+        return None
+    if text.isdecimal():
+        return Mark(offset=int(text))
+    try:
+        given = datetime.fromisoformat(text)
+    except ValueError:
+        fail(f"{option}: {text!r} is no offset and no time like 2026-01-31T08:00:00", code=WRONG_USAGE)
+    return Mark(time_ms=int((given if given.tzinfo else given.replace(tzinfo=UTC)).timestamp() * 1000))
+
+
+def is_topic(names: list[str]) -> bool:
+    """What is there as a file is a file; one word that is none is a topic."""
+    files = [name for name in names if Path(name).exists() or glob.glob(name, recursive=True)]
+    if files and len(files) < len(names):
+        missing = next(name for name in names if name not in files)
+        fail(f"--input: there is no file {missing}", code=WRONG_USAGE)
+    looks_like_a_path = [name for name in names if "/" in name or Path(name).suffix in (".jsonl", ".csv", ".parquet")]
+    if not files and looks_like_a_path:
+        fail(f"--input: there is no file {looks_like_a_path[0]}", code=WRONG_USAGE)
+    return not files
+
+
+def bounded_source(settings: "Plant", names: list[str], span: "Span") -> "tuple[Source, bool]":
+    """The source to replay and whether it is Kafka; without names it is the plant's own."""
+    from agent.settings import FileSource, KafkaSource
+
+    own = settings.source
+    if not names and isinstance(own, FileSource):
+        names = [str(path) for path in own.paths]
+    if not names and not isinstance(own, KafkaSource):
+        fail(f"--input: name files or a topic; a source of kind {own.kind} has no records to replay", code=WRONG_USAGE)
+    if not names or names == [KAFKA] or is_topic(names):
+        return _topics(settings, names, span), True
+    return _files(settings, names, span), False
+
+
+def _topics(settings: "Plant", names: list[str], span: "Span") -> "Source":
+    from agent.settings import KafkaSource
+    from connectors.kafka.range_source import KafkaRangeSource
+
+    own = settings.source
+    if names in ([], [KAFKA]) and not isinstance(own, KafkaSource):
+        fail("--input: the plant's source is not Kafka; name the topic", code=WRONG_USAGE)
+    topics = own.topics if names in ([], [KAFKA]) and isinstance(own, KafkaSource) else tuple(names)
+    return KafkaRangeSource(cluster_near(settings, names), topics, span)
+
+
+def cluster_near(settings: "Plant", names: list[str]) -> "Cluster":
+    """Where the plant reads, or else writes."""
+    from agent.app import cluster_of
+    from agent.settings import KafkaSecurity, KafkaSink, KafkaSource
+
+    if isinstance(settings.source, KafkaSource):
+        return cluster_of(settings.source.bootstrap, settings.source.security)
+    sinks = [sink for sink in settings.sinks if isinstance(sink, KafkaSink)]
+    if not sinks:
+        wrong = "there is no such file, and the plant knows no Kafka where it could be a topic"
+        fail(f"{', '.join(names)}: {wrong}", code=WRONG_USAGE)
+    return cluster_of(sinks[0].bootstrap, sinks[0].security or KafkaSecurity())
+
+
+def _files(settings: "Plant", names: list[str], span: "Span") -> "Source":
+    from agent.app import file_format, matching
+    from agent.settings import FileSource
+    from connectors.files import FileSource as Files
+    from connectors.files import find_files
+    from connectors.spanned import SpannedSource
+
+    own = settings.source if isinstance(settings.source, FileSource) else None
+    paths = [path for place in matching(Path(name) for name in names) for path in find_files(place)]
+    single = own.single_partition if own else True
+    source = Files(paths, file_format(settings, own), single_partition=single)
+    return source if span.everything else SpannedSource(source, span)
+
+
+async def read_topic(cluster: "Cluster", topic: str) -> "list[Batch]":
+    """All that is there now, in log order per partition."""
+    from connectors.kafka.range_source import KafkaRangeSource
+
+    source = KafkaRangeSource(cluster, [topic])
+    batches: list[Batch] = []
+    try:
+        await source.open()
+        while not source.exhausted:
+            batches += await source.poll(max_records=_POLL_RECORDS, timeout_s=1.0)
+    finally:
+        await source.close()
+    return batches
+
+
+def read_stream(place: Path, stream: str) -> "Iterator[Message]":
+    """The messages of a JSONL file, or of a sink's directory: its rotated files first, the oldest in front."""
+    from connectors.jsonl import read_messages
+
+    for path in stream_files(place, stream):
+        with suppress(FileNotFoundError):  # rotated away meanwhile
+            yield from (message for message in read_messages(path) if message.stream == stream)
+
+
+def stream_files(place: Path, stream: str) -> list[Path]:
+    if not place.is_dir():
+        return [place]
+    newest = place / f"{stream}.jsonl"
+    rotated = sorted(place.glob(f"{newest.name}.[0-9]*"), key=lambda path: -int(path.suffix[1:]))
+    return [*rotated, *([newest] if newest.exists() else [])]

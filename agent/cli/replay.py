@@ -1,0 +1,205 @@
+"""`anchormoe-agent replay`: the events of the live agent again, offline, from files or a range of Kafka."""
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import typer
+
+from agent.cli.inputs import bounded_source, cluster_near, read_stream, read_topic, span_of
+from agent.cli.manners import FAILED, fail
+from agent.cli.meter import metered
+
+if TYPE_CHECKING:
+    from agent.comparison import Comparison
+    from agent.event_set import EventSet
+    from agent.replaying import Replayed
+    from agent.settings import LoadedPlant
+    from agent.verification import Score
+    from connectors.records import Message
+    from connectors.seams import Source
+
+_SHOWN = 10
+
+
+def register(app: typer.Typer) -> None:
+    app.command(epilog="Example: `anchormoe-agent replay --config plant.yaml --input kafka --compare events`")(replay)
+
+
+def replay(
+    config: Path = typer.Option(Path("plant.yaml"), "--config", "-c", help="The plant."),
+    inputs: list[str] = typer.Option(
+        [], "--input", "-i", metavar="FILE|TOPIC", help="JSONL, CSV or Parquet files, `kafka`, or a topic; repeatable."
+    ),
+    first: str | None = typer.Option(
+        None, "--from", metavar="OFFSET|TIME", help="Begin here; windows that reach further back differ."
+    ),
+    last: str | None = typer.Option(None, "--to", metavar="OFFSET|TIME", help="End before this."),
+    out: Path | None = typer.Option(None, "--out", help="Directory for events.jsonl and dead-letters.jsonl."),
+    truth: Path | None = typer.Option(None, "--truth", help="What really was (JSONL); prints how well it was told."),
+    against: str | None = typer.Option(
+        None, "--compare", metavar="FILE|DIR|TOPIC", help="Published events to compare with; exit 1 when they differ."
+    ),
+    as_json: bool = typer.Option(False, "--json", help="The summary as one JSON object."),
+) -> None:
+    """Give the live agent's events again, as fast as the machine can.
+
+    Reads records from files or from Kafka without joining a group or committing anything, through the same pipeline,
+    with windows in memory. Two runs over the same records write byte-equal files. Against a copy of the log (files)
+    events are compared without `input`, the position of the record.
+    """
+    from agent.logs import set_up_logs
+    from agent.settings import load
+
+    plant, span = load(config, os.environ), span_of(first, last)
+    set_up_logs(plant.settings.logging.format, "warning")
+    intervals = _truth(truth)
+    source, from_kafka = bounded_source(plant.settings, inputs, span)
+    published = _from_files(against)
+    topic = against if published is None else None
+    replayed, found = asyncio.run(_replay(plant, source, topic, quiet=as_json))
+    if not replayed.whole:
+        fail(f"stopped after {replayed.tally.records} records; nothing was written")
+    if out is not None:
+        _write(out, replayed)
+    scored = None if intervals is None else _score(plant, replayed, intervals)
+    compared = None if against is None else _compared(replayed.events, published or found, source, from_kafka)
+    typer.echo(_as_json(replayed, scored, compared) if as_json else _told(replayed, scored, compared, out))
+    if compared is not None and not compared.same:
+        raise typer.Exit(FAILED)
+
+
+async def _replay(
+    plant: "LoadedPlant", source: "Source", topic: str | None, *, quiet: bool
+) -> "tuple[Replayed, list[Message]]":
+    """What is replayed, and what was published; in this order, so that the live agent had time for the same records."""
+    from agent.replaying import replay as replayed
+    from agent.signals import stop_on_signals
+
+    stop = asyncio.Event()
+    with stop_on_signals(stop), metered("replay", quiet=quiet) as report:
+        done = await replayed(plant, source, stop=stop, report=report)
+    return done, [] if topic is None or not done.whole else await _from_topic(plant, topic)
+
+
+def _from_files(against: str | None) -> "list[Message] | None":
+    """None when it is no file."""
+    from connectors.records import EVENTS
+
+    if against is None or not Path(against).exists():
+        return None
+    return list(read_stream(Path(against), EVENTS))
+
+
+async def _from_topic(plant: "LoadedPlant", topic: str) -> "list[Message]":
+    from connectors.records import EVENTS, Message
+
+    batches = await read_topic(_events_cluster(plant, topic), topic)
+    records = [record for batch in batches for record in batch.records]
+    return [Message(EVENTS, record.key, record.value, tuple(record.headers)) for record in records]
+
+
+def _write(out: Path, replayed: "Replayed") -> None:
+    from agent.event_set import write_lines
+
+    write_lines(out / "events.jsonl", replayed.events.lines())
+    write_lines(out / "dead-letters.jsonl", replayed.letters)
+
+
+def _truth(path: Path | None) -> Any:
+    from agent.truth import read_truth
+
+    return None if path is None else read_truth(path.read_bytes().splitlines(), path.name)
+
+
+def _score(plant: "LoadedPlant", replayed: "Replayed", intervals: Any) -> "Score | None":
+    from agent.verification import score
+
+    window_ns = max(group.shape.length * group.grid.period_ns for group in plant.groups)
+    return score(map(orjson.loads, replayed.events.values()), intervals, tolerance_ns=window_ns)
+
+
+def _compared(events: "EventSet", messages: "list[Message]", source: "Source", from_kafka: bool) -> "Comparison":
+    from agent.comparison import compare
+    from agent.event_set import EventSet
+
+    published = EventSet()
+    for message in messages:
+        if not from_kafka or _in_range(message.value or b"{}", source):
+            published.add(message)
+    return compare(events, published, without_input=not from_kafka)
+
+
+def _events_cluster(plant: "LoadedPlant", topic: str) -> Any:
+    """Events lie where the sink writes them, which may be another cluster than the source's."""
+    from agent.app import cluster_of
+    from agent.settings import KafkaSecurity, KafkaSink
+
+    for sink in plant.settings.sinks:
+        if isinstance(sink, KafkaSink):
+            return cluster_of(sink.bootstrap, sink.security or KafkaSecurity())
+    return cluster_near(plant.settings, [topic])
+
+
+def _in_range(value: bytes, source: Any) -> bool:
+    """What the live agent made of records that came before or after the replayed range is not compared."""
+    from connectors.records import Partition
+
+    made_by = orjson.loads(value)["input"]
+    partition = Partition(made_by["topic"], made_by["partition"])
+    if partition not in source.ends:
+        return True
+    return bool(source.starts[partition] <= made_by["offset"] < source.ends[partition])
+
+
+def _as_json(replayed: "Replayed", scored: "Score | None", compared: "Comparison | None") -> str:
+    tally = replayed.tally
+    facts: dict[str, Any] = {
+        "records": tally.records,
+        "windows": tally.windows,
+        "events": dict(sorted(tally.events.items())),
+        "dead_letters": dict(sorted(tally.dead_letters.items())),
+        "seconds": round(replayed.seconds, 3),
+        "records_per_s": round(replayed.records_per_s, 1),
+    }
+    facts |= {} if scored is None else {"score": scored.as_json()}
+    facts |= {} if compared is None else {"comparison": compared.as_json()}
+    return json.dumps(facts, indent=2, ensure_ascii=False)
+
+
+def _told(replayed: "Replayed", scored: "Score | None", compared: "Comparison | None", out: Path | None) -> str:
+    speed = f"{replayed.seconds:.1f} s, {replayed.records_per_s:,.0f} records/s"
+    lines = [f"{replayed.tally}", speed]
+    lines += [] if out is None else [f"{len(replayed.events)} events in {out / 'events.jsonl'}"]
+    lines += [] if scored is None else _told_score(scored)
+    lines += [] if compared is None else _told_comparison(compared)
+    return "\n".join(lines)
+
+
+def _told_score(score: "Score") -> list[str]:
+    known = "" if score.accuracy_when_known is None else f", {score.accuracy_when_known:.1%} of what it was sure about"
+    delays = "no fault was found"
+    if score.delay_median_s is not None:
+        delays = f"delay {score.delay_median_s:.1f} s (median), {score.delay_p90_s:.1f} s (p90)"
+    states = ", ".join(f"{name} {share:.1%}" for name, share in score.right_share_by_state.items())
+    return [
+        f"right {score.accuracy:.1%} of {score.hours:.2f} h{known}; unknown {score.unknown_share:.1%}",
+        f"right by state: {states}",
+        f"faults: {score.episodes - score.missed} of {score.episodes} found, {score.missed} missed; {delays}",
+        f"false alarms: {score.false_alarms} ({score.false_alarms_per_day:.1f} per day)",
+    ]
+
+
+def _told_comparison(compared: "Comparison") -> list[str]:
+    counts = f"{len(compared.missing)} missing, {len(compared.extra)} extra, {len(compared.different)} different"
+    lines = [f"compared: {compared.equal} equal, {counts}"]
+    for word, names in (("missing", compared.missing), ("extra", compared.extra)):
+        lines += [f"  {word}: {name.asset} {name.type} {name.id}" for name in names[:_SHOWN]]
+    lines += [
+        f"  different: {each.name.asset} {each.name.type} {each.name.id}: {', '.join(each.fields)}"
+        for each in compared.different[:_SHOWN]
+    ]
+    return lines
