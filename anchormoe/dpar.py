@@ -2,6 +2,7 @@
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from anchormoe.paper_config import EPSILON, ModelConfig
 
@@ -16,8 +17,12 @@ class DPAR(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, unit: Tensor) -> Tensor:
-        query = self.dropout(self.query(unit))  # q = ψ_q(e)
-        return torch.softmax(self.router(query), dim=-1)  # Eq. routing
+        return torch.softmax(functional.linear(self.dropout(unit), *self.folded()), dim=-1)  # Eq. routing
+
+    def folded(self) -> tuple[Tensor, Tensor]:
+        """ψ_g ∘ ψ_q as one weight (M, D) and bias (M,): the query q = ψ_q(e) and the router are both linear."""
+        bias = torch.mv(self.router.weight, self.query.bias) + self.router.bias
+        return self.router.weight @ self.query.weight, bias
 
 
 def posterior_anchors(unit: Tensor, routing: Tensor, valid: Tensor) -> Tensor:

@@ -2,12 +2,22 @@
 
 import math
 from functools import lru_cache
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from anchormoe.paper_config import ModelConfig
+
+
+class GatedViews(NamedTuple):
+    """ψ_t (D, D) with its bias, ψ_f (D, C·bands) and ψ_ctx (D,), each times its gate."""
+
+    temporal: Tensor
+    temporal_bias: Tensor
+    spectral: Tensor
+    context: Tensor
 
 
 class MVRE(nn.Module):
@@ -34,22 +44,32 @@ class MVRE(nn.Module):
         token = self.embed(patches)
         if not self.config.use_mvre:
             return token
-        temporal = token + torch.sigmoid(self.gate_temporal) * self._refine(token)  # Eq. temporal view
-        spectral = self.spectral(log_band_energies(patches, self.config))  # Eq. spectral view
-        context = self.context(alignment(token, valid))  # Eq. contextual view, ψ_ctx
-        fused = temporal + torch.sigmoid(self.gate_spectral) * spectral + torch.sigmoid(self.gate_context) * context
+        gated = self.gated()
+        refined = functional.linear(token, gated.temporal, gated.temporal_bias).relu_()  # g ψ_t(h)
+        temporal = token + self.dropout(refined)  # Eq. temporal view
+        spectral = functional.linear(log_band_energies(patches, self.config), gated.spectral)  # Eq. spectral view
+        fused = torch.addcmul(temporal + spectral, alignment(token, valid), gated.context)  # Eq. contextual view
         unit: Tensor = self.dropout(self.norm(fused))  # Eq. fusion
         return unit
+
+    def gated(self) -> "GatedViews":
+        """The views' weights times their gates g = σ(θ): cheaper than gating the views, and the same.
+
+        For the temporal view too: g > 0, so g · ReLU(W h + b) = ReLU(g W h + g b).
+        """
+        g = torch.sigmoid(self.gate_temporal)
+        return GatedViews(
+            temporal=g * self.temporal.weight,
+            temporal_bias=g * self.temporal.bias,
+            spectral=torch.sigmoid(self.gate_spectral) * self.spectral.weight,
+            context=torch.sigmoid(self.gate_context) * self.context.weight[:, 0],
+        )
 
     def embed(self, patches: Tensor) -> Tensor:
         """h (B, P, D), Eq. embedding: convolution, normalization, position."""
         token = self.embedding_norm(self.embedding(patches))
         embedded: Tensor = self.dropout(token + position_code(token.shape[1], self.config.width).to(token))
         return embedded
-
-    def _refine(self, token: Tensor) -> Tensor:
-        refined: Tensor = self.dropout(self.temporal(token).relu_())
-        return refined
 
 
 def alignment(token: Tensor, valid: Tensor) -> Tensor:

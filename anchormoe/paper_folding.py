@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -33,11 +32,10 @@ class Folded:
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """What MVRE needs beyond the token; the gates of the linear views and 1/√D are folded in."""
+    """What MVRE needs beyond the token; the gates and 1/√D are folded in."""
 
     temporal: Tensor
     temporal_bias: Tensor
-    gate_temporal: float
     waves: Tensor
     bands: Tensor
     spectral: Tensor
@@ -47,8 +45,7 @@ class Views:
 
 def fold(net: PaperNet) -> Folded:
     mvre, rgc = net.mvre, net.rgc
-    router = net.dpar.router.weight @ net.dpar.query.weight  # ψ_g ∘ ψ_q, both linear
-    router_bias = net.dpar.router.weight @ net.dpar.query.bias + net.dpar.router.bias
+    router, router_bias = net.dpar.folded()
     heads, heads_bias = rgc.folded_heads()
     return Folded(
         embedding=mvre.embedding.weight.t().contiguous(),
@@ -66,18 +63,16 @@ def fold(net: PaperNet) -> Folded:
 
 def fold_views(net: PaperNet) -> Views:
     mvre, config = net.mvre, net.config
-    gates = (mvre.gate_temporal, mvre.gate_spectral, mvre.gate_context)
-    gate_temporal, gate_spectral, gate_context = (torch.sigmoid(gate.double()).item() for gate in gates)
+    gated = mvre.gated()
     waves, bands = (part.to(mvre.temporal.weight) for part in fourier_basis(config.patch_length, config.band_count))
-    spectral = (mvre.spectral.weight * gate_spectral).view(config.width, config.channels, -1)  # (D, C, bands)
+    spectral = gated.spectral.view(config.width, config.channels, -1)  # (D, C, bands)
     return Views(
-        temporal=mvre.temporal.weight.t().contiguous(),
-        temporal_bias=mvre.temporal.bias.clone(),
-        gate_temporal=gate_temporal,
+        temporal=gated.temporal.t().contiguous(),
+        temporal_bias=gated.temporal_bias,
         waves=waves.clone(),
         bands=_filled(bands, BANDS).t().contiguous().t(),  # this order in memory is three times as fast
         spectral=_filled(spectral, BANDS).flatten(1).t().contiguous(),
-        context=mvre.context.weight[:, 0] * (gate_context / math.sqrt(config.width)),
+        context=gated.context / math.sqrt(config.width),
         norm=(mvre.norm.weight.clone(), mvre.norm.bias.clone()),
     )
 

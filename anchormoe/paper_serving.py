@@ -110,8 +110,7 @@ class ServingNet:
     def _fused(self, views: Views, token: Tensor, rows: Tensor, frame: _Frame) -> Tensor:
         """The sum under the LayerNorm of Eq. fusion (B·P', D)."""
         flat = token.view(rows.shape[0], -1)
-        fused = torch.addmm(views.temporal_bias, flat, views.temporal).relu_()
-        torch.add(flat, fused, alpha=views.gate_temporal, out=fused)
+        fused = torch.addmm(views.temporal_bias, flat, views.temporal).relu_().add_(flat)
         spectrum = rows.view(-1, self.config.patch_length) @ views.waves
         energy = spectrum.square_() @ views.bands
         fused.addmm_(energy.log1p_().view(rows.shape[0], -1), views.spectral)
