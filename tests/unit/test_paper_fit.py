@@ -2,10 +2,11 @@ import json
 
 import numpy as np
 import pytest
+import torch
 
 from anchormoe.cases import Cases
 from anchormoe.errors import DataError
-from anchormoe.paper_fit import chosen_epoch, fit_paper
+from anchormoe.paper_fit import chosen_epoch, fit_paper, tempered_loss
 from anchormoe.paper_settings import PaperSettings
 from anchormoe.progress import Progress
 from anchormoe.training import Course
@@ -68,6 +69,17 @@ def test_the_chosen_epoch_has_the_least_mean_loss_of_those_every_fold_reached():
 
     assert chosen_epoch([course(3, 1, 2), course(3, 3, 1, 0)]) == 3
     assert chosen_epoch([course(3, 1), course(3, 3, 0)]) == 2
+
+
+def test_the_validation_loss_forgives_overconfidence_but_not_errors():
+    logits, y, share = (
+        torch.tensor([[0.0, 2.0], [2.0, 0.0], [0.0, 2.0]]),
+        torch.tensor([1, 0, 0]),
+        torch.full((3,), 1 / 3),
+    )
+    plain = tempered_loss(logits, y, share)
+    assert tempered_loss(4 * logits, y, share) == pytest.approx(plain, abs=0.01)
+    assert tempered_loss(logits, torch.tensor([1, 0, 1]), share) < 0.01 < plain
 
 
 @pytest.mark.parametrize("labels", [[0] * 11 + [1], list(range(12)), [0, 1], [0], [2, 2, 2]])
