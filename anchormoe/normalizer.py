@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from anchormoe.cases import Bool, Cases, Float32, Float64
+from anchormoe.cases import Bool, Cases, Float64
 from anchormoe.errors import ModelError
 
 GRID = 1024.0
@@ -33,7 +33,7 @@ class Normalizer:
         mean, scale = np.zeros(cases.channels), np.ones(cases.channels)
         low, high = np.zeros(cases.channels), np.zeros(cases.channels)
         for channel in range(cases.channels):
-            values = cases.x[:, channel][cases.mask[:, channel]]
+            values = cases.x[:, channel][cases.mask[:, channel]].astype(np.float64)
             if values.size:
                 mean[channel], scale[channel] = _moments(values)
                 scaled = _on_grid((values - mean[channel]) / scale[channel])
@@ -76,9 +76,9 @@ class Normalizer:
             raise ModelError(f"the model knows {len(self.mean)} channels, the data have {channels}")
 
 
-def _moments(values: Float32) -> tuple[float, float]:
-    mean = float(values.mean(dtype=np.float64))
-    scale = float(np.sqrt(np.mean((values - mean) ** 2, dtype=np.float64)))
+def _moments(values: Float64) -> tuple[float, float]:
+    mean = float(values.mean())
+    scale = float(values.std())
     # What float32 cannot tell from its own rounding is not a signal.
     constant = scale <= 1e-6 * abs(mean) or scale < 1e-30
     return mean, 1.0 if constant else scale

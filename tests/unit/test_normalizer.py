@@ -31,6 +31,11 @@ def test_scaled_values_lie_on_the_grid_and_within_the_clip() -> None:
     assert (inside == np.rint(inside)).all()
 
 
+def test_values_near_the_limit_of_float32_do_not_overflow() -> None:
+    cases = Cases.from_arrays(np.array([[[1e30, -1e30, 1e30, -1e30]]]))
+    assert Normalizer.fit(cases).apply(cases).x.tolist() == [[[1, -1, 1, -1]]]
+
+
 def test_masked_entries_stay_exactly_zero() -> None:
     train = Cases.from_arrays(np.array([[[5.0, 7.0, np.nan]]]))
     assert Normalizer.fit(train).apply(train).x.tolist() == [[[-1, 1, 0]]]
