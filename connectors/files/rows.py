@@ -11,7 +11,7 @@ import orjson
 
 from connectors.errors import RecordError
 from connectors.jsonl import from_line, to_line
-from connectors.records import Message, Record
+from connectors.records import Message, Record, RecordLike
 from connectors.timestamps import TimeReader, TimeUnit
 
 _NO_TIMESTAMP = -1  # as in Kafka
@@ -86,7 +86,7 @@ class FileFormat:
             return _NO_TIMESTAMP
 
 
-def logged(record: Record) -> bytes:
+def logged(record: RecordLike) -> bytes:
     """A line of a `log`: reading it gives the very record again, but for its offset."""
     stamp = (_TIMESTAMP, str(record.timestamp).encode())
     return to_line(Message(_LOGGED, record.key, record.value, (stamp, *record.headers)))

@@ -45,6 +45,10 @@ class SimulatedAsset:
         cycle, local = divmod(index, self.kind.cycle_samples)
         return self.kind.states[int(self._episode(cycle).present(np.array([local]))[0])]
 
+    def labels(self, cycle: int) -> NDArray[np.int64]:
+        """The state numbers of one cycle (cycle_samples,), without its signals."""
+        return self._episode(cycle).present(np.arange(self.kind.cycle_samples))
+
     def _episode(self, cycle: int) -> Episode:
         return episode(self.seed, cycle, states=len(self.kind.states), cycle_samples=self.kind.cycle_samples)
 
