@@ -59,10 +59,11 @@ def readiness(vitals: Vitals) -> list[Check]:
 def _progress(vitals: Vitals, limit_s: float) -> str:
     if vitals.waiting_for_store:
         return "reading waits for the store"
-    if vitals.total_lag == 0:
-        return "nothing to read"
+    if vitals.idle:
+        return "nothing to do"
     lag = "an unknown number of" if vitals.total_lag is None else str(vitals.total_lag)
-    return f"{lag} records to read, last progress {vitals.stuck_for_s:.1f} s ago (limit {limit_s:.0f} s)"
+    queued = f" and {vitals.queued_batches} batches to publish" if vitals.queued_batches else ""
+    return f"{lag} records to read{queued}, last progress {vitals.stuck_for_s:.1f} s ago (limit {limit_s:.0f} s)"
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -107,6 +107,11 @@ class Vitals:
         return self.clock() - self.well_at
 
     @property
+    def idle(self) -> bool:
+        """Everything is read and published: a model that hangs on the last batch is not idle."""
+        return self.total_lag == 0 and self.queued_batches == 0
+
+    @property
     def total_lag(self) -> int | None:
         return None if self.lag is None else sum(self.lag.values())
 
@@ -143,9 +148,9 @@ class Vitals:
         self.queued_batches, self.queued_windows = batches, windows
 
     def lag_measured(self, lag: Mapping[Partition, int] | None) -> None:
-        """None when the other side did not say. Nothing to read is as good as progress; so is waiting on purpose."""
+        """None when the other side did not say. Nothing to do is as good as progress; so is waiting on purpose."""
         self.lag = None if lag is None else dict(lag)
-        if self.total_lag == 0 or self.waiting_for_store:
+        if self.idle or self.waiting_for_store:
             self.well_at = self.clock()
 
     @contextmanager

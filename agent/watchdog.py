@@ -104,7 +104,7 @@ class Watchdog:
         return "the lag is not known" if lag is None else f"{lag} records are waiting"
 
 
-def end_by_force(reason: str) -> None:
+def end_by_force(reason: str, after_s: float = _CLEAN_UP_S) -> None:
     """What is stuck may also hang in its clean-up; then the process ends without it, a little later.
 
     Nothing was committed for what is lost that way: it is read again.
@@ -114,6 +114,6 @@ def end_by_force(reason: str) -> None:
         log.error("the clean-up hangs too: the process ends at once", reason=reason)
         os._exit(1)
 
-    timer = threading.Timer(_CLEAN_UP_S, leave)
+    timer = threading.Timer(after_s, leave)
     timer.daemon = True
     timer.start()

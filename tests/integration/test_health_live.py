@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import signal
 import socket
 import sys
@@ -22,8 +23,10 @@ from tests.services.processes import ServiceProcess
 
 LENGTH, PERIOD_MS, ASSETS = 32, 100, 8
 START_MS = 1_700_000_000_000
-LONGEST_LOOP_DELAY_S = 1.0
-"""Kafka throws a member out after 15 s of silence; a busy machine of two cores may well take a tenth of a second."""
+LONGEST_LOOP_DELAY_S = 5.0
+"""A third of the time after which Kafka throws a silent member out; a busy machine may well take a second of it."""
+PROMPT = 0.8
+"""Share of the ticks that must come within a tenth of a second, also on a busy machine."""
 
 PLANT = """
 namespace: health
@@ -43,6 +46,7 @@ sinks:
 emission: {{policy: all, channels: none}}
 inference: {{threads: 1, device: cpu}}
 checkpoint: {{every: 500ms}}
+limits: {{no_progress: 10s}}
 http: {{port: {port}}}
 logging: {{format: json}}
 """
@@ -74,12 +78,21 @@ class Agent:
         (self.process.directory / "plant.yaml").write_text(text)
 
     def launch(self) -> None:
+        """Through a shell that stays for the exit code, also when the whole group is asked to end."""
         program = "from agent.cli.main import main; main()"
-        self.process.launch([sys.executable, "-c", program, "run"], environment={"OMP_NUM_THREADS": "1"})
+        shell = ["sh", "-c", 'trap : TERM; "$@"; echo "exit code $?"', "sh"]
+        self.process.launch([*shell, sys.executable, "-c", program, "run"], environment={"OMP_NUM_THREADS": "1"})
 
     def lines(self) -> list[dict[str, Any]]:
         whole = [line for line in self.process.log.read_text().splitlines() if line.startswith("{")]
         return [json.loads(line) for line in whole]
+
+    def last_words(self) -> list[str]:
+        lines = self.process.log.read_text().splitlines()
+        return [line for line in lines if line.startswith(("error:", "exit code", "Traceback"))]
+
+    def answer(self, page: str) -> httpx.Response:
+        return httpx.get(f"{self.url}{page}", trust_env=False, timeout=10)
 
     @property
     def url(self) -> str | None:
@@ -144,7 +157,7 @@ def test_the_running_agent_tells_how_it_is_and_keeps_its_loop_free(kafka, redis_
         wait_for(lambda: client.get("/readyz").status_code == 200)
         asyncio.run(produce(kafka.bootstrap, topic_name, range(1000)))
         wait_for(lambda: total(scraped(client.get("/metrics").text), "anchormoe_records_total") == 1000 * ASSETS + 1)
-        wait_for(lambda: client.get("/livez").json()["checks"]["progress"]["detail"] == "nothing to read")
+        wait_for(lambda: client.get("/livez").json()["checks"]["progress"]["detail"] == "nothing to do")
         figures = scraped(client.get("/metrics").text)
         assert client.get("/livez").status_code == client.get("/readyz").status_code == 200
 
@@ -156,6 +169,8 @@ def test_the_running_agent_tells_how_it_is_and_keeps_its_loop_free(kafka, redis_
         assert figures["anchormoe_stage_seconds_count"][(("stage", "judge"),)] > 0
         assert total(figures, "anchormoe_checkpoint_bytes_total") > 0
         assert 0 < total(figures, "anchormoe_loop_delay_peak_seconds") < LONGEST_LOOP_DELAY_S
+        ticks = figures["anchormoe_loop_delay_seconds_bucket"]
+        assert ticks[(("le", "0.1"),)] > PROMPT * ticks[(("le", "+Inf"),)]
 
         redis.kill()
         wait_for(lambda: client.get("/readyz").status_code == 503)
@@ -164,8 +179,6 @@ def test_the_running_agent_tells_how_it_is_and_keeps_its_loop_free(kafka, redis_
         assert client.get("/livez").status_code == 200
         redis.start()
         wait_for(lambda: client.get("/readyz").status_code == 200)
-    peak = total(figures, "anchormoe_loop_delay_peak_seconds")
-    print(f"loop delay peak {peak * 1000:.1f} ms, scrape {len(figures)} series names")
 
 
 @pytest.mark.slow
@@ -174,10 +187,10 @@ def test_sigterm_ends_agent_and_pages_in_order(kafka, redis_factory, topic_name,
     redis = redis_factory("redis")
     agent = closing(Agent(bundle, bootstrap=kafka.bootstrap, topic=topic_name, redis=redis.url, port=0))
     agent.launch()
-    agent.process.wait_until(lambda: agent.url is not None and httpx.get(f"{agent.url}/readyz").is_success, 90)
+    agent.process.wait_until(lambda: agent.url is not None and agent.answer("/readyz").is_success, 90)
     agent.process.end(signal.SIGTERM)
     text = agent.process.log.read_text()
-    assert text.splitlines()[-1] == "0 records, 0 windows; events: none; dead letters: none"
+    assert text.splitlines()[-2:] == ["0 records, 0 windows; events: none; dead letters: none", "exit code 0"]
     assert "Traceback" not in text
 
 
@@ -189,8 +202,28 @@ def test_a_taken_port_ends_the_run_before_anything_is_connected(bundle, closing)
         agent = closing(Agent(bundle, bootstrap="127.0.0.1:1", topic="t", redis="redis://127.0.0.1:1/0", port=port))
         agent.launch()
         wait_for(lambda: agent.process.pid is None)
-    errors = [line for line in agent.process.log.read_text().splitlines() if line.startswith("error:")]
-    assert errors == [
+    assert agent.last_words() == [
         f"error: http.port: cannot listen on 127.0.0.1:{port}: Address already in use; "
-        "choose another one, or 0 for any free one"
+        "choose another one, or 0 for any free one",
+        "exit code 2",
     ]
+
+
+@pytest.mark.slow
+def test_a_broker_that_stops_answering_ends_the_agent_with_one_line(
+    kafka_factory, redis_factory, topic_name, bundle, closing
+):
+    broker, redis = kafka_factory(), redis_factory("redis")
+    broker.create_topic(topic_name, 1)
+    agent = closing(Agent(bundle, bootstrap=broker.bootstrap, topic=topic_name, redis=redis.url, port=0))
+    agent.launch()
+    agent.process.wait_until(lambda: agent.url is not None and agent.answer("/readyz").is_success, 90)
+    os.kill(broker.pid, signal.SIGSTOP)
+    try:
+        wait_for(lambda: agent.process.pid is None, 120)
+    finally:
+        os.kill(broker.pid, signal.SIGCONT)
+    assert "no progress: the source is restarted" in [line["event"] for line in agent.lines()]
+    error, code = agent.last_words()
+    assert error.startswith("error: ")
+    assert code == "exit code 1"

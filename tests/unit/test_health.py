@@ -99,7 +99,7 @@ async def test_the_pages_answer_and_say_why() -> None:
         metrics = await client.get("/metrics")
         missing, posted = await client.get("/nothing"), await client.post("/livez")
     assert live.status_code == ready.status_code == 200
-    assert live.json()["checks"]["progress"] == {"ok": True, "detail": "nothing to read"}
+    assert live.json()["checks"]["progress"] == {"ok": True, "detail": "nothing to do"}
     assert ready.json()["checks"]["partitions"]["detail"] == "1 assigned"
     families = {family.name for family in text_string_to_metric_families(metrics.text)}
     assert "anchormoe_records" in families

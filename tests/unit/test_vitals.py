@@ -74,6 +74,15 @@ def test_nothing_to_read_is_as_good_as_progress() -> None:
     assert vitals.stuck_for_s == 0
 
 
+def test_a_batch_that_is_never_published_is_stuck_although_everything_is_read() -> None:
+    clock = HandClock()
+    vitals = Vitals(clock)
+    vitals.queued(batches=1, windows=3)
+    clock.now += 7
+    vitals.lag_measured({A: 0})
+    assert vitals.stuck_for_s == 7
+
+
 def test_one_lagging_partition_is_enough_to_be_behind() -> None:
     clock = HandClock()
     vitals = Vitals(clock)

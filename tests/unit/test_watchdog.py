@@ -1,6 +1,8 @@
 """The watchdog's decision by hand, its looks with a moved clock, and a whole pipeline whose source gets stuck."""
 
 import asyncio
+import subprocess
+import sys
 import time
 from collections.abc import Mapping
 
@@ -155,6 +157,15 @@ async def test_a_source_that_stays_stuck_ends_the_agent_with_one_plain_error(han
     assert ends
 
 
+async def test_a_model_that_hangs_on_the_last_batch_is_noticed() -> None:
+    patient = Scripted(0)
+    patient.vitals.queued(batches=1, windows=5)
+    watchdog, _ = guarded(patient)
+    for patient.now in (0.0, 59.0, 60.0):
+        await watchdog.look()
+    assert patient.restarts == 1
+
+
 async def test_helpers_end_with_the_work() -> None:
     ended = asyncio.Event()
 
@@ -202,3 +213,18 @@ async def test_a_blocked_loop_shows_in_the_heartbeat() -> None:
     await alongside(blocking(), [beat(vitals, period_s=0.01)])
     assert 0.08 < vitals.loop_delay_peak.value(vitals.clock()) < 1.0
     assert sum(vitals.loop_delay.counts) >= 2
+
+
+async def test_cancelling_the_whole_ends_work_and_helpers_without_a_group() -> None:
+    task = asyncio.create_task(alongside(asyncio.sleep(60), [asyncio.sleep(60)]))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def test_a_clean_up_that_hangs_too_does_not_keep_the_process() -> None:
+    program = "import time; from agent import watchdog; watchdog.end_by_force('stuck', after_s=0.05); time.sleep(60)"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
+    assert ended.returncode == 1
+    assert "the process ends at once" in ended.stdout + ended.stderr
