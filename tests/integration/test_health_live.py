@@ -18,8 +18,14 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from prometheus_client.parser import text_string_to_metric_families
 
+from agent.alongside import alongside
 from anchormoe import AnchorMoEClassifier
+from connectors.kafka.cluster import Cluster
+from connectors.kafka.source import KafkaSource, Subscription
+from connectors.memory import MemorySink
+from connectors.records import EVENTS
 from tests.services.processes import ServiceProcess
+from tests.small_plant import pipeline
 
 LENGTH, PERIOD_MS, ASSETS = 32, 100, 8
 START_MS = 1_700_000_000_000
@@ -207,6 +213,42 @@ def test_a_taken_port_ends_the_run_before_anything_is_connected(bundle, closing)
         "choose another one, or 0 for any free one",
         "exit code 2",
     ]
+
+
+@pytest.mark.slow
+async def test_a_restart_of_the_consumer_loses_nothing_and_repeats_nothing(kafka, topic_name):
+    kafka.create_topic(topic_name, 1)
+    source = KafkaSource(Cluster(kafka.bootstrap), Subscription((topic_name,), f"group-{topic_name}"))
+    sink, stop = MemorySink(), asyncio.Event()
+    agent = pipeline(source, sink=sink)
+
+    async def read(records: int) -> None:
+        async with asyncio.timeout(60):
+            while agent.tally.records < records or agent.vitals.queued_batches:  # noqa: ASYNC110  # plain values
+                await asyncio.sleep(0.02)
+
+    async def restart_between_two_halves() -> None:
+        await send(kafka.bootstrap, topic_name, range(41))
+        await read(41)
+        agent.restart_source()
+        await send(kafka.bootstrap, topic_name, range(41, 81))
+        await read(81)
+        stop.set()
+
+    await alongside(agent.run(stop), [restart_between_two_halves()])
+    ids = [dict(message.headers)["ce_id"] for message in sink.of(EVENTS)]
+    assert len(ids) == len(set(ids)) == 20
+    assert {held.epoch for held in agent.vitals.holdings.values()} == {2}
+
+
+async def send(bootstrap: str, topic: str, steps: range) -> None:
+    """What `small_plant` understands."""
+    producer = AIOKafkaProducer(bootstrap_servers=bootstrap)
+    await producer.start()
+    for step in steps:
+        at = START_MS + step * 1000
+        await producer.send_and_wait(topic, orjson.dumps({"ts": at, "p": 1.0}), key=b"pump-1", timestamp_ms=at)
+    await producer.stop()
 
 
 @pytest.mark.slow
