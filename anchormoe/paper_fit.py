@@ -1,6 +1,7 @@
 """Fits the paper recipe honestly: folds of TRAIN choose the epoch, all of TRAIN is then fitted with it."""
 
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -19,7 +20,7 @@ from anchormoe.paper_net import PaperNet
 from anchormoe.paper_serving import ServingNet
 from anchormoe.paper_settings import PaperSettings
 from anchormoe.progress import ProgressCallback, silent
-from anchormoe.training import Course, Examples, Loss, Plan, Validation, train
+from anchormoe.training import Course, Examples, Loss, Plan, Validate, Validation, train
 from anchormoe.training_state import Checkpoints
 
 
@@ -125,8 +126,9 @@ def _fit_folds(task: _Task, held_out: Bool, trained: Bool) -> tuple[list[Course]
     courses: list[Course] = []
     nets: list[PaperNet] = []
     for fold in range(len(held_out)):
-        own, other = (_subset(task.examples, chosen) for chosen in (trained[fold], held_out[fold]))
-        net, course = _fit_one(task, replace(task.plan, patience=patience), own, other, f"fold {fold + 1}")
+        own, other = (torch.from_numpy(np.flatnonzero(chosen)) for chosen in (trained[fold], held_out[fold]))
+        seen = partial(_validation, examples=task.examples, chosen=other, by_accuracy=False) if len(other) else None
+        net, course = _fit_one(task, replace(task.plan, patience=patience), own, seen, f"fold {fold + 1}")
         courses.append(course)
         nets.append(net)
         if course.interrupted:
@@ -135,25 +137,22 @@ def _fit_folds(task: _Task, held_out: Bool, trained: Bool) -> tuple[list[Course]
 
 
 def _fit_all(task: _Task, plan: Plan, test: Examples | None) -> tuple[PaperNet, Course]:
-    return _fit_one(task, plan, task.examples, test, "all cases")
+    every = torch.arange(len(task.examples))
+    if test is None:
+        return _fit_one(task, plan, every, None, "all cases")
+    seen = partial(_validation, examples=test, chosen=torch.arange(len(test)), by_accuracy=True)
+    return _fit_one(task, plan, every, seen, "all cases")
 
 
-def _fit_one(
-    task: _Task, plan: Plan, examples: Examples, validation: Examples | None, stage: str
-) -> tuple[PaperNet, Course]:
+def _fit_one(task: _Task, plan: Plan, chosen: Tensor, validate: Validate | None, stage: str) -> tuple[PaperNet, Course]:
     net = _new_net(task)
-
-    def validate(model: nn.Module) -> Validation:
-        assert validation is not None
-        assert isinstance(model, PaperNet)
-        return _validation(model, validation, by_accuracy=stage == "all cases")
-
     course = train(
         net,
-        examples,
+        task.examples,
         plan,
         loss=_loss(task.settings),
-        validate=validate if validation is not None and len(validation) else None,
+        chosen=chosen,
+        validate=validate,
         progress=task.progress,
         stage=stage,
         checkpoints=task.checkpoints,
@@ -177,12 +176,13 @@ def _loss(settings: PaperSettings) -> Loss:
     return loss
 
 
-def _validation(net: PaperNet, examples: Examples, *, by_accuracy: bool) -> Validation:
+def _validation(net: nn.Module, *, examples: Examples, chosen: Tensor, by_accuracy: bool) -> Validation:
     """Loss is the tempered log-loss; the optimistic protocol takes the error rate, and the log-loss between equals."""
-    logits = predicted_logits(net, examples)
-    share = examples.weight / examples.weight.sum().clamp_min(1e-12)
-    nll = tempered_loss(logits, examples.y, share)
-    accuracy = float(((logits.argmax(dim=1) == examples.y) * share.double()).sum())
+    assert isinstance(net, PaperNet)
+    logits, y, weight = predicted_logits(net, examples, chosen), examples.y[chosen], examples.weight[chosen]
+    share = weight / weight.sum().clamp_min(1e-12)
+    nll = tempered_loss(logits, y, share)
+    accuracy = float(((logits.argmax(dim=1) == y) * share.double()).sum())
     return Validation(1 - accuracy + 1e-6 * nll if by_accuracy else nll, {"validation_accuracy": accuracy}, logits)
 
 
@@ -193,11 +193,11 @@ def tempered_loss(logits: Tensor, y: Tensor, share: Tensor) -> float:
     return float((losses[..., 0] * share).sum(dim=1).min())
 
 
-def predicted_logits(net: PaperNet, examples: Examples) -> Tensor:
-    """(N, Y) on the CPU, in passes of bounded size."""
+def predicted_logits(net: PaperNet, examples: Examples, chosen: Tensor) -> Tensor:
+    """(V, Y) of the chosen examples, on the CPU, in passes of bounded size."""
     serving = ServingNet(net)
     device = next(net.parameters()).device
-    passes = torch.split(torch.arange(len(examples)), windows_per_pass(net.config, examples.x.shape[2]))
+    passes = torch.split(chosen, windows_per_pass(net.config, examples.x.shape[2]))
     batches = (examples.subset(index, device) for index in passes)
     return torch.cat([serving.logits(batch.x, batch.mask).cpu() for batch in batches])
 
@@ -219,10 +219,6 @@ def _examples(cases: Cases, y: Int64, weight: Float64) -> Examples:
         torch.from_numpy(np.ascontiguousarray(y, dtype=np.int64)),
         torch.from_numpy(np.ascontiguousarray(weight, dtype=np.float32)),
     )
-
-
-def _subset(examples: Examples, chosen: Bool) -> Examples:
-    return examples.subset(torch.from_numpy(np.flatnonzero(chosen)))
 
 
 def _case_weights(y: Int64, n_classes: int, sample_weight: Float64 | None, settings: PaperSettings) -> Float64:

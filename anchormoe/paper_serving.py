@@ -36,6 +36,10 @@ class _Frame(NamedTuple):
     """(B, P', 1): M where invalid, so that such a patch belongs to no expert"""
     slot: Tensor
     """(B·P'·K,): M times the number of a pair's window"""
+    row: Tensor
+    """(B·P'·K,): the row of a pair's patch among all B·P'"""
+    spare: Tensor
+    """Eight times row 0, to fill up the last expert's rows"""
 
 
 class _Routed(NamedTuple):
@@ -129,7 +133,7 @@ class ServingNet:
         owner = (expert + frame.penalty).view(-1)
         counts: list[int] = torch.bincount(owner, minlength=M)[:M].tolist()
         pair = owner.argsort(stable=True)[: sum(counts)]
-        chosen = rows.index_select(0, torch.cat((pair // K, pair.new_zeros(ROWS))))  # spare rows at the end
+        chosen = rows.index_select(0, torch.cat((frame.row.index_select(0, pair), frame.spare)))
         hidden = _by_expert(chosen, weights.expert_in, weights.expert_in_bias, counts).relu_()
         opinions = _by_expert(hidden, weights.heads, weights.heads_bias, counts)[: len(pair)]
         heads = opinions.new_zeros(B * P * K, opinions.shape[1]).index_copy_(0, pair, opinions).view(B, P, K, -1)
@@ -174,8 +178,8 @@ def _frame_of(valid: Tensor, K: int, M: int) -> _Frame:
     B, P = valid.shape
     m = valid.float()
     penalty = torch.where(valid, 0, M).unsqueeze(-1)
-    slot = (torch.arange(B, device=valid.device) * M).repeat_interleave(P * K)
-    return _Frame(valid, m.unsqueeze(-1), centroid_share(valid, m), penalty, slot)
+    row = torch.arange(B * P, device=valid.device).repeat_interleave(K)
+    return _Frame(valid, m.unsqueeze(-1), centroid_share(valid, m), penalty, row // P * M, row, row.new_zeros(ROWS))
 
 
 @lru_cache(maxsize=64)

@@ -97,6 +97,7 @@ def train(
     plan: Plan,
     *,
     loss: Loss,
+    chosen: Tensor | None = None,
     validate: Validate | None = None,
     progress: ProgressCallback = silent,
     stage: str = "training",
@@ -104,16 +105,18 @@ def train(
 ) -> Course:
     """Changes `model`: to its best validated epoch, or to the last one without validation.
 
+    `chosen` are the numbers of the examples to train on (all without it); nothing is copied but batches.
     Each epoch draws from its own seed, so a run that was resumed equals one that was not. A KeyboardInterrupt,
     also one raised by `progress`, ends training and keeps the best so far.
     """
     run = _start(model, plan, loss, checkpoints.load(stage) if checkpoints else None)
+    chosen = torch.arange(len(examples)) if chosen is None else chosen
     interrupted = False
     try:
         for epoch in range(run.state.epoch, plan.last_epoch):
             if _is_over(run.state.curves, plan):
                 break
-            _finish_epoch(run, _train_epoch(run, examples, epoch), validate)
+            _finish_epoch(run, _train_epoch(run, examples, chosen, epoch), validate)
             if checkpoints:
                 checkpoints.save(stage, _saved(run))
             if _rank() == 0:
@@ -137,13 +140,13 @@ def _start(model: nn.Module, plan: Plan, loss: Loss, saved: TrainingState | None
     return run
 
 
-def _train_epoch(run: _Run, examples: Examples, epoch: int) -> float:
-    """Mean loss of one pass over the examples."""
+def _train_epoch(run: _Run, examples: Examples, chosen: Tensor, epoch: int) -> float:
+    """Mean loss of one pass over the chosen examples."""
     run.model.train()
     total, weight = 0.0, 0.0
     with torch.random.fork_rng(devices=_cuda_devices(run.device)):
         torch.manual_seed(run.plan.seed * 1_000_003 + epoch)
-        batches = list(_batches(len(examples), run.plan.batch_size))
+        batches = list(_batches(chosen, run.plan.batch_size))
         for number, index in enumerate(batches):
             share = (epoch + (number + 1) / len(batches)) / run.plan.epochs
             batch_weight = float(examples.weight[index].sum())
@@ -152,10 +155,9 @@ def _train_epoch(run: _Run, examples: Examples, epoch: int) -> float:
     return total / max(weight, 1e-12)
 
 
-def _batches(count: int, size: int) -> Iterator[Tensor]:
+def _batches(chosen: Tensor, size: int) -> Iterator[Tensor]:
     """Index batches of one epoch; a last one of a single example joins the one before."""
-    order = torch.randperm(count)
-    parts = list(torch.split(order, size))
+    parts = list(torch.split(chosen[torch.randperm(len(chosen))], size))
     if len(parts) > 1 and len(parts[-1]) == 1:
         parts[-2:] = [torch.cat(parts[-2:])]
     yield from parts

@@ -26,6 +26,7 @@ def a_problem(count: int = 24, classes: int = 2, seed: int = 0) -> tuple[Cases, 
     return Cases.from_arrays(x), y.astype(np.int64)
 
 
+@pytest.mark.slow
 def test_it_learns_an_easy_problem_and_out_of_fold_logits_say_so():
     cases, y = a_problem(60)
     settings = PaperSettings(epochs=25, width=16, experts=2, batch_size=8, patch_length=4, learning_rate=0.01)

@@ -71,6 +71,15 @@ def test_weights_decide_what_is_learned():
     assert model.slope.item() > 1.5
 
 
+def test_only_the_chosen_examples_are_learned():
+    examples = some_examples()
+    spoiled = Examples(examples.x, examples.mask, examples.y.clone(), examples.weight)
+    spoiled.y[:4] = math.nan
+    model = Line()
+    train(model, spoiled, a_plan(), loss=squared_error, chosen=torch.arange(4, 8))
+    assert math.isclose(model.slope.item(), 2, abs_tol=0.5)  # not NaN
+
+
 def test_early_stopping_ends_after_patience_epochs_and_keeps_the_best():
     validate, slopes = scripted(3, 1, 2, 2, 2, 0)
     model = Line()
