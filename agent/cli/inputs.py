@@ -1,7 +1,7 @@
 """What the offline commands read: files, topics, marks in a log, published events."""
 
 import glob
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -106,19 +106,18 @@ def _files(settings: "Plant", names: list[str], span: "Span") -> "Source":
     return source if span.everything else SpannedSource(source, span)
 
 
-async def read_topic(cluster: "Cluster", topic: str) -> "list[Batch]":
+async def topic_batches(cluster: "Cluster", topic: str) -> "AsyncGenerator[Batch, None]":
     """All that is there now, in log order per partition."""
     from connectors.kafka.range_source import KafkaRangeSource
 
     source = KafkaRangeSource(cluster, [topic])
-    batches: list[Batch] = []
     try:
         await source.open()
         while not source.exhausted:
-            batches += await source.poll(max_records=_POLL_RECORDS, timeout_s=1.0)
+            for batch in await source.poll(max_records=_POLL_RECORDS, timeout_s=1.0):
+                yield batch
     finally:
         await source.close()
-    return batches
 
 
 def read_stream(place: Path, stream: str) -> "Iterator[Message]":

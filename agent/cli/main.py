@@ -4,7 +4,21 @@ from importlib.metadata import version
 
 import typer
 
-from agent.cli import benchmark, bundle, data, evaluate, explain, plant, replay, run, simulate, tail, train
+from agent.cli import (
+    benchmark,
+    bundle,
+    data,
+    dead_letters,
+    evaluate,
+    explain,
+    plant,
+    replay,
+    run,
+    simulate,
+    tail,
+    train,
+    windows,
+)
 from agent.cli.manners import polite_errors
 
 app = typer.Typer(
@@ -32,7 +46,21 @@ def root(
     """Options before the command."""
 
 
-for group in (run, plant, train, bundle, explain, data, evaluate, benchmark, tail, replay, simulate):
+for group in (
+    run,
+    plant,
+    train,
+    bundle,
+    explain,
+    data,
+    evaluate,
+    benchmark,
+    tail,
+    replay,
+    simulate,
+    windows,
+    dead_letters,
+):
     group.register(app)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import typer
 
-from agent.cli.inputs import bounded_source, cluster_near, read_stream, read_topic, span_of
+from agent.cli.inputs import bounded_source, cluster_near, read_stream, span_of, topic_batches
 from agent.cli.manners import FAILED, fail
 from agent.cli.meter import metered
 
@@ -97,9 +97,11 @@ def _from_files(against: str | None) -> "list[Message] | None":
 async def _from_topic(plant: "LoadedPlant", topic: str) -> "list[Message]":
     from connectors.records import EVENTS, Message
 
-    batches = await read_topic(_events_cluster(plant, topic), topic)
-    records = [record for batch in batches for record in batch.records]
-    return [Message(EVENTS, record.key, record.value, tuple(record.headers)) for record in records]
+    return [
+        Message(EVENTS, record.key, record.value, tuple(record.headers))
+        async for batch in topic_batches(_events_cluster(plant, topic), topic)
+        for record in batch.records
+    ]
 
 
 def _write(out: Path, replayed: "Replayed") -> None:

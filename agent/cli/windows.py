@@ -1,0 +1,128 @@
+"""`anchormoe-agent windows`: what the agent keeps in Redis, for people. Reads only."""
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from agent.cli.manners import WRONG_USAGE, fail
+
+if TYPE_CHECKING:
+    from agent.settings import LoadedPlant
+    from agent.stored_windows import StoredAsset
+
+CONFIG = typer.Option(Path("plant.yaml"), "--config", "-c", help="The plant whose windows to show.")
+AS_JSON = typer.Option(False, "--json", help="JSON instead of text.")
+_WIDTH = 64
+
+commands = typer.Typer(no_args_is_help=True, help="Look at the windows in Redis, without disturbing the agents.")
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(commands, name="windows")
+
+
+@commands.command(name="list", epilog="Example: `anchormoe-agent windows list --config plant.yaml --group pumps`")
+def list_windows(
+    config: Path = CONFIG,
+    group: str | None = typer.Option(None, "--group", help="Only this group."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Every asset with its newest sample, the coverage of its last window and its state, as of the last checkpoint."""
+    assets = [each for each in _assets(config) if group in (None, each.group)]
+    if as_json:
+        typer.echo(json.dumps([each.as_json() for each in assets], indent=2, ensure_ascii=False))
+        return
+    if not assets:
+        typer.echo("no windows are stored", err=True)
+        return
+    _print_table(assets)
+
+
+@commands.command(epilog="Example: `anchormoe-agent windows show pump-1 --config plant.yaml`")
+def show(
+    asset: str = typer.Argument(..., help="The asset."),
+    config: Path = CONFIG,
+    as_json: bool = AS_JSON,
+) -> None:
+    """One asset's last window: a sparkline per channel, coverage, watermark and state."""
+    from agent.stored_windows import found
+
+    places = found(_assets(config), asset)
+    if not places:
+        fail(f"{asset}: no window is stored")
+    if as_json:
+        typer.echo(json.dumps([each.as_json() for each in places.values()], indent=2, ensure_ascii=False))
+        return
+    for each in places.values():
+        typer.echo("\n".join(_picture(each)))
+
+
+def _assets(config: Path) -> "list[StoredAsset]":
+    from agent.settings import load
+
+    return asyncio.run(_read(load(config, os.environ), config))
+
+
+async def _read(plant: "LoadedPlant", config: Path) -> "list[StoredAsset]":
+    from agent.app import server_of, window_prefix
+    from agent.settings import RedisStore
+    from agent.stored_windows import stored_assets, unjudged
+    from connectors.redis.window_reader import WindowReader
+
+    store = plant.settings.store
+    if not isinstance(store, RedisStore):
+        fail(f"{config}: store: windows of kind {store.kind} live inside the agent only", code=WRONG_USAGE)
+    groups = unjudged(plant.groups)
+    reader = WindowReader(server_of(store), prefix=window_prefix(plant.settings, store))
+    try:
+        await reader.start()
+        return [
+            asset
+            async for partition, layout, stored in reader.windows(groups)
+            for asset in stored_assets(groups[layout], partition, stored)
+        ]
+    finally:
+        await reader.close()
+
+
+def _print_table(assets: "list[StoredAsset]") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from agent.identity import iso_time
+
+    table = Table("asset", "group", "partition", "newest sample", box=None, header_style="bold")
+    table.add_column("coverage", justify="right")
+    table.add_column("state")
+    table.add_column("since")
+    for each in sorted(assets, key=lambda one: one.asset):
+        since = "" if each.since_ns is None else iso_time(each.since_ns)
+        place = [each.asset, each.group, str(each.partition), iso_time(each.newest_ns)]
+        table.add_row(*place, f"{each.coverage:.0%}", each.state or "–", since)
+    console = Console(highlight=False)
+    (console if console.is_terminal else Console(highlight=False, width=160)).print(table)
+
+
+def _picture(asset: "StoredAsset") -> list[str]:
+    import numpy as np
+
+    from agent.identity import iso_time
+    from agent.terminal.sparkline import sparkline
+
+    width = max(len(name) for name in asset.channels)
+    since = "" if asset.since_ns is None else f" since {iso_time(asset.since_ns)}"
+    lines = [
+        f"{asset.asset}  group {asset.group}, {asset.partition}",
+        f"state {asset.state or 'not judged yet'}{since}",
+        f"newest {iso_time(asset.newest_ns)}, complete up to {iso_time(asset.watermark_ns)} (watermark)",
+        f"coverage {asset.coverage:.1%} of the last {asset.window.shape[1]} steps",
+    ]
+    for name, values in zip(asset.channels, asset.window, strict=True):
+        known = values[~np.isnan(values)]
+        span = f"{known.min():.4g} … {known.max():.4g}" if len(known) else "no value"
+        lines.append(f"{name:>{width}}  {sparkline(values, _WIDTH)}  {span}  {len(known) / len(values):.0%}")
+    return lines
