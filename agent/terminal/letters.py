@@ -77,4 +77,4 @@ def readable(value: bytes | None) -> str:
 
 
 def time_text(epoch_ms: int) -> str:
-    return isotime_text(epoch_ms * 1_000_000) if epoch_ms > 0 else "–"
+    return iso_time(epoch_ms * 1_000_000) if epoch_ms > 0 else "–"
