@@ -1,15 +1,17 @@
 """Events without repeats, kept on disk while they come and sorted at the end, so that two runs are byte-equal."""
 
 import tempfile
+import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.events import NO_DATA
 from connectors.jsonl import from_line, to_line
 from connectors.records import Message
 from connectors.timestamps import TimeReader
 
-WALL_CLOCK_TYPES = frozenset({"no_data"})
+WALL_CLOCK_TYPES = frozenset({NO_DATA})
 """Kinds that depend on when the agent looked, not on the log alone; they are outside the equality set."""
 
 _TIME = TimeReader("iso", utc_offset_minutes=0)
@@ -37,7 +39,8 @@ class EventSet:
     """The first of several events with one id stays; `conflicts` counts later ones with other bytes."""
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115  # closed by `close`, or with this object
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as this object
+        weakref.finalize(self, self._file.close)
         self._places: dict[str, tuple[EventName, int, int]] = {}
         self.conflicts = 0
 
@@ -70,9 +73,6 @@ class EventSet:
 
     def values(self) -> Iterator[bytes]:
         return (self.value(name.id) for name in self.names())
-
-    def close(self) -> None:
-        self._file.close()
 
     def _line(self, id: str) -> bytes:
         _, start, size = self._places[id]
