@@ -1,0 +1,1 @@
+"""From explained events to few, explained alarms: a pure state machine in a thin Faust shell, by ISA-18.2."""

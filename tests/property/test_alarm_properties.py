@@ -1,0 +1,270 @@
+"""What always holds: the life of an alarm against a simple model, and any crash against an undisturbed run."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate
+from typing import Any, TypeVar
+
+import hypothesis.strategies as st
+from hypothesis import given, settings
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition
+from hypothesis.stateful import rule as can_happen
+
+from agent.alarms.console import Console
+from agent.alarms.inputs import EventInput, Input, decoded, encoded
+from agent.alarms.machine import step
+from agent.alarms.recovery import restored, rows_of
+from tests.alarm_log import Run, S, at, catalogue, command, event, rule, technical, tick
+
+T = TypeVar("T")
+PLANT = catalogue(
+    rule("trip", states=frozenset({"tripped"}), hides_children=True),
+    rule(on_delay_ns=4 * S, off_delay_ns=3 * S, suppressed_by=frozenset({"trip"}), remind_every_ns=20 * S),
+    rule("seal", latched=True, shelve_chatter_ns=30 * S),
+    rule("lost", technical="channel_dropout"),
+    rule("silent", technical="no_data", limit_ns=15 * S),
+    parents=[("pump-2", "pump-1")],
+    limits={"flood_count": 3, "flood_within_ns": 30 * S, "flood_over_below": 2, "max_shelving_ns": 50 * S},
+)
+
+
+class SimpleModel:
+    """An alarm without delays, as a person would keep it on paper."""
+
+    def __init__(self) -> None:
+        self.on = self.unseen = self.shown = self.latched = self.removed = False
+        self.until: float | None = None
+
+    @property
+    def hidden(self) -> bool:
+        return self.removed or self.until is not None
+
+    @property
+    def state(self) -> str:
+        if self.removed:
+            return "out_of_service"
+        if self.until is not None:
+            return "shelved"
+        if self.on:
+            return "unacknowledged" if self.unseen else "acknowledged"
+        return "returned" if self.unseen else "latched" if self.latched else "normal"
+
+    def signal(self, on: bool) -> None:
+        if on and not self.on:
+            self.unseen, self.latched, self.shown = True, False, not self.hidden
+        if self.on and not on:
+            self.unseen, self.latched = self.unseen and self.shown, True
+        self.on = on
+
+    def reveal(self) -> None:
+        if not self.hidden and self.on and self.unseen:
+            self.shown = True
+
+    def command(self, verb: str, now: float, until: float | None) -> bool:
+        """Whether it was allowed."""
+        match verb, self.state:
+            case "ack", "unacknowledged" | "returned":
+                self.unseen = False
+            case "shelve", "shelved" | "out_of_service":
+                return False
+            case "shelve", _ if until is not None and now < until <= now + 50:
+                self.until = until
+            case "unshelve", "shelved":
+                self.until = None
+            case "out-of-service", state if state != "out_of_service":
+                self.removed, self.until = True, None
+            case "in-service", "out_of_service":
+                self.removed = False
+            case "reset", "latched":
+                self.latched = False
+            case "comment", _:
+                pass
+            case _:
+                return False
+        self.reveal()
+        return True
+
+
+class AlarmLife(RuleBasedStateMachine):
+    """One latching alarm under every order of signals, commands and ticks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.run = Run(catalogue(rule(latched=True), limits={"max_shelving_ns": 50 * S, "chatter_count": 10**6}))
+        self.model, self.now, self.count = SimpleModel(), 0.0, 0
+        self.heard: float | None = None
+
+    @can_happen(on=st.booleans(), later=st.integers(1, 20))
+    def signal(self, on: bool, later: int) -> None:
+        self.now += later
+        self.heard = self.now
+        self.run.tell(event(self.now, 0.9 if on else 0.1))
+        self.model.signal(on)
+
+    @can_happen(
+        verb=st.sampled_from(["ack", "shelve", "unshelve", "out-of-service", "in-service", "reset", "comment"]),
+        ahead=st.one_of(st.none(), st.integers(-5, 80)),
+    )
+    def say(self, verb: str, ahead: int | None) -> None:
+        self.count += 1
+        until = None if ahead is None else self.now + ahead
+        self.run.tell(command(self.now, verb, until=until, id=str(self.count)))
+        allowed = self.model.command(verb, self.now, until)
+        assert (self.run.audit[-1].outcome == "done") == allowed
+
+    @can_happen(later=st.integers(1, 30))
+    def pass_time(self, later: int) -> None:
+        self.now += later
+        self.run.tell(tick(self.now))
+        if self.model.until is not None and self.now >= self.model.until:
+            self.model.until = None
+            self.model.reveal()
+
+    @precondition(lambda self: self.heard is not None)
+    @can_happen()
+    def repeat(self) -> None:
+        """Old news changes nothing."""
+        self.run.tell(replace(event(self.heard or 0, 0.9), time_ns=at(self.now)))
+
+    @invariant()
+    def agrees(self) -> None:
+        assert self.run.state() == self.model.state
+
+
+AlarmLife.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestAlarmLife = AlarmLife.TestCase
+
+CHANCES = (0.0, 0.3, 0.5, 0.9)
+VERBS = ("ack", "shelve", "unshelve", "out-of-service", "in-service", "reset", "comment")
+ALARMS = ("trip:pump-1", "wear:pump-1", "wear:pump-2", "seal:pump-3", "flood:hall", "rust:pump-1")
+ENTRIES = st.tuples(
+    st.sampled_from(["state", "state", "state", "channel", "command", "tick", "tick"]),
+    st.sampled_from([0, 0.5, 1, 2, 5, 12]),
+    st.integers(0, 10**6),
+)
+
+
+def logs() -> st.SearchStrategy[list[Input]]:
+    """An input log as it may become: repeats, old events, jumping clocks, commands for anything."""
+    return st.lists(ENTRIES, min_size=1, max_size=40).map(_log)
+
+
+def _log(drawn: list[tuple[str, float, int]]) -> list[Input]:
+    seconds = accumulate(pause for _, pause, _ in drawn)
+    return [_entry(kind, second, seed) for (kind, _, seed), second in zip(drawn, seconds, strict=True)]
+
+
+def _entry(kind: str, second: float, seed: int) -> Input:
+    """One number decides the rest, so that hypothesis has little to draw."""
+    pick = Picks(seed)
+    match kind:
+        case "state":
+            worn, trip = pick.one(CHANCES), pick.one(CHANCES)
+            chances = {"worn": worn, "tripped": trip}
+            label = "tripped" if trip > 0.6 else None
+            back = pick.one((0, 0, 0, 3))
+            return event(second - back, worn, asset=f"pump-{pick.one((1, 2, 3))}", state=label, probabilities=chances)
+        case "channel":
+            name = pick.one(("channel_dropout", "channel_back"))
+            return technical(second, name, asset=f"pump-{pick.one((1, 2, 3))}", channel="flow")
+        case "command":
+            verb, alarm, until = pick.one(VERBS), pick.one(ALARMS), second + pick.one((5, 40, 80))
+            return command(second, verb, alarm, until=until, id=f"c{pick.one(range(20))}")
+        case _:
+            return tick(second + pick.one((0, 0, 0, 0, 9_000)))
+
+
+class Picks:
+    """Choices from one number, smallest first."""
+
+    def __init__(self, seed: int) -> None:
+        self._left = seed
+
+    def one(self, choices: Sequence[T]) -> T:
+        self._left, place = divmod(self._left, len(choices))
+        return choices[place]
+
+
+@given(logs())
+@settings(max_examples=150, deadline=None)
+def test_the_log_keeps_what_an_input_says(entries: list[Input]) -> None:
+    assert [decoded(encoded(entry)) for entry in entries] == entries
+
+
+@given(logs(), st.data())
+@settings(max_examples=150, deadline=None)
+def test_a_crash_anywhere_and_a_replay_give_the_same_alarms_and_transitions(entries: list[Input], data: Any) -> None:
+    undisturbed = Run(PLANT).tell(*entries)
+    table: dict[bytes, bytes] = {}
+    sent, place = {}, 0
+    crashes = data.draw(st.lists(st.integers(0, len(entries) * 3), max_size=4))
+    while place < len(entries):
+        console, offset = restored("hall", table.items())
+        place = max(0, min(place, offset + 1) - data.draw(st.integers(0, 3)))  # the committed offset may lag
+        budget = crashes.pop() if crashes else 10**9
+        while place < len(entries) and budget >= 0:
+            if place > offset:
+                outcome = step(console, PLANT, entries[place])
+                sent |= {one.id: one for one in outcome.transitions}
+                rows = list(rows_of(console, outcome, place))
+                for key, value in rows[: max(budget, 0)]:
+                    table.pop(key, None) if value is None else table.update({key: value})
+                budget -= len(rows)
+                if budget < 0:
+                    break
+                console.apply(outcome)
+            place += 1
+    console, offset = restored("hall", table.items())
+    assert offset == len(entries) - 1
+    assert console.alarms == undisturbed.console.alarms
+    assert console.memory == undisturbed.console.memory
+    assert console.assets == undisturbed.console.assets
+    assert console.commands == undisturbed.console.commands
+    assert sent == {one.id: one for one in undisturbed.transitions}
+
+
+@given(logs(), st.data())
+@settings(max_examples=100, deadline=None)
+def test_repeated_events_and_commands_change_nothing(entries: list[Input], data: Any) -> None:
+    """Delivery is at least once. Without jumps of the clock: a repeat may confirm one, and time is no news."""
+    entries = [entry for entry in entries if entry.time_ns < at(5_000)]
+    repeated = list(entries)
+    for _ in range(data.draw(st.integers(1, 5)) if entries else 0):
+        first = data.draw(st.integers(0, len(repeated) - 1))
+        again = data.draw(st.integers(first + 1, len(repeated)))
+        if not isinstance(repeated[first], EventInput):
+            continue
+        stamp = repeated[again - 1].time_ns  # it enters the log later, with the time of then
+        repeated.insert(again, replace(repeated[first], time_ns=stamp))
+    plain, noisy = Run(PLANT).tell(*entries), Run(PLANT).tell(*repeated)
+    assert noisy.console.alarms == plain.console.alarms
+    assert noisy.console.memory == plain.console.memory
+    assert [one.id for one in noisy.transitions] == [one.id for one in plain.transitions]
+
+
+@given(logs())
+@settings(max_examples=100, deadline=None)
+def test_a_flood_holds_exactly_what_its_summary_lists(entries: list[Input]) -> None:
+    console = Console("hall")
+    for entry in entries:
+        console.apply(step(console, PLANT, entry))
+        held = tuple(sorted(name for name, alarm in console.alarms.items() if alarm.held))
+        summary = console.alarms.get("flood:hall")
+        assert (summary.members if summary else ()) == held
+        assert not held or console.memory.flood.on
+
+
+@given(logs())
+@settings(max_examples=100, deadline=None)
+def test_every_change_of_state_is_told_and_in_order(entries: list[Input]) -> None:
+    run = Run(PLANT)
+    told: dict[str, str] = {}
+    for entry in entries:
+        outcome = step(run.console, PLANT, entry)
+        run.take(outcome)
+        for one in outcome.transitions:
+            assert told.get(one.alarm, one.before) == one.before
+            told[one.alarm] = one.after
+        for name, alarm in outcome.alarms.items():
+            assert told.get(name, "normal") == alarm.state or alarm.suppressed_by
+    assert len({one.id for one in run.transitions}) == len(run.transitions)
