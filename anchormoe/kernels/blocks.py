@@ -1,5 +1,7 @@
 """Which extractors settings and data call for. Pure."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from anchormoe.cases import Int64
@@ -32,12 +34,14 @@ def build_extractors(cases: GridCases, settings: KernelSettings, rng: np.random.
 
 def _bank_plans(settings: KernelSettings, cases: GridCases, unequal: bool) -> list[BankPlan]:
     sizes, limit = settings.sizes, settings.max_receptive_field
-    plans = [BankPlan("K", sizes.shares, pad_always=unequal, max_receptive_field=limit)]
+    half, third = sizes.dilations // 2, sizes.dilations // 3
+    plans = [BankPlan("K", sizes.shares, sizes.dilations, pad_always=unequal, max_receptive_field=limit)]
     if sizes.differences and cases.steps > 1:
-        differences = BankPlan("D", sizes.differences, difference=True, pad_always=unequal, max_receptive_field=limit)
-        plans.append(differences)
+        differences = BankPlan("D", sizes.differences, half, pad_always=unequal, max_receptive_field=limit)
+        plans.append(replace(differences, difference=True))
     if sizes.segmented and settings.alignment == "aligned" and int(cases.lengths.max()) >= 4:
-        plans.append(BankPlan("K", sizes.segmented, parts=(2, 4), pad_always=True, max_receptive_field=limit))
+        segmented = BankPlan("K", sizes.segmented, third, pad_always=True, max_receptive_field=limit)
+        plans.append(replace(segmented, parts=(2, 4)))
     return plans
 
 

@@ -104,10 +104,7 @@ class _Stage:
         if selection.too_few_to_choose(present):
             only = selection.candidate(self.grams, selection.available(selection.SAFE_MIX, names), self.problem)
             return Choice((only.mix,), (only.strength,), (1.0,))
-        total = len(selection.NAMED_MIXES) + len(names) + 1
-        found = selection.candidates(
-            self.grams, self.problem, lambda done: self.progress(Progress("kernel selection", done, total))
-        )
+        found = selection.candidates(self.grams, self.problem, self._tell("kernel selection"))
         return selection.choose(found, self.problem)
 
     def used(self, choice: Choice) -> tuple[list[Extractor], list[Scaling]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -47,9 +48,11 @@ class MeanBank:
         return np.stack(found)
 
     def tables(self, readout: Readout) -> tuple[Float64, ...]:
-        """Weights and weights times TRAIN means, both (S, Q, Y)."""
-        weights = readout.weights.reshape(self.segments, len(self.pairs), -1)
-        return weights, weights * readout.mean.reshape(self.segments, len(self.pairs), 1)
+        """Weights and weights times TRAIN means, both (Q, S, Y)."""
+        shape = (self.segments, len(self.pairs), -1)
+        weights = readout.weights.reshape(shape)
+        expected = weights * readout.mean.reshape(shape)
+        return np.ascontiguousarray(weights.swapaxes(0, 1)), np.ascontiguousarray(expected.swapaxes(0, 1))
 
     def explain(self, cases: GridCases, tables: tuple[Float64, ...], far_limits: Float64) -> Explained:
         features = np.full((len(cases), self.n_features), np.nan)
@@ -57,7 +60,8 @@ class MeanBank:
         for index, (series, valid) in enumerate(self._series(cases)):
             means, weight = self._pool(series, valid)
             features[index] = means.reshape(-1)
-            steps[index, : series.shape[1]] = self._added(series, valid, weight, tables)
+            if not self.in_context:
+                steps[index, : series.shape[1]] = self._added(series, valid, weight, tables)
         return Explained(features, differences_to_steps(steps) if self.quantity == "change" else steps, None)
 
     def _series(self, cases: GridCases) -> list[tuple[Float64, Bool]]:
@@ -85,10 +89,12 @@ class MeanBank:
 
     def _added(self, series: Float64, valid: Bool, inverse: Float64, tables: tuple[Float64, ...]) -> Float64:
         """(L, Y): what each step adds."""
-        weights, expected = (table * inverse[:, :, None] for table in tables)  # (S, Q, Y)
-        added = np.einsum("ql,sqy->lsy", series, weights, optimize=True)
-        added -= np.einsum("ql,sqy->lsy", valid.astype(np.float64), expected, optimize=True)
-        return np.asarray(np.einsum("sl,lsy->ly", soft_segments(self.segments, series.shape[1]), added))
+        quantities, length = series.shape
+        weights, expected = (table * inverse.T[:, :, None] for table in tables)  # (Q, S, Y)
+        added = series.T @ weights.reshape(quantities, -1)  # (L, S × Y)
+        added -= valid.T.astype(np.float64) @ expected.reshape(quantities, -1)
+        place = soft_segments(self.segments, length).T[:, :, None]  # (L, S, 1)
+        return np.asarray((added.reshape(length, self.segments, -1) * place).sum(axis=1))
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         return {"pairs": self.pairs}
@@ -105,6 +111,7 @@ class MeanBank:
         return cls(stored_value(config, "name", str), quantity, segments, pairs)
 
 
+@lru_cache(maxsize=256)
 def soft_segments(segments: int, length: int) -> Float64:
     """(S, L) weights of overlapping triangular segments; they add up to 1 at every step."""
     place = np.clip((np.arange(length) + 0.5) / max(1, length) * segments - 0.5, 0, segments - 1)

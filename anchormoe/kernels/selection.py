@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anchormoe.cases import Float64
+from anchormoe.cases import Float64, Int64
 from anchormoe.kernels.ridge import Problem, RidgePath, ridge_path
 
 Mix = dict[str, float]
@@ -15,6 +15,8 @@ PICKS = 15
 GREEDY_WEIGHTS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 GREEDY_GAIN = 0.01
 GREEDY_STEPS = 4
+GREEDY_CASES = 300
+"""The search fits hundreds of mixes; on more cases than this it works with every second, third … of them."""
 FEW_CASES = 60
 FEW_PER_CLASS = 6
 
@@ -67,16 +69,17 @@ def available(mix: Mix, names: Sequence[str]) -> Mix:
     return {name: weight for name, weight in mix.items() if name in names}
 
 
-def candidates(
-    grams: Mapping[str, Float64], problem: Problem, progress: Callable[[int], None], greedy: bool = True
-) -> list[Candidate]:
-    """Single blocks, the named mixes and what a greedy search finds; `progress` gets the number made so far."""
+def candidates(grams: Mapping[str, Float64], problem: Problem, progress: Callable[[int, int], None]) -> list[Candidate]:
+    """Single blocks, the named mixes and what a greedy search finds; `progress` gets how many of how many."""
+    mixes = _distinct([{name: 1.0} for name in grams] + [available(mix, list(grams)) for mix in NAMED_MIXES])
     found: list[Candidate] = []
-    for mix in _distinct([{name: 1.0} for name in grams] + [available(mix, list(grams)) for mix in NAMED_MIXES]):
+    for mix in mixes:
         found.append(candidate(grams, mix, problem))
-        progress(len(found))
-    if greedy and len(grams) > 1:
-        found.append(_greedy(grams, problem, min(found, key=lambda one: one.error)))
+        progress(len(found), len(mixes) + 1)
+    searched = greedy_mix(grams, problem, min(found, key=lambda one: one.error).mix)
+    if searched not in mixes:
+        found.append(candidate(grams, searched, problem))
+    progress(len(mixes) + 1, len(mixes) + 1)
     return found
 
 
@@ -117,22 +120,33 @@ def _distinct(mixes: Sequence[Mix]) -> list[Mix]:
     return found
 
 
-def _greedy(grams: Mapping[str, Float64], problem: Problem, start: Candidate) -> Candidate:
+def greedy_mix(grams: Mapping[str, Float64], problem: Problem, start: Mix) -> Mix:
     """Adds the block and weight that lower the error most, until that is less than 1 %."""
-    best = start
+    part = _spaced(problem)
+    problem = problem.subset(part)
+    grams = {name: gram[np.ix_(part, part)] for name, gram in grams.items()}
+    best = candidate(grams, start, problem)
     for _ in range(GREEDY_STEPS):
-        step = _best_addition(grams, problem, best)
+        step = _best_addition(grams, problem, best.mix)
         if step is None or step.error > best.error * (1 - GREEDY_GAIN):
             break
         best = step
-    return best
+    return best.mix
 
 
-def _best_addition(grams: Mapping[str, Float64], problem: Problem, base: Candidate) -> Candidate | None:
+def _best_addition(grams: Mapping[str, Float64], problem: Problem, base: Mix) -> Candidate | None:
     tried = [
-        candidate(grams, {**base.mix, name: weight}, problem)
+        candidate(grams, {**base, name: weight}, problem)
         for name in grams
-        if name not in base.mix
+        if name not in base
         for weight in GREEDY_WEIGHTS
     ]
     return min(tried, key=lambda one: one.error, default=None)
+
+
+def _spaced(problem: Problem) -> Int64:
+    """At most GREEDY_CASES cases, in turn from the classes (and groups), which stand together when sorted."""
+    order = np.lexsort(
+        (*problem.targets.T, np.zeros(len(problem.targets)) if problem.groups is None else problem.groups)
+    )
+    return np.sort(order[:: -(-len(order) // GREEDY_CASES)])

@@ -10,7 +10,7 @@ Objective = Literal["accuracy", "localize"]
 Alignment = Literal["aligned", "sliding"]
 
 NEAR = 33
-"""Steps that a kernel may look at where localization or speed matters."""
+"""Steps that a kernel may look at where localization matters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,26 +32,30 @@ class KernelSettings:
 
     @property
     def max_receptive_field(self) -> int | None:
-        near = self.profile == "fast" or self.objective == "localize"
-        return NEAR if near else None
+        """None: as far as the cases are long."""
+        return NEAR if self.objective == "localize" else None
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Features of the blocks K and D, kernels of K2 and K4, groups of Hydra per dilation; 0 leaves a block out."""
+    """Features of the blocks K and D, kernels of K2 and K4, groups of Hydra per dilation; 0 leaves a block out.
+
+    `dilations` limits those of K; D has half of them, K2 and K4 a third: time grows with them, accuracy hardly.
+    """
 
     shares: int
     differences: int
     segmented: int
     hydra_groups: int
+    dilations: int
     primal_features: int
     selection_cases: int
 
 
 _SIZES: dict[str, Sizes] = {
-    "fast": Sizes(2016, 0, 0, 0, primal_features=4000, selection_cases=1000),
-    "balanced": Sizes(4032, 2016, 504, 16, primal_features=6000, selection_cases=1000),
-    "accurate": Sizes(9996, 4200, 2016, 64, primal_features=10000, selection_cases=2000),
+    "fast": Sizes(2016, 0, 0, 0, dilations=4, primal_features=2016, selection_cases=1000),
+    "balanced": Sizes(4032, 2016, 504, 16, dilations=6, primal_features=4000, selection_cases=1000),
+    "accurate": Sizes(9996, 4200, 2016, 64, dilations=32, primal_features=10000, selection_cases=2000),
 }
 
 

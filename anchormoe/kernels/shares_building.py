@@ -9,7 +9,6 @@ from anchormoe.kernels.grid import GridCases, Int32
 from anchormoe.kernels.shares import POSITIVE_TAPS, ShareBank
 from anchormoe.kernels.taps import CENTRE, TAPS, counted, tap_sum
 
-MOST_DILATIONS = 32
 MOST_CHANNELS = 9
 THRESHOLD_OUTPUTS = 64
 """Thresholds are quantiles of at least about this many outputs, from one case or, when cases are short, several."""
@@ -18,10 +17,14 @@ _GOLDEN = (np.sqrt(5) + 1) / 2
 
 @dataclass(frozen=True, slots=True)
 class BankPlan:
-    """`max_receptive_field` None: as far as the longest case allows. `pad_always`: no kernel needs its full field."""
+    """At most `dilations` of them, and `features` thresholds, divided evenly among the 84 kernels.
+
+    `max_receptive_field` None: as far as the longest case allows. `pad_always`: no kernel needs its full field.
+    """
 
     name: str
     features: int
+    dilations: int = 32
     parts: tuple[int, ...] = (1,)
     difference: bool = False
     pad_always: bool = False
@@ -31,7 +34,7 @@ class BankPlan:
 def build_bank(plan: BankPlan, cases: GridCases, rng: np.random.Generator) -> ShareBank:
     """Thresholds come from randomly drawn cases, at quantiles that fill (0, 1) evenly."""
     cases = cases.differences() if plan.difference else cases
-    dilations, counts = plan_dilations(plan.features, int(cases.lengths.max()), plan.max_receptive_field)
+    dilations, counts = plan_dilations(plan, int(cases.lengths.max()))
     kernel = np.tile(np.arange(len(POSITIVE_TAPS)), len(dilations))
     dilation = np.repeat(dilations, len(POSITIVE_TAPS))
     n_biases = np.repeat(counts, len(POSITIVE_TAPS))
@@ -62,11 +65,11 @@ def build_bank(plan: BankPlan, cases: GridCases, rng: np.random.Generator) -> Sh
     )
 
 
-def plan_dilations(features: int, length: int, max_receptive_field: int | None) -> tuple[Int64, Int64]:
+def plan_dilations(plan: BankPlan, length: int) -> tuple[Int64, Int64]:
     """Dilations (ascending, spaced exponentially) and how many thresholds each kernel gets at each of them."""
-    per_kernel = max(1, features // len(POSITIVE_TAPS))
-    levels = min(per_kernel, MOST_DILATIONS)
-    longest = min(length, max_receptive_field or length)
+    per_kernel = max(1, plan.features // len(POSITIVE_TAPS))
+    levels = min(per_kernel, plan.dilations)
+    longest = min(length, plan.max_receptive_field or length)
     top = max(0.0, np.log2(max(1, longest - 1) / (TAPS - 1)))
     dilations, counts = np.unique(np.logspace(0, top, levels, base=2).astype(np.int64), return_counts=True)
     counts = (counts * (per_kernel / levels)).astype(np.int64)

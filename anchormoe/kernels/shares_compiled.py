@@ -128,18 +128,23 @@ def count_outputs(value: Array, inside: Array) -> int:
 
 
 @compiled
-def add_evidence(
-    cumulative: Array, segment: int, row: int, value: Array, bins: Array, inside: Array, counts_all: bool,
-    scale: float, out: Array,
-) -> None:  # fmt: skip
-    """out[t] += scale × cumulative[segment, row + bins[t]] for the outputs in [inside[0], inside[1]) that count."""
+def add_rows(cumulative: Array, segment: int, row: int, rows: int, scale: float, table: Array, q: int) -> None:
+    """table[q, i] += scale × cumulative[segment, row + i]: what one output in the finest part q adds, by its bin."""
+    for index in range(rows):
+        for c in range(table.shape[2]):
+            table[q, index, c] += cumulative[segment, row + index, c] * scale
+
+
+@compiled
+def add_evidence(table: Array, q: int, value: Array, bins: Array, inside: Array, counts_all: bool, out: Array) -> None:
+    """out[t] += table[q, bins[t]] for the outputs in [inside[0], inside[1]) that count."""
     width = out.shape[1]
-    first = segment * cumulative.shape[1] + row
-    flat_rows, flat_out = cumulative.reshape(-1), out.reshape(-1)
+    first = q * table.shape[1]
+    flat_rows, flat_out = table.reshape(-1), out.reshape(-1)
     for lane in range(0, width, LANES):
         for t in range(inside[0], inside[1]):
             if counts_all or value[t] != UNCOUNTED:
-                add_row(flat_out, t * width + lane, flat_rows, (first + bins[t]) * width + lane, scale)
+                add_row(flat_out, t * width + lane, flat_rows, (first + bins[t]) * width + lane, 1.0)
 
 
 @compiled
@@ -167,14 +172,16 @@ def pool_outputs(
     """From one kernel's outputs (L,): features (segments, biases) and, if out has a width, evidence (L, Y).
 
     Outputs closer than `reach` to an end do not count. ratios: how many of the Q finest parts make one of each
-    segmentation's. scratch = bins (L,), hits (Q, n), outputs (Q,) to work in, and edges (Q + 1,) of the finest parts.
+    segmentation's. scratch: bins (L,), hits (Q, n), outputs (Q,), edges (Q + 1,) of the parts, table (Q, n + 1, Y).
     """
-    bins, hits, outputs, edges = scratch
+    bins, hits, outputs, edges, table = scratch
     length, finest = len(value), len(outputs)
     for q in range(finest):
         inside = clipped(edges[q], edges[q + 1], length, reach)
         bin_values(value, inside, biases, own, bins, hits, q)
         outputs[q] = inside[1] - inside[0] if whole else count_outputs(value, inside)
+    rows, width = own[1] - own[0] + 1, out.shape[1]
+    table[:] = 0
     segment = 0
     for ratio in ratios:
         for first in range(0, finest, ratio):
@@ -184,10 +191,12 @@ def pool_outputs(
                 total += outputs[q]
             if total > 0:
                 write_shares(hits, first, last, total, own, features, segment)
-            if total > 0 and out.shape[1] > 0:
-                inside = clipped(edges[first], edges[last], length, reach)
-                add_evidence(cumulative, segment, row, value, bins, inside, whole, 1 / total, out)
+                for q in range(first, last):
+                    add_rows(cumulative, segment, row, rows, 1 / total, table, q)
             segment += 1
+    for q in range(finest if width > 0 else 0):
+        inside = clipped(edges[q], edges[q + 1], length, reach)
+        add_evidence(table, q, value, bins, inside, whole, out)
 
 
 @compiled
@@ -207,7 +216,8 @@ def pool_dilation(
     every, value = np.zeros(length, np.int32), np.zeros(length, np.int32)
     edges = np.arange(finest + 1) * length // finest
     ratios = finest // parts
-    scratch = (np.zeros(length, np.int32), np.zeros((finest, most), np.int64), np.zeros(finest, np.int64), edges)
+    table = np.zeros((finest, most + 1, evidence.shape[1]))
+    scratch = (np.zeros(length, np.int32), np.zeros((finest, most), np.int64), np.zeros(finest, np.int64), edges, table)
     for k in range(first, last):
         if k == first or not same_channels(channels, channel_start, k):
             sum_channels(values, channels, (channel_start[k], channel_start[k + 1]), CENTRE * d, length, series)

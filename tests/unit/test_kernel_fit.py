@@ -6,7 +6,7 @@ import pytest
 from anchormoe.cases import Cases
 from anchormoe.errors import DataError, ModelError
 from anchormoe.evidence import residual
-from anchormoe.kernels import fitting, primal, selection
+from anchormoe.kernels import fitting, jit, primal, selection
 from anchormoe.kernels.extractor import Readout
 from anchormoe.kernels.fitting import fit_kernel
 from anchormoe.kernels.means import channel_means
@@ -68,6 +68,17 @@ def test_the_same_seed_gives_the_same_model_and_another_seed_another(fitted):
     for name, tensor in fit.source.tensors().items():
         np.testing.assert_array_equal(tensor, again.source.tensors()[name])
     assert not np.array_equal(fit.oof_logits, other.oof_logits)
+
+
+def test_without_numba_it_says_the_same(monkeypatch):
+    cases, y = _cases(n=12)
+    source = fit_kernel(cases, y, 2, settings=KernelSettings(), seed=0).source
+    compiled = source.forward(cases)
+    monkeypatch.setattr(jit, "AVAILABLE", False)
+    reference = source.forward(cases)
+    np.testing.assert_allclose(reference.logits, compiled.logits, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(reference.evidence.values, compiled.evidence.values, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(reference.evidence.far, compiled.evidence.far, rtol=0, atol=1e-9)
 
 
 def test_stored_and_restored_it_says_the_same(fitted):

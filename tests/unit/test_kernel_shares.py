@@ -116,7 +116,7 @@ def _add_oracle(bank, cases, case, length, index, weights, means, steps):
 def test_evidence_equals_the_dense_oracle(parts):
     cases = _random_grid(cases=4, steps=13)
     rng = np.random.default_rng(3)
-    bank = build_bank(BankPlan("K", 168, parts), cases, rng)
+    bank = build_bank(BankPlan("K", 168, parts=parts), cases, rng)
     readout = Readout(rng.random(bank.n_features), rng.normal(size=(bank.n_features, 2)))
     explained = bank.explain(cases, bank.tables(readout), np.full(4, 33.0))
     np.testing.assert_allclose(explained.steps[:, :, :2], _dense_oracle(bank, cases, readout), atol=1e-10)
@@ -127,7 +127,7 @@ def test_evidence_equals_the_dense_oracle(parts):
 def test_the_compiled_path_equals_the_reference(parts, difference):
     cases = _random_grid(seed=5)
     rng = np.random.default_rng(0)
-    bank = build_bank(BankPlan("K", 336, parts, difference=difference), cases, rng)
+    bank = build_bank(BankPlan("K", 336, parts=parts, difference=difference), cases, rng)
     table = bank.tables(Readout(rng.random(bank.n_features), rng.normal(size=(bank.n_features, 5))))[0]
     limits = np.full(len(cases), 10.0)
     cases = cases.differences() if difference else cases
@@ -140,11 +140,13 @@ def test_the_compiled_path_equals_the_reference(parts, difference):
 
 
 def test_dilations_follow_minirocket_and_stay_below_the_receptive_field():
-    dilations, counts = plan_dilations(2016, 128, None)
+    dilations, counts = plan_dilations(BankPlan("K", 2016), 128)
     assert (dilations[0], dilations[-1], counts.sum()) == (1, 15, 24)
-    near, counts = plan_dilations(2016, 128, 33)
+    near, counts = plan_dilations(BankPlan("K", 2016, max_receptive_field=33), 128)
     assert (near.tolist(), counts.sum()) == ([1, 2, 3, 4], 24)
-    assert plan_dilations(2016, 8, None)[0].tolist() == [1]
+    few, counts = plan_dilations(BankPlan("K", 2016, dilations=4), 128)
+    assert (few.tolist(), counts.tolist()) == ([1, 2, 6, 15], [6, 6, 6, 6])
+    assert plan_dilations(BankPlan("K", 2016), 8)[0].tolist() == [1]
 
 
 def test_constant_and_missing_channels_are_not_drawn():
