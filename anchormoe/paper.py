@@ -16,8 +16,8 @@ from anchormoe.paper_net import PaperNet
 from anchormoe.paper_output import Output
 from anchormoe.paper_serving import ServingNet
 
-PATCHES_PER_PASS = 4096
-"""Bounds the memory of one pass; a window's result does not depend on who shares its pass."""
+PATCHES_PER_PASS = 1024
+"""Keeps a pass in the processor's caches; a window's result does not depend on who shares its pass."""
 
 
 class PaperSource:
