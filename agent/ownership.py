@@ -28,12 +28,15 @@ class Ownership:
         groups = {name: await self._windows(claim, watched, committed, first) for name, watched in self._groups.items()}
         position = min(windows.cursor for windows in groups.values())
         publish_from = committed.offset if committed else 0
+        if committed is None:
+            # A reader of the newest records only would begin elsewhere after a crash.
+            await self._source.commit({partition: Position(position, f"rebuild={position}")})
         self.partitions[partition] = OwnedPartition(partition, claim, groups, publish_from, position, saved=position)
         for windows in groups.values():
             self._home.update(dict.fromkeys(windows.rings.names, partition))
             windows.silence.listen_to(range(len(windows.rings)), now_s)
-        if committed or position:
-            self._source.seek(partition, position)
+        # Always: records may have been fetched while this was under way, and nobody was there to take them.
+        self._source.seek(partition, position)
         log.info("partition taken", partition=str(partition), offset=position, epoch=claim.epoch)
 
     def drop(self, partitions: Collection[Partition]) -> None:
@@ -51,7 +54,7 @@ class Ownership:
         if stored is not None and restore(windows, stored) and windows.cursor >= first:
             return windows
         if committed is None:
-            return GroupWindows.empty(watched, cursor=first)
+            return GroupWindows.empty(watched, cursor=await self._source.start_offset(claim.partition))
         wanted = rebuild_offset(committed.metadata)
         windows = GroupWindows.empty(watched, cursor=committed.offset if wanted is None else max(wanted, first))
         windows.lossy = wanted is None or wanted < first

@@ -65,6 +65,7 @@ class OwnedPartition:
     publish_from: int
     position: int
     saved: int
+    rewound_at: int = -1
 
     def rebuild_metadata(self) -> str:
         """Goes with the commit: where to read from when the windows are lost."""

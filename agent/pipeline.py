@@ -108,7 +108,7 @@ class Pipeline:
         async with self._turn:
             for batch, owner in zip(batches, owned, strict=True):
                 if owner is not None and self._ownership.partitions.get(batch.partition) is owner:
-                    self._begin(owner, batch)
+                    self._begin_in_order(owner, batch)
             await self._finish(down_to=self._pace.in_flight if batches else 0)
             if not batches and not self.vitals.paused:
                 await self._tell_silence()
@@ -216,6 +216,18 @@ class Pipeline:
             self._source.pause(owned)
         else:
             self._source.resume(owned)
+
+    def _begin_in_order(self, owned: OwnedPartition, batch: Batch) -> None:
+        """Nothing twice and nothing skipped: a hole in the offsets is read again once, then believed."""
+        first = batch.records[0].offset
+        if first > owned.position and owned.rewound_at != owned.position:
+            owned.rewound_at = owned.position
+            self._source.seek(owned.partition, owned.position)
+            return
+        if first < owned.position:
+            batch = Batch(batch.partition, [each for each in batch.records if each.offset >= owned.position])
+        if batch.records:
+            self._begin(owned, batch)
 
     def _begin(self, owned: OwnedPartition, batch: Batch) -> None:
         """Decode and window the batch, and hand what is due to the model's thread."""

@@ -90,6 +90,9 @@ class LogSource:
     async def first_offset(self, partition: Partition) -> int:
         return self._log.first(partition)
 
+    async def start_offset(self, partition: Partition) -> int:
+        return self._log.first(partition)
+
     def seek(self, partition: Partition, offset: int) -> None:
         self._require(partition)
         self._positions[partition] = offset

@@ -38,6 +38,10 @@ class Source(Protocol):
         """Where the log begins now; older records are gone."""
         ...
 
+    async def start_offset(self, partition: Partition) -> int:
+        """Where a reader without a committed position begins."""
+        ...
+
     def seek(self, partition: Partition, offset: int) -> None: ...
 
     async def commit(self, positions: Mapping[Partition, Position]) -> None:

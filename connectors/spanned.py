@@ -31,6 +31,9 @@ class SpannedSource:
     async def first_offset(self, partition: Partition) -> int:
         return await self._source.first_offset(partition)
 
+    async def start_offset(self, partition: Partition) -> int:
+        return await self._source.start_offset(partition)
+
     def seek(self, partition: Partition, offset: int) -> None:
         self._source.seek(partition, offset)
 

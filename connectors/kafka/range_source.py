@@ -71,6 +71,9 @@ class KafkaRangeSource:
     async def first_offset(self, partition: Partition) -> int:
         return self.starts[partition]
 
+    async def start_offset(self, partition: Partition) -> int:
+        return self.starts[partition]
+
     def seek(self, partition: Partition, offset: int) -> None:
         self._require(partition)
         self._consumer.seek(_at(partition), offset)

@@ -95,6 +95,13 @@ class KafkaSource:
             first = await self._consumer.beginning_offsets([_at(partition)])
         return int(first[_at(partition)])
 
+    async def start_offset(self, partition: Partition) -> int:
+        if self._subscription.start_from == "earliest":
+            return await self.first_offset(partition)
+        with _translated(f"cannot read the end of {partition}"):
+            ends = await self._consumer.end_offsets([_at(partition)])
+        return int(ends[_at(partition)])
+
     def seek(self, partition: Partition, offset: int) -> None:
         self._consumer.seek(_at(partition), offset)
 

@@ -124,7 +124,8 @@ async def test_windows_survive_kill_and_restart_of_a_persistent_server(redis_fac
 
 
 async def test_tls_and_an_acl_user_that_may_do_just_what_the_store_needs(redis_factory, key_prefix):
-    rules = f"agent on >secret ~{key_prefix}:* +@connection +eval +hget +hmget +hset +hincrby +pexpire +mget +set +setrange +strlen"
+    allowed = "+@connection +eval +hget +hmget +hset +hincrby +pexpire +mget +set +setrange +strlen"
+    rules = f"agent on >secret ~{key_prefix}:* {allowed}"
     server = redis_factory("redis", tls=True, users=[rules])
     login = {"username": "agent", "password": "secret", "ca_file": server.client_options["ssl_ca_certs"]}
     store = RedisWindowStore(Server(server.url, **login), prefix=key_prefix)

@@ -8,7 +8,7 @@ import pytest
 from agent.pipeline import Pace
 from connectors.errors import ConnectorError, TransientError
 from connectors.memory import MemoryLog, MemorySink, MemoryWindowStore
-from connectors.records import DEAD_LETTERS, EVENTS, STATES
+from connectors.records import DEAD_LETTERS, EVENTS, STATES, Position
 from connectors.seams import Fenced
 from tests.plant import A, B, events_of, pipeline_on, put, watched
 
@@ -162,7 +162,7 @@ async def test_a_sink_that_fails_for_good_commits_nothing():
     log = filled([1.0] * 20)
     with pytest.raises(ConnectorError, match="gone"):
         await run(log, sink=Broken())
-    assert log.commits.get(A) is None
+    assert log.commits.get(A) == Position(0, "rebuild=0")
 
 
 async def test_a_second_owner_stops_the_first_before_it_publishes():
@@ -202,7 +202,7 @@ async def test_without_the_store_publishing_goes_on_and_commits_wait():
     store.down = True
     await pipeline.run(asyncio.Event())
     assert sink.of(EVENTS)
-    assert log.commits.get(A) is None
+    assert log.commits.get(A) == Position(0, "rebuild=0")
 
 
 async def test_an_asset_that_stops_sending_is_told_once_by_the_wall_clock():

@@ -1,0 +1,88 @@
+"""`anchormoe-agent run` as people run it: a process between a real broker and a real Redis."""
+
+import asyncio
+
+import pytest
+
+from tests.agent_process import (
+    Agent,
+    Names,
+    caught_up,
+    create_topics,
+    decoded,
+    expected_events,
+    produce,
+    published_events,
+    pump_records,
+    read_topic,
+    write_plant,
+)
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def names(topic_name):
+    return Names(topic_name)
+
+
+@pytest.fixture
+def agents(tmp_path):
+    """Makes agents that are gone when the test is."""
+    made = []
+
+    def make(plant):
+        made.append(Agent(plant, tmp_path / f"agent-{len(made)}.log"))
+        return made[-1]
+
+    yield make
+    for agent in made:
+        agent.close()
+
+
+async def test_records_become_explained_events_and_a_stop_is_orderly(kafka, redis_factory, names, agents, tmp_path):
+    create_topics(kafka, names, 2)
+    redis = redis_factory("redis")
+    plant = write_plant(tmp_path / "plant.yaml", names, bootstrap=kafka.bootstrap, redis_url=redis.url)
+    await produce(kafka.bootstrap, names.input, await pump_records(3, 2000), per_second=None)
+    agent = agents(plant)
+    agent.start()
+    await caught_up(kafka.bootstrap, f"anchormoe-{names.base}", names.input, agents=[agent])
+    assert await asyncio.to_thread(agent.terminate) == 0, agent.log.read_text()
+    events = await published_events(kafka.bootstrap, names.output("events"))
+    assert events == await expected_events(plant, kafka.bootstrap, names.input)
+    states = [event for event in decoded(events) if event["type"] == "state"]
+    assert len({event["state"] for event in states}) >= 3
+    for event in states:
+        evidence = event["evidence"]
+        if evidence:
+            total = evidence["context"] + sum(patch["contribution"] for patch in evidence["patches"])
+            assert total + evidence["remainder"] == pytest.approx(event["logits"][evidence["class"]], abs=1e-9)
+    assert {record.key for record in await read_topic(kafka.bootstrap, names.output("states"))} == {
+        b"pump-0",
+        b"pump-1",
+        b"pump-2",
+    }
+    letters = await read_topic(kafka.bootstrap, names.output("dead-letters"))
+    assert {dict(letter.headers)["dl_reason"] for letter in letters} >= {b"late", b"not_json"}
+    assert agent.starts == 1
+
+
+async def test_two_agents_share_the_partitions_and_hand_over_under_load(kafka, redis_factory, names, agents, tmp_path):
+    create_topics(kafka, names, 4)
+    redis = redis_factory("valkey")
+    plant = write_plant(tmp_path / "plant.yaml", names, bootstrap=kafka.bootstrap, redis_url=redis.url)
+    first, second = agents(plant), agents(plant)
+    first.start()
+    records = await pump_records(4, 2500, partitions=4)
+    flow = asyncio.create_task(produce(kafka.bootstrap, names.input, records, per_second=400))
+    await asyncio.sleep(12)
+    second.start()
+    await asyncio.sleep(9)
+    assert await asyncio.to_thread(first.terminate) == 0, first.log.read_text()
+    await flow
+    await caught_up(kafka.bootstrap, f"anchormoe-{names.base}", names.input, agents=[second])
+    assert await asyncio.to_thread(second.terminate) == 0, second.log.read_text()
+    assert b"partition taken" in second.log.read_bytes()
+    events = await published_events(kafka.bootstrap, names.output("events"))
+    assert events == await expected_events(plant, kafka.bootstrap, names.input)
