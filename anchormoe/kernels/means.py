@@ -94,7 +94,7 @@ class MeanBank:
         added = series.T @ weights.reshape(quantities, -1)  # (L, S × Y)
         added -= valid.T.astype(np.float64) @ expected.reshape(quantities, -1)
         place = soft_segments(self.segments, length).T[:, :, None]  # (L, S, 1)
-        return np.asarray((added.reshape(length, self.segments, -1) * place).sum(axis=1))
+        return np.asarray((added.reshape(length, *weights.shape[1:]) * place).sum(axis=1))
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         return {"pairs": self.pairs}
