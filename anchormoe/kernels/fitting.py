@@ -100,10 +100,8 @@ class _Stage:
     def choose(self, counts: Int64) -> Choice:
         """`counts` are the cases of each class."""
         present = [int(count) for count in counts if count]
-        names = list(self.grams)
         if selection.too_few_to_choose(present):
-            only = selection.candidate(self.grams, selection.available(selection.SAFE_MIX, names), self.problem)
-            return Choice((only.mix,), (only.strength,), (1.0,))
+            return selection.given(self.grams, self.problem)
         found = selection.candidates(self.grams, self.problem, self._tell("kernel selection"))
         return selection.choose(found, self.problem)
 

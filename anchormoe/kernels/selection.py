@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from anchormoe.cases import Float64, Int64
-from anchormoe.kernels.ridge import Problem, RidgePath, ridge_path
+from anchormoe.kernels.ridge import STRENGTHS, Problem, RidgePath, ridge_path
 
 Mix = dict[str, float]
 """Weights of blocks in a sum of Gram matrices."""
@@ -19,6 +19,8 @@ GREEDY_CASES = 300
 """The search fits hundreds of mixes; on more cases than this it works with every second, third … of them."""
 FEW_CASES = 60
 FEW_PER_CLASS = 6
+MOST_GIVEN_STRENGTH = 0.25
+"""Above what larger sets choose for kernels that know something."""
 
 SAFE_MIX: Mix = {"K": 1.0, "D": 1.0, "H": 0.3}
 """Good on every set that was tried; where there are too few cases to choose by, it is not chosen but given."""
@@ -83,9 +85,15 @@ def candidates(grams: Mapping[str, Float64], problem: Problem, progress: Callabl
     return found
 
 
-def candidate(grams: Mapping[str, Float64], mix: Mix, problem: Problem) -> Candidate:
-    path = ridge_path(mixed_gram(grams, mix), problem)
-    return _best(path, mix)
+def candidate(grams: Mapping[str, Float64], mix: Mix, problem: Problem, strengths: Float64 = STRENGTHS) -> Candidate:
+    return _best(ridge_path(mixed_gram(grams, mix), problem, strengths), mix)
+
+
+def given(grams: Mapping[str, Float64], problem: Problem) -> Choice:
+    """The safe mix, for too few cases to choose by: their best leave-one-out guess is often to say nothing at all."""
+    mild = STRENGTHS[STRENGTHS <= MOST_GIVEN_STRENGTH]
+    only = candidate(grams, available(SAFE_MIX, list(grams)), problem, mild)
+    return Choice((only.mix,), (only.strength,), (1.0,))
 
 
 def choose(found: Sequence[Candidate], problem: Problem, picks: int = PICKS) -> Choice:

@@ -193,6 +193,14 @@ def test_few_cases_get_the_safe_mix_and_many_choose():
     assert not selection.too_few_to_choose([30, 30])
 
 
+def test_too_few_cases_are_not_regularised_into_silence():
+    cases, y = _cases(n=6)
+    fit = fit_kernel(cases, np.random.default_rng(0).permutation(y), 2, settings=KernelSettings(), seed=0)
+    (mix,) = fit.report["mixes"]
+    assert mix["blocks"] == selection.SAFE_MIX
+    assert mix["strength"] <= selection.MOST_GIVEN_STRENGTH
+
+
 def test_the_ensemble_prefers_what_predicts_best():
     targets = np.array([[1.0, -1.0], [-1.0, 1.0]])
     good = selection.Candidate({"K": 1.0}, 0.1, targets * 0.9, 0.01)
