@@ -1,11 +1,13 @@
 """plant.yaml: one frozen tree, every field with unit, default and meaning, and every problem at once."""
 
+from agent.settings.alarms import AlarmRule, Alarms, AlarmWebhook
 from agent.settings.bundles import ResolvedChannel, ResolvedGroup, reconcile
 from agent.settings.formats import group_layouts, record_format
 from agent.settings.groups import Channel, Group, Window
+from agent.settings.http import Http
 from agent.settings.loading import Examination, LoadedPlant, examine, load, load_settings
 from agent.settings.network import KafkaSecurity, Retries
-from agent.settings.plant import Checkpointing, Http, Inference, Limits, Logging, Plant, schema
+from agent.settings.plant import Checkpointing, Inference, Limits, Logging, Plant, schema
 from agent.settings.problems import Problem
 from agent.settings.quantities import Duration, Size
 from agent.settings.records import Records, TimeField
@@ -14,6 +16,9 @@ from agent.settings.sources import FileSource, KafkaSource, MemorySource, Simula
 from agent.settings.stores import MemoryStore, RedisStore, RedisTls, Store
 
 __all__ = [
+    "AlarmRule",
+    "AlarmWebhook",
+    "Alarms",
     "Channel",
     "Checkpointing",
     "ConsoleSink",

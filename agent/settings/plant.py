@@ -1,27 +1,18 @@
 """The whole of plant.yaml. Pure."""
 
-import ipaddress
-from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from agent.settings.alarms import Alarms
 from agent.settings.groups import Group
-from agent.settings.problems import Problem
+from agent.settings.http import Http
 from agent.settings.quantities import Duration, Size
 from agent.settings.records import Records
-from agent.settings.section import Count, Section, Shape, Slug, Whole
+from agent.settings.section import Count, Section, Shape, Slug
 from agent.settings.sinks import Emission, Sink
 from agent.settings.sources import KafkaSource, Source
 from agent.settings.stores import MemoryStore, Store
-from agent.settings.surroundings import Secret
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 class Inference(Section):
@@ -59,20 +50,6 @@ class Limits(Section):
     )
 
 
-class Http(Section):
-    """Health, metrics and the live page."""
-
-    host: str = Field(default="127.0.0.1", description="Address to listen on; elsewhere than loopback needs a token.")
-    port: Whole = Field(default=8787, ge=0, le=65535, description="Port; 0: any free one, which is logged.")
-    token: Secret | None = Field(default=None, description="Bearer token: {env: VARIABLE} or {file: PATH}.")
-
-    def broken_rules(self) -> Iterator[Problem]:
-        if self.token is None and not _is_loopback(self.host):
-            yield Problem(
-                ("token",), f"missing, and {self.host} is not loopback", "give {env: VARIABLE} or {file: PATH}"
-            )
-
-
 class Logging(Section):
     """What the agent says about its own work."""
 
@@ -94,6 +71,7 @@ class Plant(Section):
     checkpoint: Checkpointing = Field(default=Checkpointing(), description="When windows and offsets are stored.")
     limits: Limits = Field(default=Limits(), description="What the agent never exceeds.")
     http: Http | None = Field(default=Http(), description="Health, metrics and the live page; null: none.")
+    alarms: Alarms | None = Field(default=None, description="What becomes an alarm; null: `alarms` has nothing to do.")
     logging: Logging = Field(default=Logging(), description="What the agent says about its own work.")
 
     @property

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from agent.settings.alarm_rules import ALARM_RULES
 from agent.settings.bundles import ResolvedGroup
 from agent.settings.groups import Group, overlap
 from agent.settings.network import KAFKA_ADDRESS_VARIABLE, KafkaSecurity
@@ -202,6 +203,7 @@ RULES: tuple[Callable[..., Found], ...] = (
     a_memory_source_needs_a_host,
     an_asset_is_named_once,
     memory_forgets,
+    *ALARM_RULES,
 )
 
 
