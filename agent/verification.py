@@ -148,7 +148,7 @@ def _false_alarms(intervals: Sequence[Interval], moments: Moments, harmless: set
 def _runs(moments: Moments, end_ns: int) -> Iterator[tuple[str, int, int]]:
     """State, begin and end of every unbroken run."""
     begins = [next(own) for _, own in groupby(moments, key=lambda moment: moment[1])]
-    ends = [time for time, _ in begins[1:]] + [end_ns]
+    ends = [*(time for time, _ in begins[1:]), end_ns][: len(begins)]
     return ((state, start, stop) for (start, state), stop in zip(begins, ends, strict=True))
 
 

@@ -3,6 +3,7 @@
 import glob
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from connectors.spans import Mark, Span
 
 KAFKA = "kafka"
+_TELLING = frozenset({".jsonl", ".ndjson", ".csv", ".parquet"})
 _POLL_RECORDS = 5_000
 
 
@@ -47,7 +49,7 @@ def is_topic(names: list[str]) -> bool:
     if files and len(files) < len(names):
         missing = next(name for name in names if name not in files)
         fail(f"--input: there is no file {missing}", code=WRONG_USAGE)
-    looks_like_a_path = [name for name in names if "/" in name or Path(name).suffix in (".jsonl", ".csv", ".parquet")]
+    looks_like_a_path = [name for name in names if "/" in name or Path(name).suffix in _TELLING]
     if not files and looks_like_a_path:
         fail(f"--input: there is no file {looks_like_a_path[0]}", code=WRONG_USAGE)
     return not files
@@ -101,8 +103,10 @@ def _files(settings: "Plant", names: list[str], span: "Span") -> "Source":
 
     own = settings.source if isinstance(settings.source, FileSource) else None
     paths = [path for place in matching(Path(name) for name in names) for path in find_files(place)]
-    single = own.single_partition if own else True
-    source = Files(paths, file_format(settings, own), single_partition=single)
+    format, single = file_format(settings, own), own.single_partition if own else True
+    if all(path.suffix.lower() in _TELLING for path in paths):
+        format = replace(format, kind="auto")  # other files than the plant's may be written otherwise
+    source = Files(paths, format, single_partition=single)
     return source if span.everything else SpannedSource(source, span)
 
 

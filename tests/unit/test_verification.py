@@ -79,6 +79,12 @@ def test_delays_are_taken_over_all_assets() -> None:
     assert (found.delay_median_s, found.delay_p90_s) == (20.0, pytest.approx(52.0))
 
 
+def test_an_agent_that_said_nothing_was_never_sure_and_missed_everything() -> None:
+    found = score([], TRUTH, tolerance_ns=0)
+    assert found is not None
+    assert (found.unknown_share, found.accuracy_when_known, found.missed, found.false_alarms) == (1.0, None, 1, 0)
+
+
 def test_without_truth_there_is_no_score() -> None:
     assert score([said(1, "normal")], [], tolerance_ns=0) is None
 

@@ -1,0 +1,183 @@
+"""The offline commands against what a live agent did on a real broker and a real Redis."""
+
+import asyncio
+import json
+
+import orjson
+import pytest
+from structlog.testing import capture_logs
+
+from agent import app
+from agent.app import build
+from agent.cli.main import main
+from agent.tally import Tally
+from connectors.files.rows import logged
+from connectors.kafka.cluster import Cluster
+from connectors.kafka.range_source import KafkaRangeSource
+from connectors.kafka.record_writer import RecordWriter
+from connectors.records import Record
+from tests.offline_plant import load_plant, load_rule, records, write_plant
+
+SECONDS = 120
+BROKEN = SECONDS * 2 // 17
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Runs a command line in this process with a rule instead of a model: exit code and stdout."""
+    monkeypatch.setattr(app, "model_loader", lambda settings: load_rule)
+    monkeypatch.setattr("agent.logs.set_up_logs", lambda *_, **__: None)  # would take pytest's own handlers away
+
+    def call(*arguments):
+        monkeypatch.setattr("sys.argv", ["anchormoe-agent", *map(str, arguments)])
+        capsys.readouterr()
+        code = 0
+        try:
+            main()
+        except SystemExit as left:
+            code = int(left.code or 0)
+        return code, capsys.readouterr().out
+
+    with capture_logs():
+        yield call
+
+
+def kafka_plant(directory, kafka, topic, **sections):
+    source = {"kind": "kafka", "bootstrap": kafka.bootstrap, "topics": [topic]}
+    topics = {name: f"{topic}-{name}" for name in ("events", "states", "dead_letters")}
+    return write_plant(directory, source=source, sinks=[{"kind": "kafka", "topics": topics}], **sections)
+
+
+async def fill(kafka, topic, given):
+    kafka.create_topic(topic, 2)
+    for name in ("events", "states", "dead_letters"):
+        kafka.create_topic(f"{topic}-{name}", 1)
+    writer = RecordWriter(Cluster(kafka.bootstrap))
+    await writer.start()
+    await writer.write(topic, given)
+    await writer.close()
+
+
+async def live(path, count):
+    """An agent on its own until it has read everything."""
+    tally, stop = Tally(), asyncio.Event()
+    pipeline = build(load_plant(path), tally=tally, load_model=load_rule)
+
+    async def watch():
+        while tally.records < count:  # noqa: ASYNC110  # a tally has no event to wait for
+            await asyncio.sleep(0.05)
+        stop.set()
+
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        group.create_task(watch())
+        await pipeline.run(stop)
+    return tally
+
+
+def test_replay_gives_what_the_live_agent_published_and_windows_can_be_looked_at(
+    kafka, redis_server, topic_name, key_prefix, tmp_path, command
+):
+    store = {"kind": "redis", "url": redis_server.url, "key_prefix": key_prefix}
+    plant = kafka_plant(tmp_path, kafka, topic_name, store=store)
+    given = records(SECONDS)
+    asyncio.run(fill(kafka, topic_name, given))
+    tally = asyncio.run(live(plant, len(given)))
+    assert tally.events["state"] > 20
+
+    code, said = command("replay", "-c", plant, "--input", "kafka", "--compare", f"{topic_name}-events", "--json")
+    summary = json.loads(said)
+    assert summary["comparison"] | {"equal": 0} == {
+        "same": True,
+        "equal": 0,
+        "missing": [],
+        "extra": [],
+        "different": [],
+    }
+    assert summary["comparison"]["equal"] == sum(summary["events"].values()) == sum(tally.events.values())
+    assert (code, summary["records"], summary["dead_letters"]) == (0, len(given), {"not_json": BROKEN})
+
+    copy = tmp_path / "copy.jsonl"
+    copy.write_bytes(b"".join(map(logged, given)))
+    outs = [tmp_path / "one", tmp_path / "two"]
+    for out in outs:
+        assert command("replay", "-c", plant, "-i", copy, "--out", out, "--compare", f"{topic_name}-events")[0] == 0
+    assert (outs[0] / "events.jsonl").read_bytes() == (outs[1] / "events.jsonl").read_bytes() != b""
+
+    code, said = command("windows", "list", "-c", plant, "--json")
+    listed = {each["asset"]: each for each in json.loads(said)}
+    assert (code, sorted(listed)) == (0, ["pump-1", "pump-2"])
+    assert {each["topic"] for each in listed.values()} == {topic_name}
+    assert {each["state"] for each in listed.values()} <= {"low", "high"}
+    code, said = command("windows", "show", "pump-1", "-c", plant)
+    assert code == 0
+    assert "flow  " in said
+    assert "of the last 4 steps" in said
+    assert command("windows", "show", "pump-9", "-c", plant)[0] == 1
+
+
+def test_a_published_set_that_differs_is_told_and_fails(kafka, topic_name, tmp_path, command):
+    plant = kafka_plant(tmp_path, kafka, topic_name)
+    given = records(SECONDS)
+    asyncio.run(fill(kafka, topic_name, given))
+    out = tmp_path / "out"
+    assert command("replay", "-c", plant, "--out", out)[0] == 0
+    lines = (out / "events.jsonl").read_bytes().splitlines(keepends=True)
+    (out / "events.jsonl").write_bytes(b"".join([lines[0].replace(b'"coverage":', b'"coverage":1'), *lines[2:]]))
+    code, said = command("replay", "-c", plant, "--compare", out, "--json")
+    compared = json.loads(said)["comparison"]
+    assert code == 1
+    assert (len(compared["missing"]), compared["extra"], compared["equal"]) == (1, [], len(lines) - 2)
+    assert compared["different"][0]["fields"] == ["window.coverage"]
+
+
+def test_dead_letters_are_listed_shown_repaired_and_sent_back_once(kafka, topic_name, tmp_path, command):
+    plant = kafka_plant(tmp_path, kafka, topic_name)
+    given = records(SECONDS)
+    asyncio.run(fill(kafka, topic_name, given))
+    asyncio.run(live(plant, len(given)))
+    code, said = command("dead-letters", "list", "-c", plant, "--json")
+    assert code == 0
+    assert json.loads(said)["not_json"]["count"] == BROKEN
+    code, said = command("dead-letters", "show", "0:0", "-c", plant)
+    assert code == 0
+    assert "header own: 1" in said
+    assert command("dead-letters", "show", "0:999", "-c", plant)[0] == 1
+
+    repaired = tmp_path / "repaired.jsonl"
+    value = {"ts": given[-1].timestamp, "flow": 1, "pressure": 1}
+    repaired.write_bytes(orjson.dumps({"offset": 0, "value": value}))
+    send = ("dead-letters", "replay", "-c", plant, "--edit", repaired, "--json")
+    kept = json.loads(command(*send, "--dry-run")[1])
+    assert (kept["sent"], kept["sendable"], sum(kept["kept"].values())) == (0, 1, BROKEN - 1)
+    assert json.loads(command(*send)[1])["sent"] == 1
+    found = asyncio.run(everything(kafka, topic_name))
+    assert len(found) == len(given) + 1
+    [again] = [record for record in found if ("dl_replayed", b"1") in record.headers]
+    assert (again.value, again.timestamp) == (orjson.dumps(value), given[16].timestamp)
+    assert (again.key, again.headers[0]) == (given[16].key, ("own", b"1"))
+
+
+async def everything(kafka, topic) -> list[Record]:
+    source = KafkaRangeSource(Cluster(kafka.bootstrap), [topic])
+    await source.open()
+    found = []
+    while not source.exhausted:
+        for batch in await source.poll(max_records=1000, timeout_s=1):
+            found += batch.records
+    await source.close()
+    return found
+
+
+def test_a_simulated_stream_in_kafka_is_the_one_in_a_file(kafka, topic_name, tmp_path, command):
+    plant = kafka_plant(tmp_path, kafka, topic_name)
+    kafka.create_topic(topic_name, 2)
+    same = ("--asset", "pump-1=pump", "--for", "30s", "--seed", "4", "--start", "2026-11-01T00:00:00Z")
+    truth = tmp_path / "truth.jsonl"
+    assert command("simulate", "stream", "-c", plant, "--to", "kafka", "--truth", truth, *same)[0] == 0
+    assert command("simulate", "stream", "-c", plant, "--to", tmp_path / "s.jsonl", *same)[0] == 0
+    in_kafka = asyncio.run(everything(kafka, topic_name))
+    in_file = (tmp_path / "s.jsonl").read_bytes().splitlines(keepends=True)
+    assert [logged(record) for record in in_kafka] == in_file
+    states = [json.loads(line) for line in truth.read_text().splitlines()]
+    assert (states[0]["start"], states[-1]["end"]) == ("2026-11-01T00:00:00Z", "2026-11-01T00:00:30Z")
+    assert {each["asset"] for each in states} == {"pump-1"}
