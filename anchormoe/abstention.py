@@ -2,16 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from anchormoe.cases import Bool, Cases, Float64, Int64
-from anchormoe.errors import ModelError
+from anchormoe.errors import DataError, ModelError
 from anchormoe.normalizer import Normalizer
 
 RULES = ("channel_missing", "out_of_distribution", "low_probability", "low_margin", "conformal")
 """In order of precedence: the first that fires names the reason."""
+THRESHOLDS = ("least_probability", "least_margin", "conformal", "most_unusual")
 CONFORMAL_CASES, CONFORMAL_GROUPS = 100, 20
 FULL_RULES_CASES = 100
 MISCOVERAGE = 0.1
@@ -73,8 +75,7 @@ class Abstention:
             raise ModelError(f"calibration.json: abstention.required must list {n_channels} booleans")
         if not isinstance(rates, Mapping) or not set(rates) <= set(RULES):
             raise ModelError("calibration.json: abstention.rates names an unknown rule")
-        thresholds = ("least_probability", "least_margin", "conformal", "most_unusual", "coverage")
-        parts = {name: _share_or_none(stored[name], name) for name in thresholds}
+        parts = {name: _share_or_none(stored[name], name) for name in (*THRESHOLDS, "coverage")}
         return cls(**parts, required=tuple(required), rates={name: _share(rates[name], name) for name in rates})
 
 
@@ -99,8 +100,8 @@ class Evidenced:
     groups: Int64 | None = None
 
 
-def fit_abstention(train: Evidenced, *, channel_dropout: bool = False) -> Abstention:
-    """All rules from 100 cases on; below, only the probability rule."""
+def fit_abstention(train: Evidenced, wishes: Mapping[str, float | None] = MappingProxyType({})) -> Abstention:
+    """All rules from 100 cases on; below, only the probability rule. `wishes` replace thresholds; None is off."""
     many = len(train.y) >= FULL_RULES_CASES
     unusual, missing = unusual_shares(train.cases, train.folds), half_missing(train.cases)
     rare = missing.mean(axis=0) <= _OFTEN_MISSING
@@ -109,10 +110,23 @@ def fit_abstention(train: Evidenced, *, channel_dropout: bool = False) -> Absten
         least_margin=LEAST_MARGIN if many else None,
         conformal=conformal_threshold(train.probabilities, train.y) if _conformal_is_possible(train) else None,
         most_unusual=float(np.quantile(unusual, _UNUSUAL_QUANTILE)) if many else None,
-        required=tuple(bool(one) for one in rare & (many and not channel_dropout)),
+        required=tuple(bool(one) for one in rare & many),
     )
+    rules = replace(rules, **require_wishes(wishes))
     rates = {name: float(hits.mean()) for name, hits in rules.fired(train.probabilities, unusual, missing).items()}
     return replace(rules, rates=rates, coverage=None if rules.conformal is None else _coverage(train))
+
+
+def require_wishes(wishes: Mapping[str, Any]) -> dict[str, Any]:
+    """Thresholds between 0 and 1, or None. Raises DataError."""
+    for name, value in wishes.items():
+        if name not in THRESHOLDS:
+            raise DataError(f"abstention.{name}: unknown; known are {', '.join(THRESHOLDS)}")
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1):
+            raise DataError(
+                f"abstention.{name}: must be between 0 and 1, or null to switch the rule off, not {value!r}"
+            )
+    return dict(wishes)
 
 
 def unusual_shares(cases: Cases, folds: Int64) -> Float64:

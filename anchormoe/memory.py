@@ -4,7 +4,7 @@ from anchormoe.cases import Cases
 from anchormoe.recipe_settings import RecipeSettings
 
 _GIGABYTE = 1 << 30
-_LIBRARIES = 0.6 * _GIGABYTE
+_LIBRARIES = 0.9 * _GIGABYTE
 _FEATURES = {"fast": 4_000, "balanced": 12_000, "accurate": 24_000}
 _DUAL_CASES = 4_000
 _MEMBERS = {"fast": 3, "balanced": 3, "accurate": 6}
@@ -26,7 +26,7 @@ def needed_bytes(cases: Cases, settings: RecipeSettings) -> int:
 def _kernel_bytes(cases: Cases, profile: str) -> int:
     """Features of at most 4,000 cases at once, and a few Gram matrices of as many."""
     rows = min(len(cases), _DUAL_CASES)
-    return rows * _FEATURES[profile] * 8 + 6 * rows * rows * 8
+    return rows * _FEATURES[profile] * 8 + 4 * rows * rows * 8
 
 
 def readable(size: int) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
+from anchormoe.abstention import require_wishes
 from anchormoe.blend import Objective
 from anchormoe.bundle_config import Alignment, Recipe
 from anchormoe.errors import DataError
@@ -12,6 +13,8 @@ from anchormoe.evidence import Json
 Profile = Literal["fast", "balanced", "accurate"]
 ClassWeight = Literal["auto", "none", "balanced"]
 Protocol = Literal["honest", "optimistic"]
+GROUPS = ("kernel", "experts", "paper", "abstention")
+"""Fields that are mappings themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,8 @@ class RecipeSettings:
     kernel: Mapping[str, Any] = field(default_factory=dict)
     experts: Mapping[str, Any] = field(default_factory=dict)
     paper: Mapping[str, Any] = field(default_factory=dict)
+    abstention: Mapping[str, Any] = field(default_factory=dict)
+    """thresholds instead of the fitted ones; None switches a rule off"""
 
     def __post_init__(self) -> None:
         kinds = {"recipe": Recipe, "profile": Profile, "objective": Objective, "alignment": Alignment,
@@ -37,13 +42,14 @@ class RecipeSettings:
         for name, kind in kinds.items():
             if getattr(self, name) not in get_args(kind):
                 raise DataError(f"{name} must be one of {', '.join(get_args(kind))}, not {getattr(self, name)!r}")
+        require_wishes(self.abstention)
         if self.protocol == "optimistic" and self.recipe != "paper":
             raise DataError("protocol optimistic picks the paper's epoch on TEST: it needs recipe paper")
 
     def to_dict(self) -> dict[str, Json]:
         names = ("recipe", "profile", "objective", "alignment", "class_weight", "protocol", "patch_length")
         plain = {name: getattr(self, name) for name in (*names, "patch_stride")}
-        return plain | {name: dict(getattr(self, name)) for name in ("kernel", "experts", "paper")}
+        return plain | {name: dict(getattr(self, name)) for name in GROUPS}
 
 
 def overridden(settings: Any, changes: Mapping[str, Any], name: str) -> Any:

@@ -58,7 +58,7 @@ def fit_model(
     blended = np.asarray(np.sum([weight * fit.oof_logits for fit, weight in blend], axis=0))
     folds = simple_folds(len(y), groups)
     honest = crossfitted(blended, y, folds)
-    abstention = fit_abstention(Evidenced(softmax(honest), y, cases, folds, groups))
+    abstention = fit_abstention(Evidenced(softmax(honest), y, cases, folds, groups), settings.abstention)
     parts = tuple(Part(fit.name, fit.source, weight) for fit, weight in blend)
     model = AdditiveModel(normalizer, parts, fit_calibration(blended, y), abstention, _patching(cases, settings, fits))
     return FittedModel(model, settings, honest, _report(fits, model, weights is not None))

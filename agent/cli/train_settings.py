@@ -9,9 +9,8 @@ import yaml
 
 from agent.errors import SettingsError
 from anchormoe.errors import DataError, ModelError
-from anchormoe.recipe_settings import RecipeSettings
+from anchormoe.recipe_settings import GROUPS, RecipeSettings
 
-_GROUPS = ("kernel", "experts", "paper")
 _OTHER_SECTIONS = ("recordings", "data")
 
 
@@ -57,7 +56,7 @@ def _parsed(change: str) -> tuple[str, Any]:
 
 def _apply(values: dict[str, Any], key: str, value: Any) -> None:
     group, found, name = key.partition(".")
-    if found and group in _GROUPS:
+    if found and group in GROUPS:
         values[group] = {**(values.get(group) or {}), name: value}
     else:
         values[key] = value
@@ -66,7 +65,7 @@ def _apply(values: dict[str, Any], key: str, value: Any) -> None:
 def _refuse_unknown(values: Mapping[str, Any]) -> None:
     known = {one.name for one in fields(RecipeSettings)}
     problems = [f"{name}: unknown; known are {', '.join(sorted(known))}" for name in values if name not in known]
-    problems += [f"{name}: must be a mapping" for name in _GROUPS if not isinstance(values.get(name, {}), dict)]
+    problems += [f"{name}: must be a mapping" for name in GROUPS if not isinstance(values.get(name, {}), dict)]
     for name in ("patch_length", "patch_stride"):
         value = values.get(name)
         if value is not None and (type(value) is not int or value < 1):

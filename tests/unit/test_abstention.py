@@ -17,7 +17,7 @@ from anchormoe.abstention import (
     unusual_shares,
 )
 from anchormoe.cases import Cases
-from anchormoe.errors import ModelError
+from anchormoe.errors import DataError, ModelError
 
 SURE, TORN = [0.9, 0.05, 0.05], [0.48, 0.47, 0.05]
 
@@ -98,8 +98,17 @@ def test_conformal_sets_need_twenty_groups() -> None:
     assert fit_abstention(train(200, np.arange(200) // 10)).conformal is not None
 
 
-def test_channel_dropout_in_training_switches_the_channel_rule_off() -> None:
-    assert not any(fit_abstention(train(200), channel_dropout=True).required)
+def test_a_user_may_move_a_threshold_or_switch_a_rule_off() -> None:
+    rules = fit_abstention(train(200), {"least_probability": 0.99, "least_margin": None})
+    assert rules.least_probability == 0.99
+    assert rules.rates["low_probability"] > 0.9
+    assert "low_margin" not in rules.rates
+
+
+@pytest.mark.parametrize("wishes", [{"mood": 0.5}, {"least_margin": 2}, {"conformal": "x"}, {"most_unusual": True}])
+def test_a_wrong_wish_is_refused(wishes: dict[str, Any]) -> None:
+    with pytest.raises(DataError, match=r"abstention\."):
+        fit_abstention(train(20), wishes)
 
 
 def test_a_case_is_unusual_by_the_range_of_the_others() -> None:

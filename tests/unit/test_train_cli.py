@@ -151,6 +151,7 @@ def test_settings_come_from_file_then_set_then_options(tmp_path: Path) -> None:
         ("", ["patch_length=0"], "patch_length: must be a whole number"),
         ("", ["experts=3"], "experts: must be a mapping"),
         ("", ["protocol=optimistic"], "needs recipe paper"),
+        ("", ["abstention.least_margin=7"], r"abstention\.least_margin: must be between"),
     ],
 )
 def test_a_wrong_setting_is_named(tmp_path: Path, text: str, changes: list[str], reason: str) -> None:
