@@ -23,6 +23,9 @@ from anchormoe.progress import ProgressCallback, silent
 from anchormoe.training import Course, Examples, Loss, Plan, Validate, Validation, train
 from anchormoe.training_state import Checkpoints
 
+FEW_CASES = 60
+"""Below this, validation is too coarse to choose by (one case is several per cent): half of the epochs are taken."""
+
 
 @dataclass(frozen=True, slots=True)
 class PaperFit:
@@ -62,7 +65,8 @@ def fit_paper(
 ) -> PaperFit:
     """Fits normalized cases. With `test` the epoch is the one best on TEST: the authors' protocol, `optimistic`.
 
-    1. the folds 2. the epoch with the least validation loss over all folds 3. a fit of all cases up to that epoch.
+    1. the folds 2. the epoch with the least validation loss over all folds (half of the epochs below 60 cases)
+    3. a fit of all cases up to that epoch.
     A KeyboardInterrupt keeps the best so far: the net of the stage it came in.
     """
     weight = _case_weights(y, n_classes, sample_weight, settings)
@@ -70,7 +74,7 @@ def fit_paper(
     task = _task(examples, n_classes, settings, seed, torch.device(device), progress, checkpoints)
     held_out, trained = _folds(y, settings.folds, groups, seed)
     courses, nets = _fit_folds(task, held_out, trained)
-    epoch = chosen_epoch(courses) if courses else task.plan.epochs
+    epoch = _fold_plan(task).last_epoch if len(y) < FEW_CASES else chosen_epoch(courses)
     oof = _out_of_fold(courses, held_out, epoch, n_classes)
     if any(course.interrupted for course in courses):
         return _fit_of(nets[-1], oof, task, courses, courses[-1].best_epoch, "honest")
@@ -122,18 +126,25 @@ def _folds(y: Int64, folds: int, groups: Int64 | None, seed: int) -> tuple[Bool,
 
 def _fit_folds(task: _Task, held_out: Bool, trained: Bool) -> tuple[list[Course], list[PaperNet]]:
     """Up to the fold that is interrupted."""
-    patience = max(5, round(task.settings.patience_share * task.plan.epochs))
+    plan = _fold_plan(task)
     courses: list[Course] = []
     nets: list[PaperNet] = []
     for fold in range(len(held_out)):
         own, other = (torch.from_numpy(np.flatnonzero(chosen)) for chosen in (trained[fold], held_out[fold]))
         seen = partial(_validation, examples=task.examples, chosen=other, by_accuracy=False) if len(other) else None
-        net, course = _fit_one(task, replace(task.plan, patience=patience), own, seen, f"fold {fold + 1}")
+        net, course = _fit_one(task, plan, own, seen, f"fold {fold + 1}")
         courses.append(course)
         nets.append(net)
         if course.interrupted:
             break
     return courses, nets
+
+
+def _fold_plan(task: _Task) -> Plan:
+    """With early stopping; with few cases a fixed number of epochs."""
+    if len(task.examples) < FEW_CASES:
+        return replace(task.plan, stop_after=-(-task.plan.epochs // 2))
+    return replace(task.plan, patience=max(5, round(task.settings.patience_share * task.plan.epochs)))
 
 
 def _fit_all(task: _Task, plan: Plan, test: Examples | None) -> tuple[PaperNet, Course]:
