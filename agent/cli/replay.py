@@ -10,6 +10,7 @@ import orjson
 import typer
 
 from agent.cli.inputs import bounded_source, cluster_near, read_stream, span_of, topic_batches
+from agent.cli.interruption import run_interruptibly
 from agent.cli.manners import FAILED, fail
 from agent.cli.meter import metered
 
@@ -60,7 +61,7 @@ def replay(
     source, from_kafka = bounded_source(plant.settings, inputs, span)
     published = _from_files(against)
     topic = against if published is None else None
-    replayed, found = asyncio.run(_replay(plant, source, topic, quiet=as_json))
+    replayed, found = run_interruptibly(_replay(plant, source, topic, quiet=as_json))
     if not replayed.whole:
         fail(f"stopped after {replayed.tally.records} records; nothing was written")
     if out is not None:

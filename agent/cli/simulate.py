@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from agent.cli.interruption import run_interruptibly
 from agent.cli.manners import WRONG_USAGE, fail
 from agent.cli.meter import metered
 
@@ -83,7 +84,7 @@ def stream(
         fail("--for: without a rate the stream needs an end; give --for, --samples or --rate", code=WRONG_USAGE)
     start_ns = _start_ns(start, to, rate, extent)
     source = _source(assets, start_ns=start_ns, rate=rate, samples=extent.samples, dirt=dirt)
-    written, newest_ms = asyncio.run(_stream(source, _outlet(plant, to), dialect, extent.until_ms(start_ns)))
+    written, newest_ms = run_interruptibly(_stream(source, _outlet(plant, to), dialect, extent.until_ms(start_ns)))
     if truth is not None:
         _write_truth(truth, assets, start_ns, newest_ms, extent)
     typer.echo(f"{written} records of {len(assets)} assets to {to}{f', truth in {truth}' if truth else ''}", err=True)

@@ -1,0 +1,69 @@
+"""Ctrl-C while an offline command is at work: an orderly end, an honest exit code, no traceback."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from connectors.files.rows import logged
+from tests.offline_plant import records, write_plant
+
+PROGRAM = """
+import sys, time
+from agent import app
+from tests.offline_plant import load_rule
+from tests.plant import ThresholdModel
+
+class Slow(ThresholdModel):
+    def predict(self, windows, mask):
+        print("judging", flush=True)
+        time.sleep(0.3)
+        return super().predict(windows, mask)
+
+app.model_loader = lambda settings: lambda directory: Slow()
+from agent.cli.main import main
+sys.argv = ["anchormoe-agent", *sys.argv[1:]]
+main()
+"""
+
+
+def started(*arguments: object) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-c", PROGRAM, *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def interrupted(process: "subprocess.Popen[str]", *, times: int = 1) -> tuple[int, str]:
+    for _ in range(times):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.1)
+    _, errors = process.communicate(timeout=30)
+    return process.returncode, errors
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_replay_that_is_interrupted_writes_nothing_and_says_so(tmp_path: Path, times: int) -> None:
+    limits = {"max_batch_records": 10}
+    plant, out = write_plant(tmp_path, limits=limits), tmp_path / "replayed"
+    (tmp_path / "r.jsonl").write_bytes(b"".join(map(logged, records(1000))))
+    process = started("replay", "-c", plant, "-i", tmp_path / "r.jsonl", "--out", out)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "judging\n"
+    code, said = interrupted(process, times=times)
+    assert (code, "Traceback" in said, out.exists()) == (1, False, False)
+    assert said.startswith("error: stopped after" if times == 1 else "error: ended at once")
+
+
+def test_a_paced_stream_that_is_interrupted_leaves_whole_records_and_their_truth(tmp_path: Path) -> None:
+    plant, to, truth = write_plant(tmp_path), tmp_path / "s.jsonl", tmp_path / "truth.jsonl"
+    stream = ("simulate", "stream", "-c", plant, "--asset", "pump-1=pump", "--to", to, "--rate", 20, "--truth", truth)
+    process = started(*stream)
+    while not (to.exists() and to.stat().st_size):
+        assert process.poll() is None
+        time.sleep(0.05)
+    code, said = interrupted(process)
+    assert (code, "Traceback" in said) == (0, False)
+    assert to.read_bytes().endswith(b"}\n")
+    assert truth.read_text().startswith('{"asset":"pump-1","state":"normal","start":"2026-01-01T00:00:00Z"')
