@@ -20,8 +20,8 @@ def shifted_rows(length: int, tap: int, dilation: int) -> tuple[slice, slice]:
 def share_over_taps(series: Float64, dilation: int, step_valid: Bool) -> Float64:
     """Outputs (B, T, Y), each divided equally among the valid steps it read: (B, T, Y).
 
-    Equally, not by |weight|: summed over a dilation's kernels the two are the same within noise, and this way one
-    series per dilation is enough.
+    Equally, not by |weight|: it localized better on the synthetic sets it was compared on, and one series per
+    dilation is enough.
     """
     length = series.shape[1]
     rows = [shifted_rows(length, tap, dilation) for tap in range(TAPS)]
