@@ -20,6 +20,7 @@ from agent.evidence import explain, strongest_patches
 from agent.judgement import HISTORY_LOST, UNKNOWN, Verdict
 from agent.partition import GroupWindows
 from agent.standing import Standing, following, previous_of
+from agent.succession import Speaker
 from agent.watched import Watched
 from agent.windowing import Applied, Samples, apply
 from anchormoe.windows import Floats, Index, Mask
@@ -62,6 +63,15 @@ class Assessment:
 
 
 @dataclass(frozen=True, slots=True)
+class Judged:
+    """The due window at a place of the batch, who judged it and how."""
+
+    at: int
+    speaker: Speaker
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
 class Intake:
     """What a batch did to the windows of one group: due windows and gaps, in log order, with their offsets."""
 
@@ -101,15 +111,23 @@ def take_in(windows: GroupWindows, batch: Batch, readings: Readings, *, stranger
 
 def assess(intake: Intake, partition: Partition) -> Assessment:
     """Judge the due windows and say what is to be published. Blocks while the model works: call it in a thread."""
-    due = intake.applied.due
-    verdicts = intake.windows.watched.judge.verdicts(due.windows) if len(due.row) else []
-    verdicts = [_unless_lost(intake, at, verdict) for at, verdict in enumerate(verdicts)]
+    speakers = intake.windows.watched.speakers(intake.applied.due.end)
     sightings = [*_gap_sightings(intake, partition), *intake.clocks_back]
     glances = []
-    for at, verdict in enumerate(verdicts):
-        sightings += _window_sightings(intake, at, verdict, partition)
-        glances.append(_glance(intake, at, verdict))
+    for at, verdict in enumerate(_verdicts(intake.applied.due.windows, speakers)):
+        judged = Judged(at, speakers[at], _unless_lost(intake, at, verdict))
+        sightings += _window_sightings(intake, judged, partition)
+        glances.append(_glance(intake, judged))
     return Assessment(sorted(sightings, key=_in_log_order), glances)
+
+
+def _verdicts(windows: Floats, speakers: Sequence[Speaker]) -> list[Verdict]:
+    """Each window's verdict by its own speaker, who is asked once for all of them."""
+    found: dict[int, Verdict] = {}
+    for speaker in dict.fromkeys(speakers):
+        own = [at for at, chosen in enumerate(speakers) if chosen is speaker]
+        found.update(zip(own, speaker.judge.verdicts(windows[own]), strict=True))
+    return [found[at] for at in range(len(speakers))]
 
 
 def _in_log_order(sighting: Sighting) -> tuple[int, int]:
@@ -126,8 +144,9 @@ def _unless_lost(intake: Intake, at: int, verdict: Verdict) -> Verdict:
     return Verdict(verdict.classes, UNKNOWN, HISTORY_LOST, verdict.coverage, verdict.missing, None, -1)
 
 
-def _window_sightings(intake: Intake, at: int, verdict: Verdict, partition: Partition) -> list[Sighting]:
+def _window_sightings(intake: Intake, judged: Judged, partition: Partition) -> list[Sighting]:
     windows, due = intake.windows, intake.applied.due
+    at, verdict = judged.at, judged.verdict
     watched = windows.watched
     asset, end = windows.rings.names[int(due.row[at])], int(due.end[at])
     origin = watched.origin(asset, partition)
@@ -146,25 +165,26 @@ def _window_sightings(intake: Intake, at: int, verdict: Verdict, partition: Part
             end=end,
             offset=offset,
             previous=previous,
-            model=watched.model,
-            evidence=_evidence(watched, verdict, due.windows[at], end),
+            model=judged.speaker.model,
+            evidence=_evidence(watched, judged, due.windows[at], end),
             channel_method=watched.publishing.channel_method,
         )
         found.append(Sighting(event, origin, watched.channels, windows.standings[asset], due.windows[at]))
     return found
 
 
-def _glance(intake: Intake, at: int, verdict: Verdict) -> Glance:
-    watched = intake.windows.watched
-    asset = intake.windows.rings.names[int(intake.applied.due.row[at])]
+def _glance(intake: Intake, judged: Judged) -> Glance:
+    watched, verdict = intake.windows.watched, judged.verdict
+    asset = intake.windows.rings.names[int(intake.applied.due.row[judged.at])]
     standing = intake.windows.standings[asset]
     best = None if verdict.prediction is None else float(verdict.prediction.probabilities[verdict.at].max())
     time_ns, since_ns = watched.grid.time_ns(standing.end), watched.grid.time_ns(standing.since)
     return Glance(asset, watched.name, standing, time_ns, since_ns, best, verdict.reason)
 
 
-def _evidence(watched: Watched, verdict: Verdict, window: Floats, end: int) -> dict[str, Any] | None:
-    prediction, at, policy = verdict.prediction, verdict.at, watched.publishing.evidence
+def _evidence(watched: Watched, judged: Judged, window: Floats, end: int) -> dict[str, Any] | None:
+    verdict, policy = judged.verdict, watched.publishing.evidence
+    prediction, at = verdict.prediction, verdict.at
     if prediction is None:
         return None
     label = int(prediction.label[at])
@@ -172,7 +192,7 @@ def _evidence(watched: Watched, verdict: Verdict, window: Floats, end: int) -> d
     effects = None
     if watched.publishing.channel_method is not None and shown:
         spans = [(int(prediction.starts[patch]), int(prediction.stops[patch])) for patch in shown]
-        effects = watched.judge.channel_effects(window, spans, label)
+        effects = judged.speaker.judge.channel_effects(window, spans, label)
     return explain(
         prediction,
         at,

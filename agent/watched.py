@@ -1,12 +1,13 @@
-"""A group of like assets and everything fixed about watching them: grid, window, rules, model, policy. Pure."""
+"""A group of like assets and everything fixed about watching them: grid, window, rules, models, policy."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from agent.events import ModelName, Origin
 from agent.evidence import EvidencePolicy
 from agent.judgement import Judge
 from agent.standing import Emission
-from anchormoe.windows import Grid, WindowShape
+from agent.succession import Speaker, Succession
+from anchormoe.windows import Grid, Index, WindowShape
 from connectors.records import Partition
 
 
@@ -22,7 +23,7 @@ class Publishing:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """`idle_after` and `rebuild_horizon` are in steps. The judge carries the model and the rules around it."""
+    """`idle_after` and `rebuild_horizon` are in steps. The judge carries the configured model and its rules."""
 
     name: str
     channels: tuple[str, ...]
@@ -34,6 +35,13 @@ class Watched:
     judge: Judge
     model: ModelName
     publishing: Publishing
+    succession: Succession = field(default_factory=Succession)
 
     def origin(self, asset: str, partition: Partition) -> Origin:
         return Origin(self.publishing.namespace, self.name, self.grid, self.shape, asset, partition)
+
+    def speakers(self, ends: Index) -> list[Speaker]:
+        """Who judges the windows with these ends. May wait for a bundle to load: call it in a thread."""
+        configured = Speaker(self.judge, self.model)
+        ends_ns = self.grid.epoch_ns + ends * self.grid.period_ns
+        return [speaker or configured for speaker in self.succession.speakers(ends_ns)]

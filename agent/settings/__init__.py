@@ -6,6 +6,7 @@ from agent.settings.formats import group_layouts, record_format
 from agent.settings.groups import Channel, Group, Window
 from agent.settings.http import Http
 from agent.settings.loading import Examination, LoadedPlant, examine, load, load_settings
+from agent.settings.models import Models
 from agent.settings.network import KafkaSecurity, Retries
 from agent.settings.plant import Checkpointing, Inference, Limits, Logging, Plant, schema
 from agent.settings.problems import Problem
@@ -38,6 +39,7 @@ __all__ = [
     "Logging",
     "MemorySource",
     "MemoryStore",
+    "Models",
     "Plant",
     "Problem",
     "Records",

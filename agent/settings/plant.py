@@ -7,10 +7,11 @@ from pydantic import Field
 from agent.settings.alarms import Alarms
 from agent.settings.groups import Group
 from agent.settings.http import Http
+from agent.settings.models import Models
 from agent.settings.quantities import Duration, Size
 from agent.settings.records import Records
 from agent.settings.section import Count, Section, Shape, Slug
-from agent.settings.sinks import Emission, Sink
+from agent.settings.sinks import Emission, KafkaSink, Sink
 from agent.settings.sources import KafkaSource, Source
 from agent.settings.stores import MemoryStore, Store
 
@@ -64,6 +65,7 @@ class Plant(Section):
     source: Source = Field(description="Where records come from.")
     records: Records = Field(default=Records(), description="The format of the records.")
     groups: tuple[Group, ...] = Field(min_length=1, description="Which model judges which assets.")
+    models: Models | None = Field(default=None, description="Bundles that can take over; null: none can.")
     store: Store = Field(default=MemoryStore(kind="memory"), description="Where windows are kept between two starts.")
     sinks: tuple[Sink, ...] = Field(min_length=1, description="Where events, states and dead letters go.")
     emission: Emission = Field(default=Emission(), description="Which windows become events.")
@@ -78,6 +80,11 @@ class Plant(Section):
     def consumer_group(self) -> str:
         named = self.source.group if isinstance(self.source, KafkaSource) else None
         return named or f"anchormoe-{self.namespace}"
+
+    @property
+    def kafka_sink(self) -> KafkaSink | None:
+        """The first one: where activations are kept too."""
+        return next((sink for sink in self.sinks if isinstance(sink, KafkaSink)), None)
 
 
 def schema() -> dict[str, Any]:

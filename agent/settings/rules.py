@@ -11,6 +11,7 @@ from typing import Any
 from agent.settings.alarm_rules import ALARM_RULES
 from agent.settings.bundles import ResolvedGroup
 from agent.settings.groups import Group, overlap
+from agent.settings.models import Models
 from agent.settings.network import KAFKA_ADDRESS_VARIABLE, KafkaSecurity
 from agent.settings.plant import Checkpointing, Inference, Limits
 from agent.settings.problems import Problem, warning
@@ -73,6 +74,12 @@ def outputs_are_not_inputs(source: Source, sinks: Sequence[Sink]) -> Found:
             if topic in read:
                 wrong = f"{topic} is a topic of the source, which would feed itself"
                 yield Problem(("sinks", at, "topics", name), wrong, "choose another topic")
+
+
+def activations_have_one_home(models: Models | None, sinks: Sequence[Sink]) -> Found:
+    if models is not None and models.activations is not None and any(isinstance(sink, KafkaSink) for sink in sinks):
+        wrong = "without effect: with a Kafka sink, activations are kept in a topic"
+        yield Problem(("models", "activations"), wrong, "remove it; sinks.topics.activations names the topic")
 
 
 def retries_end_before_the_next_poll(source: Source, sinks: Sequence[Sink], store: Store) -> Found:
@@ -189,6 +196,7 @@ RULES: tuple[Callable[..., Found], ...] = (
     sinks_are_apart,
     kafka_sinks_have_an_address,
     outputs_are_not_inputs,
+    activations_have_one_home,
     retries_end_before_the_next_poll,
     a_revoke_ends_before_the_rebalance,
     checkpoints_come_before_the_next_poll,

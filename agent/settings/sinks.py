@@ -38,10 +38,13 @@ class Topics(Section):
     events: Topic = Field(description="Every published event.")
     states: Topic = Field(description="The last state per asset; make it compacted.")
     dead_letters: Topic = Field(description="Records that could not be used, with the reason.")
+    activations: Topic | None = Field(
+        default=None, description="Which model speaks from when on, made compacted; null: NAMESPACE-activations."
+    )
 
     def broken_rules(self) -> Iterator[Problem]:
-        names = ("events", "states", "dead_letters")
-        for at, topic in repeated([self.events, self.states, self.dead_letters]):
+        names = ("events", "states", "dead_letters", "activations")
+        for at, topic in repeated([self.events, self.states, self.dead_letters, self.activations or ""]):
             yield Problem((names[at],), f"{topic} is used twice", "give every stream its own topic")
 
 
