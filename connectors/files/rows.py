@@ -4,6 +4,7 @@ import csv
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -80,10 +81,16 @@ class FileFormat:
 
     def _timestamp(self, fields: dict[str, Any]) -> int:
         try:
-            reader = TimeReader(self.time_unit, self.utc_offset_minutes)
+            reader = _time_reader(self.time_unit, self.utc_offset_minutes)
             return reader.read(fields.get(self.time_field), self.time_field) // _NS_PER_MS
         except RecordError:
             return _NO_TIMESTAMP
+
+
+@lru_cache
+def _time_reader(unit: TimeUnit, utc_offset_minutes: int | None) -> TimeReader:
+    """Made once, asked for every line."""
+    return TimeReader(unit, utc_offset_minutes)
 
 
 def logged(record: RecordLike) -> bytes:
