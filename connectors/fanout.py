@@ -8,16 +8,19 @@ from connectors.seams import Sink
 
 
 class FanoutSink:
-    def __init__(self, sinks: Sequence[Sink]) -> None:
-        self._sinks = sinks
+    """`afterwards` are told when the others have it: whoever they notify finds it there."""
+
+    def __init__(self, sinks: Sequence[Sink], *, afterwards: Sequence[Sink] = ()) -> None:
+        self._sinks, self._afterwards = sinks, afterwards
 
     async def start(self) -> None:
-        for sink in self._sinks:
+        for sink in (*self._sinks, *self._afterwards):
             await sink.start()
 
     async def write(self, messages: Sequence[Message]) -> None:
-        await asyncio.gather(*(sink.write(messages) for sink in self._sinks))
+        for sinks in (self._sinks, self._afterwards):
+            await asyncio.gather(*(sink.write(messages) for sink in sinks))
 
     async def close(self) -> None:
-        for sink in self._sinks:
+        for sink in (*self._sinks, *self._afterwards):
             await sink.close()

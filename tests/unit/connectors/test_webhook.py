@@ -1,0 +1,362 @@
+"""The webhook keeps the contract, retries what may pass, and hands on what its receiver does not take."""
+
+import asyncio
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import unquote_to_bytes
+
+import pytest
+
+from connectors.errors import ConnectorError, TransientError
+from connectors.http_post import Address, retry_after_s
+from connectors.records import DEAD_LETTERS, EVENTS, STATES, Message
+from connectors.seams import Sink
+from connectors.webhook import Chronology, Patience, Receiver, Refused, WebhookSink, request_headers
+
+from .contract_sink import SinkContract, event
+
+TOKEN = "let-me-in"
+QUICK = Patience(attempts=3, first_pause_s=0.001, longest_pause_s=0.002)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """`held` is waited for before answering, at most a second: a receiver that hangs."""
+
+    status: int = 204
+    retry_after: str | None = None
+    held: threading.Event | None = None
+
+
+@dataclass(slots=True)
+class Log:
+    """What the receiver saw. It answers by script first, then by asset, then with success."""
+
+    calls: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
+    script: list[Reply] = field(default_factory=list)
+    by_asset: dict[str, Reply] = field(default_factory=dict)
+    at_once: int = 0
+    most_at_once: int = 0
+    guard: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def bodies(self) -> list[bytes]:
+        return [body for _, body in self.calls]
+
+    def heard(self, headers: dict[str, str], body: bytes) -> Reply:
+        with self.guard:
+            self.calls.append((headers, body))
+            reply = self.script.pop(0) if self.script else self.by_asset.get(headers.get("anchormoe-key", ""), Reply())
+            self.at_once += 1
+            self.most_at_once = max(self.most_at_once, self.at_once)
+        if reply.held is not None:
+            reply.held.wait(1)
+        with self.guard:
+            self.at_once -= 1
+        return reply
+
+
+@contextmanager
+def receiver_of(log: Log) -> Iterator[str]:
+    """A real HTTP server on a free port; its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            reply = log.heard(dict(self.headers.items()), body)
+            try:
+                self.send_response(reply.status)
+                if reply.retry_after is not None:
+                    self.send_header("Retry-After", reply.retry_after)
+                self.end_headers()
+            except OSError:
+                self.close_connection = True  # the sink went away; that is its right
+
+        def log_message(self, *_: object) -> None:
+            """Tests read the log they gave."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = False
+    thread = threading.Thread(target=lambda: server.serve_forever(poll_interval=0.005))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/hook?plant=north"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture
+def log() -> Log:
+    return Log()
+
+
+@pytest.fixture
+def url(log: Log) -> Iterator[str]:
+    with receiver_of(log) as address:
+        yield address
+
+
+class Kept:
+    """Takes what is refused."""
+
+    def __init__(self) -> None:
+        self.refused: list[Refused] = []
+
+    async def __call__(self, refused: Sequence[Refused]) -> None:
+        self.refused += refused
+
+    @property
+    def messages(self) -> list[Message]:
+        return [each.message for each in self.refused]
+
+    @property
+    def errors(self) -> list[str]:
+        return [f"{type(each.error).__name__} {str(each.error).rpartition(':')[2]}" for each in self.refused]
+
+
+async def written(receiver: Receiver, *writes: list[Message], chronology: Chronology | None = None) -> Kept:
+    kept = Kept()
+    sink = WebhookSink(receiver, kept, patience=QUICK, chronology=chronology)
+    await sink.start()
+    for messages in writes:
+        await sink.write(messages)
+    await sink.close()
+    return kept
+
+
+def received(headers: dict[str, str], body: bytes) -> Message:
+    """What a receiver can rebuild: nothing is lost on the way."""
+    ours = {"anchormoe-header-": "", "ce-": "ce_"}
+    own = [
+        (unquote_to_bytes(name.removeprefix(prefix)).decode(), prefix, value)
+        for name, value in headers.items()
+        for prefix in ours
+        if name.startswith(prefix)
+    ]
+    rebuilt = tuple((ours[prefix] + name, unquote_to_bytes(value)) for name, prefix, value in own)
+    key = headers.get("anchormoe-key")
+    value = None if headers.get("anchormoe-value") == "none" else body
+    return Message(headers["anchormoe-stream"], None if key is None else unquote_to_bytes(key), value, rebuilt)
+
+
+class WebhookWorld:
+    def __init__(self, log: Log, url: str) -> None:
+        self._log, self._url = log, url
+
+    def open(self) -> Sink:
+        streams = frozenset({EVENTS, STATES, DEAD_LETTERS})
+        return WebhookSink(Receiver(self._url, streams=streams), Kept(), patience=QUICK)
+
+    async def stored(self, stream: str) -> list[Message]:
+        messages = [received(*call) for call in self._log.calls]
+        return [message for message in messages if message.stream == stream]
+
+
+class TestWebhookSink(SinkContract):
+    @pytest.fixture
+    def world(self, log: Log, url: str) -> WebhookWorld:
+        return WebhookWorld(log, url)
+
+
+async def test_an_event_arrives_as_a_cloud_event_with_the_token(log: Log, url: str) -> None:
+    headers = (("ce_id", b"1"), ("ce_subject", "pumpe ü%".encode()), ("content-type", b"application/json"))
+    kept = await written(Receiver(url, TOKEN), [Message(EVENTS, b"pump", b'{"a":1}', headers)])
+    [(seen, body)] = log.calls
+    assert body == b'{"a":1}'
+    assert seen["ce-id"] == "1"
+    assert seen["ce-subject"] == "pumpe%20%C3%BC%25"
+    assert seen["content-type"] == "application/json"
+    assert seen["authorization"] == f"Bearer {TOKEN}"
+    assert kept.refused == []
+
+
+async def test_only_events_are_posted_unless_told_otherwise(log: Log, url: str) -> None:
+    await written(Receiver(url), [Message(STATES, b"a", b"{}"), event(0), Message(DEAD_LETTERS, b"a", b"x")])
+    assert log.bodies == [b'{"number": 0}']
+
+
+async def test_a_receiver_that_fails_once_gets_the_event_again(log: Log, url: str) -> None:
+    log.script = [Reply(500), Reply(200)]
+    kept = await written(Receiver(url), [event(0), event(1)])
+    assert log.bodies == [b'{"number": 0}', b'{"number": 0}', b'{"number": 1}']
+    assert kept.refused == []
+
+
+class Pauses:
+    """A clock that stands still but for the pauses it notes."""
+
+    def __init__(self) -> None:
+        self.taken: list[float] = []
+
+    async def pause(self, seconds: float) -> None:
+        self.taken.append(seconds)
+
+    def chronology(self, chance: float = 1.0) -> Chronology:
+        return Chronology(lambda: sum(self.taken), self.pause, lambda: chance)
+
+
+async def test_a_busy_receiver_is_given_the_time_it_asks_for(log: Log, url: str) -> None:
+    log.script = [Reply(429, "3"), Reply(200)]
+    pauses = Pauses()
+    kept = await written(Receiver(url, timeout_s=5), [event(0)], chronology=pauses.chronology())
+    assert pauses.taken == [3.0]
+    assert len(log.calls) == 2
+    assert kept.refused == []
+
+
+async def test_a_receiver_that_asks_for_an_hour_is_not_waited_for(log: Log, url: str) -> None:
+    log.script = [Reply(503, "3600")]
+    pauses = Pauses()
+    kept = await written(Receiver(url), [event(0)], chronology=pauses.chronology())
+    assert pauses.taken == []
+    assert kept.messages == [event(0)]
+
+
+@pytest.mark.parametrize(("chance", "pauses"), [(0.0, [0.0005, 0.001]), (1.0, [0.001, 0.002])])
+async def test_pauses_double_between_half_and_all_of_their_length(
+    log: Log, url: str, chance: float, pauses: list[float]
+) -> None:
+    log.script = [Reply(500)] * 3
+    taken = Pauses()
+    kept = await written(Receiver(url), [event(0)], chronology=taken.chronology(chance))
+    assert taken.taken == pauses
+    assert kept.errors[0].startswith("TransientError")
+    assert len(log.calls) == 3
+
+
+async def test_a_receiver_that_hangs_is_left_and_the_event_kept(log: Log, url: str) -> None:
+    ever = threading.Event()
+    log.script = [Reply(held=ever)] * 3
+    kept = await written(Receiver(url, timeout_s=0.05), [event(0)])
+    ever.set()
+    assert kept.messages == [event(0)]
+    assert "did not answer within" in str(kept.refused[0].error)
+
+
+async def test_a_write_never_takes_longer_than_one_message_may(log: Log, url: str) -> None:
+    ever = threading.Event()
+    log.by_asset = {f"pump-{number}": Reply(held=ever) for number in range(40)}
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    events = [event(number, b"pump-%d" % number) for number in range(40)]
+    kept = await written(Receiver(url, timeout_s=0.05, concurrency=2), events)
+    took = loop.time() - begun
+    ever.set()
+    assert kept.messages == events
+    # One message may take 3 × 0.05 s and the pauses; forty, two at a time, would take 3 s.
+    assert took < 1
+
+
+@pytest.mark.parametrize("status", [301, 400, 401, 404, 410])
+async def test_a_refusal_for_good_is_not_tried_again(log: Log, url: str, status: int) -> None:
+    log.script = [Reply(status), Reply(200)]
+    kept = await written(Receiver(url, TOKEN), [event(0), event(1)])
+    assert log.bodies == [b'{"number": 0}', b'{"number": 1}']
+    assert kept.messages == [event(0)]
+    assert isinstance(kept.refused[0].error, ConnectorError)
+    assert f"answered {status}" in str(kept.refused[0].error)
+
+
+async def test_nobody_at_the_address_is_no_reason_to_stop() -> None:
+    with receiver_of(Log()) as url:
+        pass
+    kept = await written(Receiver(url), [event(0)])
+    assert isinstance(kept.refused[0].error, TransientError)
+
+
+async def test_a_receiver_that_is_away_is_asked_once_per_write_until_it_is_back(log: Log, url: str) -> None:
+    log.script = [Reply(503)] * 4
+    kept = await written(Receiver(url), [event(0)], [event(1), event(2)], [event(3)])
+    assert log.bodies == [b'{"number": 0}'] * 3 + [b'{"number": 1}', b'{"number": 3}']
+    assert kept.messages == [event(0), event(1), event(2)]
+
+
+async def test_events_of_an_asset_keep_their_order_while_others_go_on(log: Log, url: str) -> None:
+    log.by_asset = {"slow": Reply(500)}
+    slow = [event(number, b"slow") for number in range(3)]
+    quick = [event(number, b"quick") for number in range(10, 13)]
+    kept = await written(Receiver(url), [*slow, *quick])
+    by_asset = {
+        asset: [received(*call).value for call in log.calls if call[0]["anchormoe-key"] == asset]
+        for asset in ("slow", "quick")
+    }
+    assert by_asset["slow"] == [each.value for each in slow for _ in range(3)]
+    assert by_asset["quick"] == [each.value for each in quick]
+    assert kept.messages == slow
+
+
+async def test_connections_are_bounded(log: Log, url: str) -> None:
+    held = threading.Event()
+    events = [event(number, b"pump-%d" % number) for number in range(9)]
+    log.script = [Reply(held=held)] * 9
+    threading.Timer(0.2, held.set).start()
+    await written(Receiver(url, concurrency=3), events)
+    assert len(log.calls) == 9
+    assert log.most_at_once == 3
+
+
+async def test_a_receiver_that_hangs_up_without_a_word_is_tried_again() -> None:
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        calls.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.close()
+
+    calls: list[bytes] = []
+    async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        kept = await written(Receiver(f"http://127.0.0.1:{port}"), [event(0)])
+    assert len(calls) == 3
+    assert kept.messages == [event(0)]
+
+
+async def test_neither_token_nor_path_are_ever_shown(log: Log, url: str) -> None:
+    log.script = [Reply(400)]
+    receiver = Receiver(url, TOKEN)
+    kept = await written(receiver, [event(0)])
+    shown = f"{receiver!r} {kept.refused!r} {kept.errors}"
+    assert TOKEN not in shown
+    assert "/hook" not in shown
+
+
+@pytest.mark.parametrize(("url", "token"), [("http://host:99999/", None), ("http://host/", "two\nlines")])
+async def test_what_no_request_can_carry_is_named_at_start(url: str, token: str | None) -> None:
+    with pytest.raises(ConnectorError, match=r"address|token"):
+        await WebhookSink(Receiver(url, token), Kept()).start()
+
+
+def test_an_address_knows_its_port_and_is_shown_without_its_path() -> None:
+    secure, plain = Address.parse("https://alerts.example.org/a b?c=d%20e"), Address.parse("http://[::1]:8080")
+    assert (secure.port, secure.target, secure.tls is not None) == (443, "/a%20b?c=d%20e", True)
+    assert (str(secure), str(plain), plain.target) == ("alerts.example.org:443", "[::1]:8080", "/")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        (None, None),
+        ("7", 7.0),
+        ("Wed, 01 Jan 2025 00:00:30 GMT", 30.0),
+        ("Tue, 31 Dec 2024 23:00:00 GMT", 0.0),
+        ("soon", None),
+    ],
+)
+def test_retry_after_is_a_number_or_a_date(text: str | None, seconds: float | None) -> None:
+    assert retry_after_s(text, datetime(2025, 1, 1, tzinfo=UTC)) == seconds
+
+
+def test_the_worst_case_is_all_tries_and_all_pauses() -> None:
+    assert Patience(attempts=4, first_pause_s=1, longest_pause_s=3).worst_case_s(10) == 4 * 10 + 1 + 2 + 3
+
+
+def test_a_header_that_cloud_events_does_not_know_keeps_its_name() -> None:
+    message = Message(EVENTS, None, None, (("dl_reason", b"late"),))
+    assert request_headers(message, None) == [
+        ("anchormoe-stream", "events"),
+        ("anchormoe-value", "none"),
+        ("anchormoe-header-dl_reason", "late"),
+    ]
