@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check test bench clean
+.PHONY: help setup run check test bench bundles clean
 
 help:            ## what can be done here
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
@@ -43,6 +43,17 @@ test: $(VENV)/.dev   ## every check and every test, on real services
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/pytest --durations=15 $(ARGS)
+
+bench: $(VENV)/.dev   ## what it costs: model and streaming, measured on this machine
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.bench_paper
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.bench_stream --out docs/results/bench-stream.md
+
+bundles: $(VENV)/.dev   ## train the demo's models again (a quarter of an hour on two cores)
+	@for kind in pump gearbox patient; do \
+	  $(BIN)/anchormoe-agent simulate recordings $$kind --out out/recordings/$$kind --count 16 --samples 12288 && \
+	  $(BIN)/anchormoe-agent train --data recordings:out/recordings/$$kind --config configs/training/$$kind.yaml \
+	    --out configs/bundles/$$kind --force || exit 1; \
+	done
 
 clean:   ## remove what the targets made
 	rm -rf $(VENV) .cache build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis out

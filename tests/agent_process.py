@@ -213,6 +213,18 @@ class Agent:
             assert self._process is None or self._process.returncode != 2, last_lines(self.log)
             self.start()
 
+    @property
+    def takings(self) -> int:
+        """How often it has taken a partition, over all its lives."""
+        return self.log.read_bytes().count(b"partition taken") if self.log.exists() else 0
+
+    async def working(self, *, after: int = 0, timeout_s: float = 150) -> None:
+        """Until it has taken a partition again; start-up takes seconds here and much longer on a busy machine."""
+        async with asyncio.timeout(timeout_s):
+            while self.takings <= after:
+                self.keep_alive()
+                await asyncio.sleep(0.2)
+
     def kill(self) -> None:
         if self._process is not None:
             self._process.kill()
