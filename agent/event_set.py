@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.events import NO_DATA
+from agent.events import MODEL_REFUSED, NO_DATA
 from connectors.jsonl import from_line, to_line
 from connectors.records import Message
 from connectors.timestamps import TimeReader
 
-WALL_CLOCK_TYPES = frozenset({NO_DATA})
-"""Kinds that depend on when the agent looked, not on the log alone; they are outside the equality set."""
+WALL_CLOCK_TYPES = frozenset({NO_DATA, MODEL_REFUSED})
+"""Kinds that depend on when and on which disk the agent looked, not on the log alone; they are outside the equality set."""
 
 _TIME = TimeReader("iso", utc_offset_minutes=0)
 

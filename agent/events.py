@@ -14,7 +14,7 @@ from agent.standing import Standing
 from anchormoe.windows import Grid, WindowShape
 from connectors.records import EVENTS, STATES, Message, Partition
 
-Kind = Literal["state", "gap", "channel_dropout", "channel_back", "no_data", "clock_back"]
+Kind = Literal["state", "gap", "channel_dropout", "channel_back", "no_data", "clock_back", "model_refused"]
 """Every kind there is; `agent.contracts` has a model for each."""
 STATE: Final = "state"
 GAP: Final = "gap"
@@ -22,6 +22,7 @@ CHANNEL_DROPOUT: Final = "channel_dropout"
 CHANNEL_BACK: Final = "channel_back"
 NO_DATA: Final = "no_data"
 CLOCK_BACK: Final = "clock_back"
+MODEL_REFUSED: Final = "model_refused"
 TYPE_PREFIX = "anchormoe."
 EVENT_SCHEMA = "urn:anchormoe-agent:event:v1"
 STATE_SCHEMA = "urn:anchormoe-agent:state:v1"
@@ -124,6 +125,25 @@ def clock_back_event(origin: Origin, *, newest: int, sample: int, offset: int) -
         "notice": NOTICE,
     }
     return _event(origin, CLOCK_BACK, newest, data)
+
+
+def model_refused_event(
+    origin: Origin, *, effective_ns: int, digest: str, bundle: str | None, reason: str, offset: int
+) -> Event:
+    """A bundle that was to take over does not fit. About the whole group, so the group stands for the asset.
+
+    `reason` may differ between agents that look at different disks; a replay repeats it only if the bundle is still bad.
+    """
+    data = {
+        **_head(origin, MODEL_REFUSED, "technical"),
+        "effective": iso_time(effective_ns),
+        "refused": {"bundle": bundle, "digest": digest},
+        "reason": reason,
+        "input": _input(origin.partition, offset),
+        "notice": NOTICE,
+    }
+    name = event_id(origin.namespace, origin.asset, effective_ns, digest=digest, kind=MODEL_REFUSED, channel=None)
+    return Event(name, MODEL_REFUSED, origin.asset, effective_ns, data)
 
 
 def channel_events(

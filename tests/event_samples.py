@@ -7,7 +7,7 @@ import numpy as np
 
 from agent.assessment import Intake, Sighting, assess, silent_assets, take_in
 from agent.dead_letters import DeadLetter
-from agent.events import ModelName, event_message, state_message
+from agent.events import ModelName, event_message, model_refused_event, state_message
 from agent.evidence import EvidencePolicy
 from agent.judgement import Judge
 from agent.partition import GroupWindows
@@ -37,7 +37,7 @@ class Samples:
 def samples() -> Samples:
     intake = _intake()
     silent = silent_assets(intake.windows, PARTITION, now_s=1e6, offset=1)
-    sightings = [*assess(intake, PARTITION).sightings, *silent]
+    sightings = [*assess(intake, PARTITION).sightings, *silent, _refusal(intake.windows.watched)]
     standing = {one.event.asset: (one.origin, one.standing) for one in sightings if one.standing}
     return Samples(
         sightings,
@@ -67,6 +67,14 @@ def _intake() -> Intake:
     intake = take_in(GroupWindows.empty(watched, cursor=0), Batch(PARTITION, records), readings)
     intake.windows.silence.heard(intake.rows, now=0.0)
     return intake
+
+
+def _refusal(watched: Watched) -> Sighting:
+    origin = watched.origin(watched.name, Partition("hall-activations", 0))
+    event = model_refused_event(
+        origin, effective_ns=1_700_000_060_000_000_000, digest="e" * 64, bundle="new", reason="damaged", offset=4
+    )
+    return Sighting(event, origin, watched.channels)
 
 
 def _watched() -> Watched:

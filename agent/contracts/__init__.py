@@ -9,6 +9,7 @@ from agent.contracts.published import (
     ExplainedEvent,
     GapEvent,
     LastState,
+    ModelRefusedEvent,
     OtherEvent,
 )
 from agent.contracts.received import ReceivedEvent, received
@@ -29,6 +30,7 @@ __all__ = [
     "JudgedWindow",
     "LastState",
     "Model",
+    "ModelRefusedEvent",
     "OtherEvent",
     "Patch",
     "ReceivedEvent",

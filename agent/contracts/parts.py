@@ -82,6 +82,13 @@ class Model(Contract):
     digest: str = described("SHA-256 of the bundle's manifest: two bundles with one digest are the same.")
 
 
+class RefusedBundle(Contract):
+    """What an activation named."""
+
+    bundle: str | None = described("Its place in the directory of bundles; null: the one in the configuration.")
+    digest: str = described("SHA-256 of the manifest that was to be there.")
+
+
 class Input(Contract):
     """The record that made the event due."""
 

@@ -1,6 +1,6 @@
 """The data of each kind of event, and of a last state. Pure.
 
-A further kind (model_refused …) is a class here, an entry in EVENT_MODELS and a word in
+A further kind is a class here, an entry in EVENT_MODELS and a word in
 `agent.events.Kind`; that is an addition within the version.
 """
 
@@ -11,8 +11,8 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 
 from agent.contracts.contract import Contract, Timestamp, described
-from agent.contracts.parts import Evidence, Gap, Input, JudgedWindow, Model, Window
-from agent.events import CHANNEL_BACK, CHANNEL_DROPOUT, CLOCK_BACK, GAP, NO_DATA, STATE
+from agent.contracts.parts import Evidence, Gap, Input, JudgedWindow, Model, RefusedBundle, Window
+from agent.events import CHANNEL_BACK, CHANNEL_DROPOUT, CLOCK_BACK, GAP, MODEL_REFUSED, NO_DATA, STATE
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 
@@ -80,6 +80,16 @@ class ClockBackEvent(Announcement):
     sample: Timestamp = described("Time of the sample that made the run of late ones too long.")
 
 
+class ModelRefusedEvent(Announcement):
+    """A bundle that was to take over does not fit; the model before it goes on. `asset` is the group's name."""
+
+    type: Literal["model_refused"] = described("The kind of event.")
+    kind: Literal["technical"] = described("It speaks of the models, not of the process.")
+    effective: Timestamp = described("End of the first window it was to judge.")
+    refused: RefusedBundle = described("The bundle.")
+    reason: str = described("What is wrong with it, for people.")
+
+
 class OtherEvent(Contract):
     """A kind that this version does not know; its further fields are in `model_extra`. Not part of the schema."""
 
@@ -103,7 +113,7 @@ class LastState(Contract):
     missing_channels: list[str] = described("Channels with less than half of their values in that window.")
 
 
-Known = ExplainedEvent | GapEvent | ChannelEvent | NoDataEvent | ClockBackEvent
+Known = ExplainedEvent | GapEvent | ChannelEvent | NoDataEvent | ClockBackEvent | ModelRefusedEvent
 
 EVENT_MODELS: Mapping[str, type[Known]] = MappingProxyType(
     {
@@ -113,6 +123,7 @@ EVENT_MODELS: Mapping[str, type[Known]] = MappingProxyType(
         CHANNEL_BACK: ChannelEvent,
         NO_DATA: NoDataEvent,
         CLOCK_BACK: ClockBackEvent,
+        MODEL_REFUSED: ModelRefusedEvent,
     }
 )
 """Which model a `type` has."""

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from agent.assessment import Sighting
-from agent.events import CHANNEL_BACK, CHANNEL_DROPOUT, CLOCK_BACK, GAP, NO_DATA, STATE
+from agent.events import CHANNEL_BACK, CHANNEL_DROPOUT, CLOCK_BACK, GAP, MODEL_REFUSED, NO_DATA, STATE
 from agent.terminal.sparkline import span_marks, sparkline
 
 
@@ -25,6 +25,8 @@ def headline(data: dict[str, Any]) -> str:
         return f"{data['asset']}: no data since {clock(data['last_sample'])}"
     if data["type"] == CLOCK_BACK:
         return f"{data['asset']}: clock fell back behind {clock(data['watermark'])}"
+    if data["type"] == MODEL_REFUSED:
+        return f"{data['group']}: model {data['refused']['digest'][:12]} refused: {data['reason']}"
     verb = {CHANNEL_DROPOUT: "lost", CHANNEL_BACK: "back"}.get(data["type"], data["type"])
     return f"{data['asset']}: channel {data.get('channel', '')} {verb}"
 

@@ -75,7 +75,7 @@ class KafkaJournal:
             await admin.start()
             if self._topic not in await admin.list_topics():
                 await self._create(admin)
-            while not (parts := await _led_partitions(admin, self._topic)):
+            while not (parts := await _led_partitions(admin, self._topic)):  # noqa: ASYNC110  # nothing to wait for
                 await asyncio.sleep(_METADATA_CHECK_S)
             return parts
         finally:

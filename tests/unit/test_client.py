@@ -38,7 +38,12 @@ def test_repeats_within_the_limit_are_always_recognised(names: list[int], limit:
 
 @pytest.mark.parametrize(
     ("assets", "expected"),
-    [((), {"pump-1", "pümp-2"}), (("pump-1",), {"pump-1"}), (("*-2", "fan"), {"pümp-2"}), (("PUMP-1",), set())],
+    [
+        ((), {"pump-1", "pümp-2", "pumps"}),
+        (("pump-1",), {"pump-1"}),
+        (("*-2", "fan"), {"pümp-2"}),
+        (("PUMP-1",), set()),
+    ],
 )
 def test_assets_are_chosen_by_name_or_pattern(assets: tuple[str, ...], expected: set[str]) -> None:
     assert {event.asset for event in events() if Wanted(assets).fits(event)} == expected
