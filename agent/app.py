@@ -13,7 +13,6 @@ from agent.judgement import Judge
 from agent.observer import Observer
 from agent.pipeline import Pace, Pipeline
 from agent.settings import (
-    ConsoleSink,
     FileSource,
     JsonlSink,
     KafkaSecurity,
@@ -73,11 +72,11 @@ def build(
 ) -> Pipeline:
     """Everything `run` needs. Models are loaded and checked here, before anything is connected."""
     settings, parts = plant.settings, parts or Parts()
-    load = load_model or model_loader(settings)
+    load, tally = load_model or model_loader(settings), tally or Tally()
     return Pipeline(
         source=parts.source or source_of(settings),
         store=parts.store or store_of(settings),
-        sink=parts.sink or sink_of(settings),
+        sink=parts.sink or sink_of(settings, tally),
         decoder=Decoder(group_layouts(plant.groups), record_format(settings.records)),
         groups={group.name: watched_of(group, settings, load(group.bundle)) for group in plant.groups},
         pace=parts.pace or _pace(settings),
@@ -150,12 +149,18 @@ def store_of(settings: Plant) -> WindowStore:
             assert_never(store)
 
 
-def sink_of(settings: Plant) -> Sink:
+def sink_of(settings: Plant, tally: Tally) -> Sink:
     """All configured sinks as one; the terminal is an observer, not a sink, because it shows windows too."""
-    return FanoutSink([_sink(sink) for sink in settings.sinks if not isinstance(sink, ConsoleSink)])
+    keepers = [_keeper(sink) for sink in settings.sinks if isinstance(sink, JsonlSink | KafkaSink)]
+    webhooks = [sink for sink in settings.sinks if isinstance(sink, WebhookSink)]
+    if not webhooks:
+        return FanoutSink(keepers)
+    if not keepers:
+        raise SettingsError("sinks: a webhook needs a kafka or jsonl sink beside it, for events its receiver refuses")
+    return FanoutSink(keepers, afterwards=_webhooks(webhooks, FanoutSink(keepers), tally))
 
 
-def _sink(sink: JsonlSink | KafkaSink | WebhookSink) -> Sink:
+def _keeper(sink: JsonlSink | KafkaSink) -> Sink:
     match sink:
         case JsonlSink():
             from connectors.jsonl import JsonlSink as Jsonl
@@ -163,10 +168,23 @@ def _sink(sink: JsonlSink | KafkaSink | WebhookSink) -> Sink:
             return Jsonl(sink.directory, max_bytes=sink.max_bytes, keep=sink.keep)
         case KafkaSink():
             return _kafka_sink(sink)
-        case WebhookSink():
-            raise SettingsError("sinks: webhook is not available yet")
         case _:
             assert_never(sink)
+
+
+def _webhooks(sinks: Iterable[WebhookSink], keeper: Sink, tally: Tally) -> list[Sink]:
+    """What a receiver refuses is a dead letter in every sink that keeps things."""
+    from agent.refusals import Refusals
+    from connectors.webhook import Patience, Receiver
+    from connectors.webhook import WebhookSink as Webhook
+
+    def webhook(sink: WebhookSink) -> Sink:
+        tries, token = sink.retries, sink.token.get_secret_value() if sink.token else None
+        patience = Patience(tries.attempts, tries.first_pause / _NS_PER_S, tries.longest_pause / _NS_PER_S)
+        return Webhook(Receiver(sink.url, token, sink.timeout / _NS_PER_S), refusals.keep, patience=patience)
+
+    refusals = Refusals(keeper, tally)
+    return [webhook(sink) for sink in sinks]
 
 
 def _simulator(source: SimulatorSource) -> Source:
