@@ -83,13 +83,13 @@ class Committee:
 def _filled(series: Series) -> Series:
     """Padded with empty cases to BLOCK."""
     missing = BLOCK - len(series)
-    parts = (series.x, series.mask, series.level, series.valid, series.length)
+    parts = (series.x, series.mask, series.level, series.summary, series.valid, series.length)
     return Series(*(torch.cat((part, part.new_zeros((missing, *part.shape[1:])))) for part in parts))
 
 
 def _pooled(net: CommitteeNet, routed: Routed, series: Series) -> tuple[Tensor, Tensor]:
     """Logits and context (G, B, Y): hidden evidence summed over tokens first, the class head applied once."""
-    context = net.context(series.level[None]).double()
+    context = net.context(series.summary[None]).double()
     gated = routed.hidden * routed.gate[..., None]  # (G, B, P, M, D)
     pooled = gated.sum(3).sum(2, dtype=torch.float64)  # (G, B, D)
     return context + apart(pooled, net.class_head().double()), context

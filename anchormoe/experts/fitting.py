@@ -48,7 +48,7 @@ def fit_committee(
     data, mean, scale = _training_set(net, cases, y, sample_weight)
     data = replace(data, trained=np.tile(trained, (len(settings.variants), 1)))
     course = train(net, data, settings, seed=seed, progress=progress)
-    net.fold_levels(mean, scale)
+    net.fold_summaries(mean, scale)
     logits = Committee(net).logits(cases).reshape(-1, settings.folds, len(cases), n_classes)  # (V, F, N, Y)
     oof = np.stack([out_of_fold(variant, held_out) for variant in logits])  # (V, N, Y)
     kept = choose(oof, y, kept=settings.kept)
@@ -74,18 +74,18 @@ def _shape_for(cases: Cases, n_classes: int, settings: CommitteeSettings) -> Net
 def _training_set(
     net: CommitteeNet, cases: Cases, y: Int64, sample_weight: Float64 | None
 ) -> tuple[TrainingSet, Tensor, Tensor]:
-    """With the mean and the scale of the levels.
+    """With the mean and the scale of the summaries.
 
-    Levels vary little; trained on as they are, their weights would stay too small to matter.
+    Summaries vary little; trained on as they are, their weights would stay too small to matter.
     """
     device = net.bias.device
     series = prepare(cases, net.shape.geometry, device)
-    mean, scale = series.level.mean(0), series.level.std(0, correction=0)
+    mean, scale = series.summary.mean(0), series.summary.std(0, correction=0)
     scale = torch.where(scale > 1e-4, scale, 1.0)
     return (
         TrainingSet(
             series=series,
-            level=(series.level - mean) / scale,
+            summary=(series.summary - mean) / scale,
             y=torch.from_numpy(y).to(device),
             weight=_case_weights(sample_weight, len(cases), device),
             trained=np.ones((net.shape.members, len(cases)), np.bool_),

@@ -89,7 +89,7 @@ class CommitteeNet(nn.Module):
         self.reliability = nn.Parameter(torch.randn((g, m, d), generator=generator) / math.sqrt(d))
         self.reliability_bias = _zeros(g, m)
         self.head = _weight(generator, g, d, shape.classes)
-        self.level = _zeros(g, shape.channels, shape.classes)
+        self.summary = _zeros(g, 2 * shape.channels, shape.classes)
         self.bias = _zeros(g, shape.classes)
         if shape.spectral:
             self.bands = _weight(generator, g, read * BANDS, d, gain=0.5)
@@ -105,9 +105,9 @@ class CommitteeNet(nn.Module):
         scale = self._scale(weight, reliability, valid)
         return Routed(tokens, routing, weight, reliability, hidden, opinions, scale)
 
-    def context(self, level: Tensor) -> Tensor:
-        """(G, B, Y) from the means of the series, (G or 1, B, C)."""
-        return centred(apart(level, self.level) + self.bias[:, None])
+    def context(self, summary: Tensor) -> Tensor:
+        """(G, B, Y) from the medians and means of the series, (G or 1, B, 2·C)."""
+        return centred(apart(summary, self.summary) + self.bias[:, None])
 
     def class_head(self) -> Tensor:
         """(G, D, Y): what hidden evidence adds to each class, centred over the classes."""
@@ -127,11 +127,11 @@ class CommitteeNet(nn.Module):
         net.load_state_dict({name: values[members] for name, values in self.state_dict().items()})
         return net.to(self.bias.device)
 
-    def fold_levels(self, mean: Tensor, scale: Tensor) -> None:
-        """Makes weights that were trained on (level − mean) / scale those of the level itself."""
+    def fold_summaries(self, mean: Tensor, scale: Tensor) -> None:
+        """Makes weights that were trained on (summary − mean) / scale those of the summary itself."""
         with torch.no_grad():
-            self.level.div_(scale[:, None])
-            self.bias.sub_(mean @ self.level)
+            self.summary.div_(scale[:, None])
+            self.bias.sub_(mean @ self.summary)
 
     def _tokens(self, x: Tensor) -> Tensor:
         if self.shape.read_channels != self.shape.channels:

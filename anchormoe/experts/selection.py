@@ -4,8 +4,8 @@ import numpy as np
 
 from anchormoe.cases import Bool, Float64, Int64
 
-PREFERENCE = 0.25
-"""Standard errors by which a later variant must beat an earlier one."""
+WORTHWHILE = 0.01
+"""Share of the cases on which a later variant must be right more often than an earlier one, to be taken instead."""
 _TEMPERATURES = (0.3, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0)
 
 
@@ -23,7 +23,7 @@ def choose(oof: Float64, y: Int64, *, kept: int) -> list[int]:
     """
     if kept >= len(oof):
         return list(range(len(oof)))
-    chosen = [_preferred([log_losses(one, y) for one in oof])]
+    chosen = [_preferred(oof, y)]
     while len(chosen) < kept:
         rest = [v for v in range(len(oof)) if v not in chosen]
         losses = [log_losses(oof[[*chosen, v]].mean(0), y) for v in rest]
@@ -40,13 +40,19 @@ def log_losses(logits: Float64, y: Int64) -> Float64:
     return min(losses, key=lambda loss: float(loss.mean()))
 
 
-def _preferred(losses: list[Float64]) -> int:
+def _preferred(oof: Float64, y: Int64) -> int:
     best = 0
-    for v in range(1, len(losses)):
-        gain = losses[best] - losses[v]
-        if gain.mean() > PREFERENCE * gain.std() / np.sqrt(len(gain)):
+    for v in range(1, len(oof)):
+        if _clearly_better(oof[v], oof[best], y):
             best = v
     return best
+
+
+def _clearly_better(new: Float64, old: Float64, y: Int64) -> bool:
+    """More cases right by a worthwhile share, and a log loss that is lower by a standard error."""
+    right = float((new.argmax(1) == y).mean() - (old.argmax(1) == y).mean())
+    gain = log_losses(old, y) - log_losses(new, y)
+    return right >= WORTHWHILE and bool(gain.mean() > gain.std() / np.sqrt(len(gain)))
 
 
 def _log_losses(logits: Float64, y: Int64) -> Float64:

@@ -47,16 +47,20 @@ class Geometry:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Prepared cases: `x` (N, C, S) coarse, 0 where invalid; `mask` (N, C, S); `level` (N, C) their medians;
-
-    `valid` (N, P) tokens with enough steps; `length` (N,) coarse steps up to the last valid one.
-    """
+    """Prepared cases, S coarse steps and P tokens."""
 
     x: Tensor
+    """(N, C, S), 0 where invalid"""
     mask: Tensor
+    """(N, C, S)"""
     level: Tensor
+    """(N, C) medians, which centring takes out"""
+    summary: Tensor
+    """(N, 2·C) medians and means, which the context reads"""
     valid: Tensor
+    """(N, P) tokens with enough steps"""
     length: Tensor
+    """(N,) coarse steps up to the last valid one"""
 
     def __len__(self) -> int:
         return len(self.x)
@@ -69,7 +73,8 @@ def prepare(cases: Cases, geometry: Geometry, device: torch.device) -> Series:
     steps = mask.any(1)  # (N, S)
     place = torch.arange(1, steps.shape[1] + 1, device=device)
     length = (steps * place).amax(-1)
-    return Series(x, mask, level, _valid_tokens(steps, length, geometry), length)
+    mean = (x.sum(-1, dtype=torch.float64) / mask.sum(-1).clamp(min=1)).float()
+    return Series(x, mask, level, torch.cat((level, mean), -1), _valid_tokens(steps, length, geometry), length)
 
 
 def for_members(x: Tensor, mask: Tensor, level: Tensor, centred: tuple[bool, ...]) -> Tensor:

@@ -25,10 +25,10 @@ _REPORTS = 50
 
 @dataclass(frozen=True, slots=True)
 class TrainingSet:
-    """Prepared series, their standard levels (N, C), classes and case weights (N,), and who trains on what (G, N)."""
+    """Prepared series, standard summaries (N, 2·C), classes and case weights (N,), and who trains on what (G, N)."""
 
     series: Series
-    level: Tensor
+    summary: Tensor
     y: Tensor
     weight: Tensor
     trained: Bool
@@ -40,7 +40,7 @@ class Batch:
 
     x: Tensor
     valid: Tensor
-    level: Tensor
+    summary: Tensor
     y: Tensor
     weight: Tensor
 
@@ -117,7 +117,7 @@ def _loss(
     values = (routed.opinions * routed.gate[..., None]).sum(-2)  # (G, B, P, Y)
     hiding = torch.tensor(settings.per_member("dropout"), device=batch.x.device)
     kept = kept_evidence(batch.valid, settings.dropout * hiding, generator)
-    logits = net.context(batch.level) + (values * kept[..., None]).sum(2)
+    logits = net.context(batch.summary) + (values * kept[..., None]).sum(2)
     loss = cross_entropy(logits, batch.y, batch.weight) + ramp * settings.sparsity * sparsity(values)
     if settings.orthogonality:
         loss = loss + ramp * settings.orthogonality * orthogonality(routed, batch.valid)
@@ -157,7 +157,7 @@ def _batch(
     return Batch(
         x=x.view(*index.shape, *x.shape[1:]),
         valid=series.valid[index].float(),
-        level=data.level[index],
+        summary=data.summary[index],
         y=data.y[index],
         weight=data.weight[index],
     )

@@ -80,12 +80,12 @@ def test_sparse_weights_keep_the_two_largest_and_sum_to_one() -> None:
     torch.testing.assert_close(kept, torch.tensor([0.0, 4 / 7, 0.0, 3 / 7]))
 
 
-def test_folding_the_levels_keeps_the_context() -> None:
-    net, level = _net(), torch.randn(1, 5, 3)
-    mean, scale = torch.tensor([1.0, -2.0, 0.5]), torch.tensor([2.0, 0.1, 1.0])
-    before = net.context((level - mean) / scale)
-    net.fold_levels(mean, scale)
-    torch.testing.assert_close(net.context(level), before, rtol=1e-4, atol=1e-4)
+def test_folding_the_summaries_keeps_the_context() -> None:
+    net, summary = _net(), torch.randn(1, 5, 6)
+    mean, scale = torch.tensor([1.0, -2.0, 0.5] * 2), torch.tensor([2.0, 0.1, 1.0] * 2)
+    before = net.context((summary - mean) / scale)
+    net.fold_summaries(mean, scale)
+    torch.testing.assert_close(net.context(summary), before, rtol=1e-4, atol=1e-4)
 
 
 def test_a_subset_of_the_members_says_what_they_said() -> None:

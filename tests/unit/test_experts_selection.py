@@ -29,10 +29,14 @@ def test_a_clearly_better_variant_wins() -> None:
 
 
 def test_the_first_variant_is_preferred_when_the_other_is_hardly_better() -> None:
-    # As many errors on other cases, and a little more certain of itself: far less than a standard error.
-    second = _mirrored(1, wrong=2)
-    second[:2] *= 1.01
-    assert choose(np.stack((_logits(1, wrong=2), second)), Y, kept=1) == [0]
+    # One error less, but on other cases: the difference is smaller than its standard error.
+    assert choose(np.stack((_logits(1, wrong=2), _mirrored(1, wrong=1))), Y, kept=1) == [0]
+
+
+def test_the_first_variant_is_preferred_to_one_that_is_only_more_certain() -> None:
+    surer = _logits(1, wrong=2)
+    surer[2:] *= 1.5
+    assert choose(np.stack((_logits(1, wrong=2), surer)), Y, kept=1) == [0]
 
 
 def test_a_second_variant_is_kept_only_if_it_helps() -> None:

@@ -61,6 +61,7 @@ def test_the_level_is_taken_out_for_members_that_are_centred() -> None:
     geometry = Geometry(kernel=3, stride=1, pool=1, length=4)
     series = prepare(_one([1, float("nan"), 2, 9], steps=5), geometry, CPU)
     assert series.level.tolist() == [[2.0]]
+    assert series.summary.tolist() == [[2.0, 4.0]]
     both = for_members(series.x[None], series.mask[None], series.level[None], (True, False))
     assert both[:, 0, 0].tolist() == [[-1.0, 0.0, 0.0, 7.0, 0.0], [1.0, 0.0, 2.0, 9.0, 0.0]]
 
