@@ -1,17 +1,17 @@
 """The wiring: settings in, a pipeline of real parts out. The only place that knows every package."""
 
 import glob
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
+from agent.candidates import Candidates, LoadModel, speaker_of
 from agent.errors import SettingsError
-from agent.events import ModelName
 from agent.evidence import EvidencePolicy
-from agent.judgement import Judge
 from agent.observer import Observer
 from agent.pipeline import Pace, Pipeline
+from agent.reloading import Reloadable, Reloading
 from agent.settings import (
     FileSource,
     JsonlSink,
@@ -31,9 +31,11 @@ from agent.settings import (
 )
 from agent.standing import Emission
 from agent.tally import Tally
+from agent.vitals import Vitals
 from agent.watched import Publishing, Watched
 from connectors.decoding import Decoder
 from connectors.fanout import FanoutSink
+from connectors.journals import FileJournal, Journal
 from connectors.memory import MemoryWindowStore
 from connectors.records import DEAD_LETTERS, EVENTS, STATES
 from connectors.seams import Sink, Source, WindowStore
@@ -43,8 +45,6 @@ if TYPE_CHECKING:
     from connectors.files.rows import FileFormat
     from connectors.kafka.cluster import Cluster
     from connectors.redis.server import Server
-
-LoadModel = Callable[[Path], "Predictor"]
 
 _NS_PER_MS = 1_000_000
 _NS_PER_S = 1_000_000_000
@@ -60,6 +60,7 @@ class Parts:
     store: WindowStore | None = None
     sink: Sink | None = None
     pace: Pace | None = None
+    journal: Journal | None = None
 
 
 def build(
@@ -72,38 +73,84 @@ def build(
 ) -> Pipeline:
     """Everything `run` needs. Models are loaded and checked here, before anything is connected."""
     settings, parts = plant.settings, parts or Parts()
-    load, tally = load_model or model_loader(settings), tally or Tally()
+    load, tally, vitals = load_model or model_loader(settings), tally or Tally(), Vitals()
+    groups = {group.name: watched_of(group, settings, load(group.bundle)) for group in plant.groups}
     return Pipeline(
         source=parts.source or source_of(settings),
         store=parts.store or store_of(settings),
         sink=parts.sink or sink_of(settings, tally),
         decoder=Decoder(group_layouts(plant.groups), record_format(settings.records)),
-        groups={group.name: watched_of(group, settings, load(group.bundle)) for group in plant.groups},
+        groups=groups,
         pace=parts.pace or _pace(settings),
         observer=observer,
         tally=tally,
+        vitals=vitals,
+        models=_reloading(plant, groups, load_model or _fresh_loader(settings), vitals, parts.journal),
     )
 
 
 def model_loader(settings: Plant) -> LoadModel:
     """Loads each bundle once, however many groups use it."""
-    from anchormoe import Predictor  # torch is heavy: only a run that needs models pays for it
+    fresh, loaded = _fresh_loader(settings), dict[Path, "Predictor"]()
 
-    loaded: dict[Path, Predictor] = {}
-
-    def load(directory: Path) -> Predictor:
+    def load(directory: Path) -> "Predictor":
         if directory not in loaded:
-            device = _device(settings.inference.device)
-            loaded[directory] = Predictor.load(directory, device=device, threads=settings.inference.threads)
+            loaded[directory] = fresh(directory)
         return loaded[directory]
 
     return load
 
 
+def _fresh_loader(settings: Plant) -> LoadModel:
+    """Reads and checks a bundle each time: one that takes over may have been written anew in its place."""
+
+    def load(directory: Path) -> "Predictor":
+        from anchormoe import Predictor  # torch is heavy: only a run that needs models pays for it
+
+        device = _device(settings.inference.device)
+        return Predictor.load(directory, device=device, threads=settings.inference.threads)
+
+    return load
+
+
+def _reloading(
+    plant: LoadedPlant, groups: Mapping[str, Watched], load: LoadModel, vitals: Vitals, journal: Journal | None
+) -> Reloading | None:
+    """None where the plant has no directory of bundles: then the configured models stay."""
+    if plant.settings.models is None:
+        return None
+    candidates = candidates_of(plant, load)
+    reloadable = {name: Reloadable(watched, candidates[name]) for name, watched in groups.items()}
+    return Reloading(journal or journal_of(plant.settings), reloadable, vitals)
+
+
+def candidates_of(plant: LoadedPlant, load: LoadModel | None = None) -> dict[str, Candidates]:
+    """What each group takes. Raises SettingsError where no bundle can take over."""
+    models = plant.settings.models
+    if models is None:
+        raise SettingsError("models: missing; name the directory of the bundles that may take over")
+    fresh = load or _fresh_loader(plant.settings)
+    pairs = zip(plant.settings.groups, plant.groups, strict=True)
+    return {running.name: Candidates(models.directory, stated, running, fresh) for stated, running in pairs}
+
+
+def journal_of(settings: Plant) -> Journal:
+    """Where activations are kept: beside the events in Kafka, else in a file."""
+    if settings.models is None:
+        raise SettingsError("models: missing; name the directory of the bundles that may take over")
+    sink = settings.kafka_sink
+    if sink is None:
+        return FileJournal(settings.models.activations_file)
+    from connectors.kafka.journal import KafkaJournal
+
+    topic = sink.topics.activations or f"{settings.namespace}-activations"
+    return KafkaJournal(cluster_of(sink.bootstrap, sink.security or KafkaSecurity()), topic)
+
+
 def watched_of(group: ResolvedGroup, settings: Plant, predictor: "Predictor") -> Watched:
     emission = settings.emission
     heartbeat = 0 if emission.heartbeat is None else emission.heartbeat // group.grid.period_ns
-    config = predictor.config
+    configured = speaker_of(group, predictor)
     return Watched(
         name=group.name,
         channels=group.channel_names,
@@ -112,8 +159,8 @@ def watched_of(group: ResolvedGroup, settings: Plant, predictor: "Predictor") ->
         idle_after=group.idle_after,
         rebuild_horizon=_REBUILD_HORIZON_WINDOWS * group.shape.length,
         max_assets=group.max_assets,
-        judge=Judge(predictor, tuple(config.classes), group.channel_names, group.fill_rules, group.min_coverage),
-        model=ModelName(config.name, config.version, config.digest),
+        judge=configured.judge,
+        model=configured.model,
         publishing=Publishing(
             namespace=settings.namespace,
             emission=Emission(emission.policy, heartbeat),

@@ -12,7 +12,7 @@ from connectors.records import Message
 from connectors.timestamps import TimeReader
 
 WALL_CLOCK_TYPES = frozenset({NO_DATA, MODEL_REFUSED})
-"""Kinds that depend on when and on which disk the agent looked, not on the log alone; they are outside the equality set."""
+"""Kinds that depend on when or on which disk the agent looked, not on the log alone: outside the equality set."""
 
 _TIME = TimeReader("iso", utc_offset_minutes=0)
 

@@ -132,7 +132,7 @@ def model_refused_event(
 ) -> Event:
     """A bundle that was to take over does not fit. About the whole group, so the group stands for the asset.
 
-    `reason` may differ between agents that look at different disks; a replay repeats it only if the bundle is still bad.
+    `reason` may differ between agents that look at different disks, so this is outside what a replay repeats.
     """
     data = {
         **_head(origin, MODEL_REFUSED, "technical"),

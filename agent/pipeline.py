@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from agent.assessment import Assessment, Intake, assess, silent_assets, take_in
+from agent.assessment import Assessment, Intake, Sighting, assess, silent_assets, take_in
 from agent.checkpointer import Checkpointer
 from agent.dead_letters import DeadLetter, dead_letter
 from agent.measured_store import MeasuredStore
@@ -17,6 +17,7 @@ from agent.observer import Observer, Unobserved
 from agent.ownership import Ownership
 from agent.partition import OwnedPartition
 from agent.publisher import Publisher
+from agent.reloading import Reloading
 from agent.tally import Tally
 from agent.vitals import Vitals
 from agent.watched import Watched
@@ -66,9 +67,10 @@ class Pipeline:
         observer: Observer | None = None,
         tally: Tally | None = None,
         vitals: Vitals | None = None,
+        models: Reloading | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.tally, self.vitals = tally or Tally(), vitals or Vitals(clock)
+        self.tally, self.vitals, self.models = tally or Tally(), vitals or Vitals(clock), models
         self._store = MeasuredStore(store, self.vitals)
         self._source, self._sink, self._decoder = source, sink, decoder
         self._pace, self._clock = pace, clock
@@ -89,6 +91,8 @@ class Pipeline:
         try:
             await self._sink.start()
             await self._store.start()
+            if self.models is not None:
+                await self.models.begin()
             await self._join()
             while not stop.is_set() and not self._source.exhausted:
                 await self.step()
@@ -126,6 +130,11 @@ class Pipeline:
             if told:
                 await self._checkpointer.verify(owned)
                 await self._publisher.announce(told)
+
+    async def announce(self, sightings: list[Sighting]) -> None:
+        """For helpers that have something to tell; not while a batch is being published."""
+        async with self._turn:
+            await self._publisher.announce(sightings)
 
     async def assigned(self, partitions: Collection[Partition]) -> None:
         async with self._turn:
@@ -314,3 +323,5 @@ class Pipeline:
         self._worker.shutdown(wait=True, cancel_futures=True)
         for part in (self._source, self._sink, self._store):
             await part.close()
+        if self.models is not None:
+            await self.models.close()

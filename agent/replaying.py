@@ -5,7 +5,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from agent.app import LoadModel, Parts, build
+from agent.app import Parts, build
+from agent.candidates import LoadModel
 from agent.event_set import EventSet
 from agent.pipeline import Pace, Pipeline
 from agent.settings import LoadedPlant

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
+from threading import Lock
 
 import numpy as np
 
@@ -32,25 +33,21 @@ class Successor:
         self._loading = loading
         self._loaded: Future[Speaker | None] | None = None
         self._wanted = False
-
-    @property
-    def is_loaded(self) -> bool:
-        return self._loaded is not None
+        self._turn = Lock()  # the event loop and the model's thread may want it at the same moment
 
     def load(self) -> "Future[Speaker | None]":
-        # One reference, because another thread may put the model away in between.
-        loaded = self._loaded
-        if loaded is None:
-            loaded = self._loaded = self._loading(self.activation)
-        self._wanted = True
-        return loaded
+        with self._turn:
+            if self._loaded is None:
+                self._loaded = self._loading(self.activation)
+            self._wanted = True
+            return self._loaded
 
     def put_away_if_unused(self) -> bool:
         """True when nobody has asked since the last time this was tried; whoever asks later loads it again."""
-        unused, self._wanted = not self._wanted and self.is_loaded, False
-        if unused:
-            self._loaded = None
-        return unused
+        with self._turn:
+            unused, self._wanted = self._loaded is not None and not self._wanted, False
+            self._loaded = None if unused else self._loaded
+            return unused
 
 
 class Succession:

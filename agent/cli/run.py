@@ -95,7 +95,7 @@ def _listener(settings: "Plant") -> "AbstractContextManager[socket | None]":
 
 
 def _helpers(settings: "Plant", pipeline: "Pipeline", listener: "socket | None") -> "list[Coroutine[Any, Any, None]]":
-    """What runs beside the pipeline: the heartbeat, the watchdog, the health pages."""
+    """What runs beside the pipeline: the heartbeat, the watchdog, the activations of models, the health pages."""
     from agent.health import HealthPages, serve
     from agent.metrics import registry_of
     from agent.pulse import beat
@@ -103,6 +103,8 @@ def _helpers(settings: "Plant", pipeline: "Pipeline", listener: "socket | None")
 
     limit_s = settings.limits.no_progress / 1e9
     helpers = [beat(pipeline.vitals), Watchdog(pipeline, limit_s=limit_s).watch()]
+    if pipeline.models is not None:
+        helpers.append(pipeline.models.follow(pipeline.announce))
     if settings.http is None or listener is None:
         return helpers
     token = settings.http.token.get_secret_value() if settings.http.token else None
