@@ -1,7 +1,7 @@
 """One call to fit each kind of source from the same view of TRAIN."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from anchormoe.cases import Cases, Float64, Int64
@@ -25,6 +25,16 @@ class Training:
     test: tuple[Cases, Int64] | None = None
     """normalized TEST, for the optimistic protocol only"""
     checkpoints: Any = None
+
+    def part(self, chosen: Int64) -> "Training":
+        """The same view of some of the cases."""
+        return replace(
+            self,
+            cases=self.cases.subset(chosen),
+            y=self.y[chosen],
+            groups=None if self.groups is None else self.groups[chosen],
+            sample_weight=None if self.sample_weight is None else self.sample_weight[chosen],
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +79,20 @@ def require_settings(settings: RecipeSettings) -> None:
 
 
 def _fit_kernel(training: Training, settings: RecipeSettings) -> SourceFit:
-    from anchormoe.kernels.fitting import fit_kernel
+    from anchormoe import kernel_folds
+    from anchormoe.kernels.fitting import KernelFit, fit_kernel
 
-    fit = fit_kernel(
-        training.cases, training.y, training.n_classes, settings=kernel_settings(settings), groups=training.groups,
-        sample_weight=training.sample_weight, seed=training.seed, progress=training.progress,
-    )  # fmt: skip
-    return SourceFit("kernel", fit.source, fit.oof_logits, dict(fit.report))
+    def fitted(part: Training) -> KernelFit:
+        return fit_kernel(
+            part.cases, part.y, part.n_classes, settings=kernel_settings(settings), groups=part.groups,
+            sample_weight=part.sample_weight, seed=part.seed, progress=part.progress,
+        )  # fmt: skip
+
+    fit = fitted(training)
+    logits = fit.oof_logits
+    if kernel_folds.wanted(training):
+        logits = kernel_folds.held_out_logits(training, lambda part: fitted(part).source.logits)
+    return SourceFit("kernel", fit.source, logits, dict(fit.report))
 
 
 def _fit_experts(training: Training, settings: RecipeSettings) -> SourceFit:
