@@ -5,12 +5,14 @@ from importlib.metadata import version
 import typer
 
 from agent.cli import (
+    alarms,
     benchmark,
     bundle,
     data,
     dead_letters,
     evaluate,
     explain,
+    models,
     plant,
     replay,
     run,
@@ -59,7 +61,9 @@ for group in (
     replay,
     simulate,
     windows,
+    models,
     dead_letters,
+    alarms,
 ):
     group.register(app)
 

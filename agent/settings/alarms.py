@@ -142,6 +142,10 @@ class Alarms(Section):
     topics: AlarmTopics = Field(default=AlarmTopics(), description="The topic of each stream.")
     partitions: Count = Field(default=4, le=1000, description="Of the input log; do not change it later.")
     replication: Count = Field(default=1, le=10, description="Copies of each topic that is made; 3 in production.")
+    session: Duration = Field(
+        default=Duration.parse("15s"),
+        description="A worker that is silent this long is replaced; the broker has limits.",
+    )
     tick: Duration = Field(default=Duration.parse("1s"), description="Time between two ticks in the input log.")
     consoles: tuple[AlarmConsole, ...] = Field(
         default=(AlarmConsole(name="main", assets=("*",)),), min_length=1, description="Where alarms are shown."

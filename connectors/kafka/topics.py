@@ -1,0 +1,45 @@
+"""Topics that must be there: made when they are not, left alone when they are."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+
+from connectors.errors import ConnectorError
+from connectors.kafka.cluster import Cluster
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlan:
+    name: str
+    partitions: int
+    replication: int = 1
+    config: Mapping[str, str] = field(default_factory=dict)
+
+
+async def ensure_topics(cluster: Cluster, plans: Sequence[TopicPlan], *, timeout_ms: int = 30_000) -> None:
+    """Raises ConnectorError, also where an existing topic has another number of partitions."""
+    admin = AIOKafkaAdminClient(request_timeout_ms=timeout_ms, **cluster.arguments())
+    try:
+        await admin.start()
+        wanted = [
+            NewTopic(plan.name, plan.partitions, plan.replication, topic_configs=dict(plan.config)) for plan in plans
+        ]
+        answer = await admin.create_topics(wanted)
+        for name, code, *_ in answer.topic_errors:
+            if code and for_code(code) is not TopicAlreadyExistsError:
+                raise ConnectorError(f"cannot make topic {name}: {for_code(code).__name__}")
+        await _refuse_other_sizes(admin, plans)
+    except (KafkaError, OSError) as error:
+        raise ConnectorError(f"cannot make topics at {cluster.bootstrap}: {error}") from error
+    finally:
+        await admin.close()
+
+
+async def _refuse_other_sizes(admin: AIOKafkaAdminClient, plans: Sequence[TopicPlan]) -> None:
+    described = await admin.describe_topics([plan.name for plan in plans])
+    sizes = {topic["topic"]: len(topic["partitions"]) for topic in described}
+    for plan in plans:
+        if sizes.get(plan.name, 0) not in (0, plan.partitions):
+            raise ConnectorError(f"topic {plan.name} has {sizes[plan.name]} partitions, not {plan.partitions}")
