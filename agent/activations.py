@@ -84,11 +84,11 @@ def in_force(line: tuple[Activation, ...], at_ns: int) -> int:
     return int(places([each.effective_ns for each in line], np.array([at_ns]))[0])
 
 
-def predecessor(line: tuple[Activation, ...], configured: Activation) -> Activation:
+def predecessor(line: tuple[Activation, ...], configured: Activation) -> Activation | None:
     """What a rollback activates again: the last other model before the one that was activated last, pending or not."""
     spoken = [configured, *line]
     others = [each for each in spoken if each.digest != spoken[-1].digest]
-    return others[-1] if others else configured
+    return others[-1] if others else None
 
 
 def rollback_end(line: tuple[Activation, ...], now_ns: int) -> int:

@@ -67,6 +67,11 @@ class ResolvedGroup:
     def hop_ns(self) -> int:
         return self.shape.hop * self.grid.period_ns
 
+    def first_end_ns(self, time_ns: int) -> int:
+        """The first window end at or after a time."""
+        steps = -(-(time_ns - self.grid.epoch_ns) // self.hop_ns)
+        return self.grid.epoch_ns + steps * self.hop_ns
+
     @property
     def ring_bytes(self) -> int:
         """Memory of the windows when all assets are there: what the design allows, twice the bare samples."""
