@@ -1,0 +1,53 @@
+"""However the log is cut into batches, and whatever crashes, every window is judged by the model of its own end."""
+
+import asyncio
+
+import orjson
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.activations import Activation, timeline
+from agent.pipeline import Pace
+from connectors.memory import MemoryLog, MemorySink, MemoryWindowStore
+from tests.plant import A, events_of, put
+from tests.succeeding import CONFIGURED, activation, pipeline_with, shelf
+
+FLOWS = st.lists(st.sampled_from([1.0, -1.0, None]), min_size=12, max_size=40)
+ACTIVATIONS = st.lists(st.builds(activation, st.integers(98, 142), st.sampled_from(["x", "y", "damaged"])), max_size=4)
+
+
+def told(
+    flows: list[float | None], line: list[Activation], cuts: list[int], *, loses: bool = False
+) -> dict[str, bytes]:
+    """One run per cut over the same log, the windows handed on or lost between them, and one to the end."""
+    log, sink, store = MemoryLog([A]), MemorySink(), MemoryWindowStore()
+    written = 0
+    for cut in [*cuts, len(flows)]:
+        for second in range(written, max(cut, written)):
+            put(log, "p1", 100 + second, flows[second])
+        written = max(cut, written)
+        pace = Pace(max_records=1 + cut % 7, checkpoint_records=5, poll_timeout_s=0.01)
+        asyncio.run(pipeline_with(log, sink, store, line, shelf("x", "y"), pace=pace).run(asyncio.Event()))
+        if loses:
+            store.flush()
+    return events_of(sink)
+
+
+@settings(max_examples=40, deadline=None)
+@given(FLOWS, ACTIVATIONS, st.lists(st.integers(0, 12), max_size=4).map(sorted), st.booleans())
+def test_any_cutting_across_an_activation_gives_the_same_events(flows, line, cuts, loses):
+    assert told(flows, line, cuts, loses=loses) == told(flows, line, [])
+
+
+@settings(max_examples=40, deadline=None)
+@given(FLOWS, ACTIVATIONS)
+def test_every_event_names_the_model_in_force_at_its_end(flows, line):
+    accepted = [each for each in timeline(line, "pumps") if each.bundle != "damaged"]
+    for value in told(flows, line, []).values():
+        event = orjson.loads(value)
+        if event["type"] != "state":
+            continue
+        minute, second = event["window"]["end"][-6:-1].split(":")
+        end_ns = (int(minute) * 60 + int(second)) * 10**9
+        speaking = [each.digest for each in accepted if each.effective_ns <= end_ns]
+        assert event["model"]["digest"] == (speaking[-1] if speaking else CONFIGURED)
