@@ -4,7 +4,7 @@ import numpy as np
 
 from anchormoe.cases import Bool, Float64, Int64
 
-WORTHWHILE = 0.01
+WORTHWHILE = 0.02
 """Share of the cases on which a later variant must be right more often than an earlier one, to be taken instead."""
 _TEMPERATURES = (0.3, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0)
 
