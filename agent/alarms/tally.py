@@ -17,9 +17,9 @@ class AlarmTally:
 
     inputs: int = 0
     transitions: Counter[str] = field(default_factory=Counter)
-    announced: Counter[tuple[str, str]] = field(default_factory=Counter)
+    announced: Counter[tuple[str, ...]] = field(default_factory=Counter)
     ignored: Counter[str] = field(default_factory=Counter)
-    webhooks: Counter[tuple[str, str]] = field(default_factory=Counter)
+    webhooks: Counter[tuple[str, ...]] = field(default_factory=Counter)
     webhooks_pending: dict[str, int] = field(default_factory=dict)
 
     def count(self, transitions: Iterable[Transition], desk: "Desk") -> None:

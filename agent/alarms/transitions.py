@@ -1,10 +1,12 @@
 """What changed in an alarm's life, under a name that every replay of the input log gives again. Pure."""
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from agent.alarms.alarm import State
+from agent.alarms.times import time_ns
 
 Change = Literal[
     "raised",
@@ -72,3 +74,12 @@ class AuditEntry:
     outcome: Literal["done", "refused"]
     reason: str
     input: str
+
+
+def transition_from(data: Mapping[str, Any]) -> Transition:
+    """The inverse of publishing one. Raises RecordError where a time is none."""
+    facts = {name: value for name, value in data.items() if name not in ("at", "event_time")}
+    event = data["event_time"]
+    return Transition(
+        **facts, at_ns=time_ns(data["at"]), event_ns=None if event is None else time_ns(event, "event_time")
+    )

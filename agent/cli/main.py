@@ -5,6 +5,7 @@ from importlib.metadata import version
 import typer
 
 from agent.cli import (
+    alarm,
     alarms,
     benchmark,
     bundle,
@@ -64,6 +65,7 @@ for group in (
     models,
     dead_letters,
     alarms,
+    alarm,
 ):
     group.register(app)
 

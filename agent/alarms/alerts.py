@@ -1,0 +1,92 @@
+"""Present alarms as receivers want them: Alertmanager's v2 format, or plain; and the signature. Pure."""
+
+import hashlib
+import hmac
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+from urllib.parse import quote
+
+import orjson
+
+Format = Literal["alertmanager", "generic"]
+_SHOWN = ("unacknowledged", "acknowledged")
+_STRONGEST = 3
+
+
+def is_firing(alarm: Mapping[str, Any]) -> bool:
+    """What is hidden, held by a flood's summary or over must not call anybody."""
+    return alarm["state"] in _SHOWN and not alarm["held"]
+
+
+def was_raised(alarm: Mapping[str, Any]) -> bool:
+    return alarm["raised"] is not None
+
+
+def body(form: Format, alarms: Sequence[Mapping[str, Any]], namespace: str) -> bytes:
+    if form == "alertmanager":
+        return orjson.dumps([alert(one, namespace) for one in alarms])
+    told = [{"status": _status(one), "namespace": namespace, **one} for one in alarms]
+    return orjson.dumps({"version": "1", "alarms": told})
+
+
+def alert(alarm: Mapping[str, Any], namespace: str) -> dict[str, Any]:
+    """Labels are what stays the same over an alarm's life: Alertmanager knows an alert by them."""
+    labels = {
+        "alertname": alarm["rule"],
+        "alarm": alarm["alarm"],
+        "asset": alarm["asset"],
+        "channel": alarm["channel"] or "",
+        "console": alarm["console"],
+        "kind": alarm["kind"],
+        "namespace": namespace,
+        "severity": alarm["priority"],
+    }
+    told = {
+        "labels": {name: text for name, text in labels.items() if text},
+        "annotations": {name: text for name, text in _annotations(alarm).items() if text},
+        "startsAt": alarm["raised"],
+        "generatorURL": f"urn:anchormoe-agent:alarm:{quote(alarm['alarm'], safe='')}",
+    }
+    return told if is_firing(alarm) else told | {"endsAt": alarm["returned"] or alarm["changed"]}
+
+
+def signature(secret: str, timestamp: str, payload: bytes) -> str:
+    """HMAC-SHA256 over `timestamp.payload`, so that an old call cannot be sent again as a new one."""
+    signed = hmac.new(secret.encode(), timestamp.encode() + b"." + payload, hashlib.sha256)
+    return f"sha256={signed.hexdigest()}"
+
+
+def evidence_text(event: Mapping[str, Any] | None) -> str:
+    """The strongest patches in words: when, how much, which channels."""
+    evidence = (event or {}).get("evidence") or {}
+    patches = sorted(evidence.get("patches", ()), key=lambda one: -abs(one["contribution"]))[:_STRONGEST]
+    return "; ".join(_patch_text(one) for one in patches)
+
+
+def _patch_text(patch: Mapping[str, Any]) -> str:
+    channels = ", ".join(one["name"] for one in patch["channels"][:_STRONGEST])
+    return f"{patch['start']}–{patch['end']} {patch['contribution']:+.2f}{f' ({channels})' if channels else ''}"
+
+
+def _status(alarm: Mapping[str, Any]) -> str:
+    return "firing" if is_firing(alarm) else "resolved"
+
+
+def _annotations(alarm: Mapping[str, Any]) -> dict[str, str]:
+    why, strongest = alarm["rationale"] or {}, alarm["strongest"] or {}
+    chance = strongest.get("probability")
+    members = alarm["members"]
+    held = f"{len(members)} alarms held: {', '.join(members)}" if members else ""
+    return {
+        "summary": f"{alarm['rule']} at {alarm['asset']}",
+        "description": why.get("cause", held or "more alarms than a person can follow"),
+        "consequence": why.get("consequence", ""),
+        "action": why.get("action", ""),
+        "respond_within": f"{why['respond_within_s']:.0f}s" if why else "",
+        "state": alarm["state"],
+        "probability": "" if chance is None else f"{chance:.3f}",
+        "evidence": evidence_text(alarm["raised_by"]),
+        "strongest_evidence": evidence_text(alarm["strongest"]),
+        "holds": held,
+        "notice": alarm["notice"],
+    }

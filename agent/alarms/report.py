@@ -1,0 +1,139 @@
+"""The figures of a period for people: lines for the terminal, a page with plots that needs nothing else. Pure."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from agent.alarms.kpis import FLOOD_ABOVE, Figures, Period, figures
+from agent.alarms.transitions import Transition
+from agent.events import NOTICE
+from agent.identity import iso_time
+
+_WIDTH, _HEIGHT, _MARGIN = 900, 160, 36
+_MOST_BARS = 450
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One figure, its value, the standard's target and whether it is met; None where there is none."""
+
+    name: str
+    value: str
+    target: str = ""
+    met: bool | None = None
+
+
+def lines(one: Figures) -> Iterator[Line]:
+    busiest = max(one.per_ten_minutes)
+    yield Line("alarms announced", str(one.announced))
+    yield Line("alarms per 10 min", f"{one.rate:.2f}", "about 1, at most 2", one.rate <= 2)
+    yield Line("busiest 10 min", str(busiest), f"at most {FLOOD_ABOVE}", busiest <= FLOOD_ABOVE)
+    yield Line("time in flood", f"{one.flood_share:.2%}", "under 1 %", one.flood_share < 0.01)
+    yield Line("chattering alarms", str(len(one.chattering)), "none", not one.chattering)
+    yield Line("fleeting alarms (under 1 min)", str(one.fleeting), "none", one.fleeting == 0)
+    yield Line("stale on the worst day (over 24 h)", str(one.most_stale), "under 5", one.most_stale < 5)
+    shares = [one.priority_share(name) for name in ("low", "medium", "high")]
+    mix = " / ".join("-" if share is None else f"{share:.0%}" for share in shares)
+    yield Line("low / medium / high", mix, "about 80 / 15 / 5 %")
+    yield Line("time to acknowledge, median", _seconds(one.median_acknowledge_s))
+    yield Line("time to acknowledge, nine in ten", _seconds(one.slow_acknowledge_s))
+
+
+def table(found: Sequence[Figures]) -> Iterator[str]:
+    if not found:
+        yield "no transitions in this period"
+    for one in found:
+        yield f"console {one.console}"
+        for line in lines(one):
+            mark = {True: "ok", False: "MISSED", None: ""}[line.met]
+            yield f"  {line.name:<36} {line.value:>16}   {line.target:<20} {mark}".rstrip()
+        if one.bad_actors:
+            yield "  most frequent:"
+            yield from (f"    {count:>5}  {alarm}" for alarm, count in one.bad_actors)
+
+
+def page(transitions: Iterable[Transition], period: Period) -> str:
+    """One HTML file without any script or foreign address."""
+    sections = "".join(_section(one) for one in figures(transitions, period))
+    span = f"{iso_time(period.begin_ns)} to {iso_time(period.end_ns)}"
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Alarm report</title>'
+        f"<style>{_STYLE}</style></head><body><h1>Alarm report</h1><p>{span}</p>"
+        f"{sections or '<p>No transitions in this period.</p>'}<p class='note'>{escape(NOTICE)} "
+        "Targets by ISA-18.2 / IEC 62682.</p></body></html>\n"
+    )
+
+
+def _section(one: Figures) -> str:
+    rows = "".join(
+        f"<tr class='{_CLASS[line.met]}'><td>{escape(line.name)}</td><td>{escape(line.value)}</td>"
+        f"<td>{escape(line.target)}</td></tr>"
+        for line in lines(one)
+    )
+    actors = "".join(f"<li>{escape(alarm)}: {count}</li>" for alarm, count in one.bad_actors)
+    return (
+        f"<h2>Console {escape(one.console)}</h2>{_bars(one)}"
+        f"<table><tr><th>figure</th><th>value</th><th>target</th></tr>{rows}</table>"
+        f"{_mix(one)}<h3>Most frequent</h3><ol>{actors or '<li>none</li>'}</ol>"
+    )
+
+
+def _bars(one: Figures) -> str:
+    """Alarms per ten minutes; of a long period each bar is the worst of several."""
+    per_bar = -(-len(one.per_ten_minutes) // _MOST_BARS)
+    heights = [max(one.per_ten_minutes[at : at + per_bar]) for at in range(0, len(one.per_ten_minutes), per_bar)]
+    top = max(*heights, FLOOD_ABOVE + 2) if heights else FLOOD_ABOVE + 2
+    width = (_WIDTH - 2 * _MARGIN) / len(heights)
+    bars = "".join(
+        f"<rect x='{_MARGIN + at * width:.2f}' y='{_y(count, top):.2f}' width='{max(width - 0.5, 0.5):.2f}' "
+        f"height='{_HEIGHT - _MARGIN - _y(count, top):.2f}' class='{'flood' if count > FLOOD_ABOVE else 'bar'}'/>"
+        for at, count in enumerate(heights)
+    )
+    limits = "".join(_limit(count, top) for count in (2, FLOOD_ABOVE))
+    return f"{_svg(bars + limits)}<p class='note'>Alarms per 10 minutes{_grouped(per_bar)}.</p>"
+
+
+def _mix(one: Figures) -> str:
+    shares = [(name, one.priority_share(name) or 0.0) for name in ("low", "medium", "high")]
+    drawn, x = "", float(_MARGIN)
+    for name, share in shares:
+        wide = share * (_WIDTH - 2 * _MARGIN)
+        drawn += f"<rect x='{x:.1f}' y='6' width='{wide:.1f}' height='18' class='{name}'/>"
+        x += wide
+    words = ", ".join(f"{name} {share:.0%}" for name, share in shares)
+    picture = f"<svg viewBox='0 0 {_WIDTH} 30' role='img' aria-label='priorities'>{drawn}</svg>"
+    return f"{picture}<p class='note'>Priorities: {words}.</p>"
+
+
+def _svg(content: str) -> str:
+    return f"<svg viewBox='0 0 {_WIDTH} {_HEIGHT}' role='img' aria-label='alarms per ten minutes'>{content}</svg>"
+
+
+def _limit(count: int, top: int) -> str:
+    y = _y(count, top)
+    line = f"<line x1='{_MARGIN}' x2='{_WIDTH - _MARGIN}' y1='{y:.1f}' y2='{y:.1f}' class='limit'/>"
+    return f"{line}<text x='4' y='{y + 4:.1f}'>{count}</text>"
+
+
+def _y(count: int, top: int) -> float:
+    return _HEIGHT - _MARGIN - (_HEIGHT - 2 * _MARGIN) * count / top
+
+
+def _grouped(per_bar: int) -> str:
+    return "" if per_bar == 1 else f"; each bar is the worst of {per_bar}"
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f} s"
+
+
+_CLASS = {True: "met", False: "missed", None: ""}
+_STYLE = (
+    "body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1c2430}"
+    "table{border-collapse:collapse;margin:1rem 0}"
+    "td,th{padding:.25rem .9rem;text-align:left;border-bottom:1px solid #d8dee6}"
+    ".met td:nth-child(2){color:#14713d}.missed td:nth-child(2){color:#b3261e;font-weight:600}"
+    ".note{color:#5b6675;font-size:.9em}svg{width:100%;height:auto}text{font-size:11px;fill:#5b6675}"
+    ".bar{fill:#3b6ea8}.flood{fill:#b3261e}.limit{stroke:#9aa5b3;stroke-dasharray:4 3}"
+    ".low{fill:#7aa6cf}.medium{fill:#e0a030}.high{fill:#b3261e}"
+)
