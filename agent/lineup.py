@@ -102,7 +102,7 @@ class Lineup:
         """For people: bundle, name, version, digest, accuracy, created, where it speaks or will speak."""
         return [
             (
-                bundle.place or "(configured)",
+                bundle.place or "–",
                 bundle.name,
                 bundle.version,
                 bundle.digest[:12],
@@ -129,16 +129,14 @@ class Lineup:
         ]
 
     def _with_turns(self) -> list[tuple[StoredBundle, list[Turn]]]:
-        """Every bundle once: a configured one that also lies in the directory goes by its place there, and one that
-        is named by an activation and no longer there is shown as missing."""
+        """The directory's, then configured ones that lie elsewhere, then those that spoke and are no longer there."""
         turns = [turn for group in self.lines for turn in self.turns(group)]
-        known = {bundle.digest: bundle for bundle in [*self.configured.values(), *self.bundles] if not bundle.problem}
-        missing = {turn.digest: StoredBundle(None, turn.digest, problem="missing") for turn in turns}
-        broken = [bundle for bundle in self.bundles if bundle.problem]
-        shown = [*(missing | known).values()]
+        here = {bundle.digest for bundle in self.bundles}
+        elsewhere = {bundle.digest: bundle for bundle in self.configured.values() if bundle.digest not in here}
+        gone = {turn.digest: StoredBundle(None, turn.digest, problem="missing") for turn in turns}
+        others = [bundle for digest, bundle in (gone | elsewhere).items() if digest not in here]
         return [
-            *((bundle, [turn for turn in turns if turn.digest == bundle.digest]) for bundle in shown),
-            *((bundle, []) for bundle in broken),
+            (bundle, [turn for turn in turns if turn.digest == bundle.digest]) for bundle in [*self.bundles, *others]
         ]
 
 

@@ -16,6 +16,7 @@ from connectors.records import Partition
 
 _REQUEST_MS = 20_000
 _POLL_MS = 200
+_REPLICAS = 3
 _METADATA_CHECK_S = 0.05
 
 
@@ -82,8 +83,8 @@ class KafkaJournal:
             await admin.close()
 
     async def _create(self, admin: Any) -> None:
-        # −1: as many replicas as the cluster gives to a new topic.
-        topic = NewTopic(self._topic, 1, -1, topic_configs={"cleanup.policy": "compact"})
+        replicas = min(_REPLICAS, len((await admin.describe_cluster())["brokers"]))
+        topic = NewTopic(self._topic, 1, replicas, topic_configs={"cleanup.policy": "compact"})
         answer = await admin.create_topics([topic])
         for _, code, *rest in answer.topic_errors:
             if code not in (0, TopicAlreadyExistsError.errno):

@@ -150,6 +150,17 @@ def test_a_damaged_bundle_is_not_activated_and_is_listed_with_its_problem(call: 
     assert "config.json" in {one["bundle"]: one["problem"] for one in json.loads(out)}["second"]
 
 
+def test_two_bundles_with_one_digest_are_both_listed_and_one_that_is_gone_is_missed(call: Call, plant: Path) -> None:
+    call("activate", "waves", "second")
+    shutil.copytree(plant / "bundles" / "second", plant / "bundles" / "twin")
+    assert listed(call)["second"] == listed(call)["twin"] == [("waves", "pending")]
+    for name in ("second", "twin"):
+        shutil.rmtree(plant / "bundles" / name)
+    _, out, _ = call("list", "--json")
+    gone = json.loads(out)[-1]
+    assert (gone["problem"], gone["groups"][0]["state"]) == ("missing", "pending")
+
+
 def test_a_time_is_a_windows_end_at_or_after_it(call: Call, plant: Path) -> None:
     wanted = datetime.now(tz=UTC) + timedelta(minutes=5)
     assert call("activate", "waves", "second", "--at", wanted.isoformat())[0] == 0

@@ -1,0 +1,190 @@
+"""A model takes over while records flow, on a real broker: at its effective end, no window earlier or later."""
+
+import asyncio
+import json
+import os
+import sys
+import time
+
+import orjson
+import pytest
+
+from agent.activations import Activation, decoded, encoded
+from agent.contracts import ModelRefusedEvent, received
+from agent.identity import iso_time
+from anchormoe.digest import sha256
+from connectors.errors import ConnectorError
+from connectors.kafka.cluster import Cluster
+from connectors.kafka.journal import KafkaJournal
+from connectors.records import Partition
+from tests.agent_process import (
+    Agent,
+    Names,
+    caught_up,
+    create_topics,
+    expected_events,
+    last_lines,
+    produce,
+    published_events,
+    read_topic,
+    write_plant,
+)
+from tests.agent_process import (
+    decoded as payloads,
+)
+from tests.waves import ASSETS, PERIOD_MS, group, records, train
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def names(topic_name):
+    return Names(topic_name)
+
+
+@pytest.fixture
+def bundles(tmp_path):
+    train(tmp_path / "bundles" / "first", version="1")
+    train(tmp_path / "bundles" / "second", version="2", turned=True)
+    train(tmp_path / "bundles" / "damaged", version="3")
+    (tmp_path / "bundles" / "damaged" / "model.safetensors").write_bytes(b"damaged")
+    return tmp_path / "bundles"
+
+
+@pytest.fixture
+def plant(kafka, redis_factory, names, bundles, tmp_path):
+    create_topics(kafka, names, len(ASSETS))
+    redis = redis_factory("redis")
+    changes = {
+        "groups": [group(bundles / "first")],
+        "models": {"directory": str(bundles)},
+        "emission": {"policy": "all", "channels": "none"},
+    }
+    return write_plant(tmp_path / "plant.yaml", names, bootstrap=kafka.bootstrap, redis_url=redis.url, **changes)
+
+
+@pytest.fixture
+def agent(plant, tmp_path):
+    made = Agent(plant, tmp_path / "agent.log")
+    made.start()
+    yield made
+    made.close()
+
+
+def digest_of(bundle):
+    return sha256((bundle / "manifest.json").read_bytes())
+
+
+class Stream:
+    """Records of event time around now: it begins half a minute ago and is fed on up to a moment."""
+
+    def __init__(self, kafka, names):
+        self._kafka, self._names = kafka, names
+        self._start_ms = (time.time_ns() // 10**9 - 30) * 1000
+        self._fed = 0
+
+    async def up_to(self, time_ns, *, per_second=None):
+        last = (time_ns // 10**6 - self._start_ms) // PERIOD_MS
+        batch = records(self._start_ms, range(self._fed, last))
+        self._fed = last
+        await produce(self._kafka.bootstrap, self._names.input, batch, per_second=per_second)
+
+
+async def call(*arguments):
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "agent.cli.main", "models", *arguments,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    out, err = await process.communicate()
+    assert process.returncode == 0, err.decode()
+    return out.decode()
+
+
+async def says(agent, words, timeout_s=120):
+    async with asyncio.timeout(timeout_s):
+        while words not in agent.log.read_bytes():
+            assert agent.running, last_lines(agent.log)
+            await asyncio.sleep(0.2)
+
+
+async def activations(kafka, names):
+    journal = KafkaJournal(Cluster(kafka.bootstrap), names.output("activations"))
+    await journal.start()
+    try:
+        return [decoded(entry.value) for entry in await journal.read()]
+    finally:
+        await journal.close()
+
+
+async def append(kafka, names, activation):
+    journal = KafkaJournal(Cluster(kafka.bootstrap), names.output("activations"))
+    await journal.append(activation.key, encoded(activation))
+
+
+async def test_a_model_takes_over_at_its_end_and_a_damaged_one_does_not(kafka, names, plant, bundles, agent):
+    stream = Stream(kafka, names)
+    now_ns = time.time_ns()
+    flow = asyncio.create_task(stream.up_to(now_ns + 45 * 10**9, per_second=150))
+    await agent.working()
+    await call("activate", "waves", "second", "--config", str(plant), "--in", "61s", "--reason", "turned")
+    await flow
+    await says(agent, b"model loaded")
+    (activation,) = await activations(kafka, names)
+    assert activation.effective_ns > now_ns + 60 * 10**9
+    refused = Activation(
+        "waves", activation.effective_ns + 20 * 10**9, digest_of(bundles / "damaged"), "damaged", "test", 0, "damaged"
+    )
+    await append(kafka, names, refused)
+    await says(agent, b"model refused")
+    await stream.up_to(refused.effective_ns + 20 * 10**9)
+    await caught_up(kafka.bootstrap, f"anchormoe-{names.base}", names.input, agents=[agent])
+    assert await asyncio.to_thread(agent.terminate) == 0, last_lines(agent.log)
+    assert agent.starts == 1
+
+    published = await published_events(kafka.bootstrap, names.output("events"))
+    told = {name: value for name, value in published.items() if orjson.loads(value)["type"] != "model_refused"}
+    assert told == await expected_events(plant, kafka.bootstrap, names.input)
+    states = [event for event in payloads(told) if event["type"] == "state"]
+    effective = iso_time(activation.effective_ns)
+    before = [event for event in states if event["window"]["end"] < effective]
+    after = [event for event in states if event["window"]["end"] >= effective]
+    assert {event["model"]["version"] for event in before} == {"1"}
+    assert {event["model"]["digest"] for event in after} == {activation.digest}
+    assert sum(event["window"]["end"] == effective for event in after) == len(ASSETS)
+    assert {event["state"] for event in before} >= {"slow", "fast"} <= {event["state"] for event in after}
+    await refusal_is_published(kafka, names, refused)
+
+    listed = json.loads(await call("list", "--config", str(plant), "--json"))
+    assert {one["bundle"]: one["problem"] for one in listed} == {"first": None, "second": None, "damaged": None}
+
+
+async def refusal_is_published(kafka, names, refused):
+    records = await read_topic(kafka.bootstrap, names.output("events"))
+    events = [received(record, Partition(record.topic, record.partition)) for record in records]
+    (event,) = [event for event in events if event.type == "model_refused"]
+    assert isinstance(event.data, ModelRefusedEvent)
+    assert (event.asset, event.data.refused.bundle) == ("waves", "damaged")
+    assert "sha256" in event.data.reason
+    assert event.data.input.topic == names.output("activations")
+
+
+async def test_a_journal_topic_is_made_compacted_and_read_whole_by_everyone(kafka, names):
+    topic = names.output("activations")
+    first, second = (KafkaJournal(Cluster(kafka.bootstrap), topic) for _ in range(2))
+    await first.start()
+    assert await first.read() == []
+    for number in range(3):
+        await first.append(f"k{number}".encode(), f"v{number}".encode())
+    assert [entry.value for entry in await first.read()] == [b"v0", b"v1", b"v2"]
+    await first.append(b"k0", b"again")
+    assert [(entry.offset, entry.value) for entry in await first.read()] == [(3, b"again")]
+    assert await first.read() == []
+    await second.start()
+    assert len(await second.read()) == 4
+    await first.close()
+    await second.close()
+
+
+async def test_a_journal_without_a_broker_says_where_it_looked():
+    with pytest.raises(ConnectorError, match="somewhere-activations at 127"):
+        await KafkaJournal(Cluster("127.0.0.1:1"), "somewhere-activations").start()
