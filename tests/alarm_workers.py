@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 import yaml
 from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient
 
 from agent.alarms.inputs import Input, encoded
 from connectors.errors import ConnectorError
@@ -71,6 +72,12 @@ class AlarmPlant:
 
     def read(self, stream: str) -> list[dict[str, Any]]:
         return in_thread(lambda: _read(self.bootstrap, self.topics[stream]))
+
+    def committed(self) -> int:
+        """Inputs that the workers' group need not read again."""
+        return int(
+            in_thread(lambda: _committed(self.bootstrap, f"anchormoe-alarms-{self.name}", self.topics["inputs"]))
+        )
 
     def exists(self, stream: str) -> bool:
         try:
@@ -136,6 +143,16 @@ async def _send(bootstrap: str, messages: list[Message]) -> None:
             await sent
     finally:
         await producer.stop()
+
+
+async def _committed(bootstrap: str, group: str, topic: str) -> int:
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    await admin.start()
+    try:
+        found = await admin.list_consumer_group_offsets(group)
+        return sum(place.offset for at, place in found.items() if at.topic == topic)
+    finally:
+        await admin.close()
 
 
 async def _read(bootstrap: str, topic: str) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ own `table[key] = value` gives nobody a chance to wait for it.
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ import structlog
 
 from agent.alarms.configuration import Catalogue
 from agent.alarms.desk import Desk, Work
-from agent.alarms.inputs import Tick, encoded
+from agent.alarms.inputs import Command, Tick, encoded
 from agent.alarms.intake import event_input
 from agent.alarms.publishing import ALARMS, AUDIT, INPUTS, TRANSITIONS
 from agent.alarms.tally import AlarmTally
@@ -73,6 +73,28 @@ class Shell:
         self.app.task(self._open)
         self.app.on_partitions_revoked.connect(self._rebalanced)
         self.app.on_rebalance_complete.connect(self._rebalanced)
+
+    def beside(self, helper: Callable[[], Awaitable[None]]) -> None:
+        """Runs with the worker; its failure ends the worker."""
+
+        async def run() -> None:
+            try:
+                await helper()
+            except Exception as error:
+                log.error("the alarms stop: a helper failed", helper=str(helper), error=str(error))
+                await self.app.crash(error)
+                raise
+
+        self.app.task(run)
+
+    async def submit(self, console: str, command: Command) -> None:
+        """Returns when the command is safe in the input log."""
+        await (await self.inputs.send(key=console.encode(), value=encoded(command)))
+
+    @property
+    def ready(self) -> bool:
+        """Tables are recovered and there is something to do."""
+        return bool(self.app.tables.actives_ready and self.app.consumer.assignment())
 
     async def _open(self) -> None:
         await self.sink.start()

@@ -3,16 +3,19 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pydantic import SecretStr
+
 from agent.alarms.catalogue import catalogue_of
 from agent.alarms.publishing import ALARMS, AUDIT, INPUTS, TRANSITIONS
 from agent.app import cluster_of
 from agent.errors import SettingsError
-from agent.settings import Alarms, KafkaSecurity, KafkaSink, Plant
+from agent.settings import Alarms, AlarmWebhook, Http, KafkaSecurity, KafkaSink, Plant
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.topics import TopicPlan
 
 if TYPE_CHECKING:
-    from agent.alarms.faust_app import Shell
+    from agent.alarms.faust_app import Shell, ShellSettings
+    from agent.alarms.webhooks import Receiver
 
 _YEAR_MS = 365 * 86_400_000
 _WEEK_MS = 7 * 86_400_000
@@ -55,19 +58,84 @@ def topic_plans(alarms: Alarms) -> Sequence[TopicPlan]:
 
 def shell_of(plant: Plant, *, http_port: int | None = None) -> "Shell":
     """The worker with all that runs beside it."""
-    from agent.alarms.faust_app import Shell, ShellSettings
+    from agent.alarms.faust_app import Shell
 
-    alarms, sink = alarms_in(plant), events_sink(plant)
-    return Shell(
-        ShellSettings(
-            app_id=f"anchormoe-alarms-{plant.namespace}",
-            cluster=cluster_in(plant),
-            events_topic=sink.topics.events,
-            topics=streams(alarms),
-            partitions=alarms.partitions,
-            replication=alarms.replication,
-            tick_s=alarms.tick.seconds,
-            session_s=alarms.session.seconds,
-        ),
-        catalogue_of(plant, alarms),
+    alarms = alarms_in(plant)
+    shell = Shell(_shell_settings(plant, alarms), catalogue_of(plant, alarms))
+    if alarms.http is not None:
+        _add_pages(shell, alarms.http, alarms.http.port if http_port is None else http_port)
+    for webhook in alarms.webhooks:
+        _add_webhook(shell, plant, webhook)
+    return shell
+
+
+def _shell_settings(plant: Plant, alarms: Alarms) -> "ShellSettings":
+    from agent.alarms.faust_app import ShellSettings
+
+    return ShellSettings(
+        app_id=group_of(plant),
+        cluster=cluster_in(plant),
+        events_topic=events_sink(plant).topics.events,
+        topics=streams(alarms),
+        partitions=alarms.partitions,
+        replication=alarms.replication,
+        tick_s=alarms.tick.seconds,
+        session_s=alarms.session.seconds,
     )
+
+
+def group_of(plant: Plant) -> str:
+    """The consumer group of the workers, and the beginning of their changelog's name."""
+    return f"anchormoe-alarms-{plant.namespace}"
+
+
+def _add_pages(shell: "Shell", http: Http, port: int) -> None:
+    """The address is taken now, so that a taken one is known before anything is connected."""
+    from agent.alarms.metrics import registry_of
+    from agent.alarms.pages import AlarmPages
+    from agent.health import listen, serve
+
+    pages = AlarmPages(
+        shell.catalogue,
+        lambda: shell.desk.consoles,
+        shell.submit,
+        registry_of(shell.tally, lambda: shell.desk.consoles, shell.catalogue),
+        token=_secret(http.token),
+        ready=lambda: shell.ready,
+    )
+    listener = listen(http.host, port)
+    shell.beside(lambda: serve(pages.app(), listener))
+
+
+def _add_webhook(shell: "Shell", plant: Plant, webhook: AlarmWebhook) -> None:
+    from agent.alarms.webhooks import Post, WebhookSender
+
+    receiver = receiver_of(webhook)
+    post = Post(receiver, plant.namespace, shell.tally)
+    topic, cluster = streams(alarms_in(plant))[ALARMS], cluster_in(plant)
+    sender = WebhookSender(cluster, topic, f"{group_of(plant)}-webhook", receiver, post, shell.tally)
+    shell.beside(sender.run)
+
+
+def receiver_of(webhook: AlarmWebhook) -> "Receiver":
+    from agent.alarms.webhooks import Receiver
+
+    retries = webhook.retries
+    return Receiver(
+        name=webhook.name,
+        url=webhook.url,
+        format=webhook.format,
+        priorities=frozenset(webhook.priorities),
+        token=_secret(webhook.token),
+        secret=_secret(webhook.secret),
+        timeout_s=webhook.timeout.seconds,
+        attempts=retries.attempts,
+        first_pause_s=retries.first_pause.seconds,
+        longest_pause_s=retries.longest_pause.seconds,
+        repeat_s=webhook.repeat_every.seconds,
+        max_alerts=webhook.max_alerts,
+    )
+
+
+def _secret(given: SecretStr | None) -> str | None:
+    return None if given is None else given.get_secret_value()

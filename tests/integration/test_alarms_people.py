@@ -1,0 +1,167 @@
+"""From published events to an acknowledged alarm: the worker, its HTTP pages, the commands and the receivers."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import jsonschema
+import pytest
+
+from agent.contracts.alarms import AlarmTransition, AuditRecord, PresentAlarm
+from connectors.records import Message
+from tests.alarm_receiver import Receiver, receiving
+from tests.alarm_workers import AlarmPlant, Worker, rule
+from tests.event_samples import samples
+from tests.services.kafka import Broker
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(280)]
+TOKEN = {"Authorization": "Bearer let-me-in"}
+
+
+@pytest.fixture
+def receivers() -> Iterator[dict[str, Receiver]]:
+    alertmanager = Receiver("key", "token", answers=[500, 0])
+    plain = Receiver("key", "token", alertmanager=False)
+    with receiving(alertmanager), receiving(plain):
+        yield {"alertmanager": alertmanager, "generic": plain}
+
+
+@pytest.fixture
+def plant(
+    kafka: Broker,
+    tmp_path: Path,
+    topic_name: str,
+    receivers: dict[str, Receiver],
+    monkeypatch: pytest.MonkeyPatch,
+) -> AlarmPlant:
+    secrets = {"HOOK_KEY": "key", "HOOK_TOKEN": "token", "PAGE_TOKEN": "let-me-in"}
+    for name, value in secrets.items():
+        monkeypatch.setenv(name, value)
+    hooks = [
+        {
+            "name": name,
+            "url": receiver.url,
+            "format": name,
+            "secret": {"env": "HOOK_KEY"},
+            "token": {"env": "HOOK_TOKEN"},
+            "timeout": "1s",
+            "retries": {"attempts": 2, "first_pause": "10ms"},
+            "repeat_every": "2s",
+        }
+        for name, receiver in receivers.items()
+    ]
+    kafka.create_topic(f"{topic_name}-events", 3)
+    return AlarmPlant(
+        kafka.bootstrap,
+        tmp_path,
+        topic_name,
+        tick="500ms",
+        consoles=[{"name": "hall", "assets": ["*"]}],
+        rules=[rule("odd", states=["a", "c"], raise_at=0.4), rule("lost", technical="channel_dropout", priority="low")],
+        max_event_age="36500d",
+        webhooks=hooks,
+        http={"port": 0, "token": {"env": "PAGE_TOKEN"}},
+    )
+
+
+@pytest.fixture
+def worker(plant: AlarmPlant) -> Iterator[Worker]:
+    started = plant.worker()
+    plant.wait(lambda: plant.exists("inputs"))
+    yield started
+    started.kill()
+
+
+def told(plant: AlarmPlant, *arguments: str) -> subprocess.CompletedProcess[str]:
+    program = [sys.executable, "-c", "from agent.cli.main import main; main()", "alarm", *arguments]
+    return subprocess.run([*program, "--config", str(plant.config)], capture_output=True, text=True, timeout=120)
+
+
+def publish_events(plant: AlarmPlant) -> None:
+    strange = Message("events", b"pump-1", b"no event", ())
+    every = [*samples().events, *samples().events[:5], strange]
+    plant.send(replace(one, stream=f"{plant.name}-events") for one in every)
+
+
+def alerts(receiver: Receiver) -> list[dict[str, Any]]:
+    return [alert for call in receiver.calls for alert in call]
+
+
+def test_from_events_to_an_acknowledged_alarm(
+    plant: AlarmPlant, worker: Worker, receivers: dict[str, Receiver]
+) -> None:
+    publish_events(plant)
+    plant.wait(lambda: any(one["state"] == "unacknowledged" for one in plant.read("alarms")))
+    plant.wait(lambda: "http" in worker.text)
+    url = re.findall(r"http://127[0-9.]+:\d+", worker.text)[0]
+
+    listed = told(plant, "list", "--json")
+    assert listed.returncode == 0, listed.stderr
+    shown = [json.loads(line) for line in listed.stdout.splitlines()]
+    waiting = [one["alarm"] for one in shown if one["state"] in ("unacknowledged", "returned")]
+    assert len(waiting) >= 2
+
+    by_command = told(plant, "ack", waiting[0], "--by", "ada", "--why", "on my way")
+    assert by_command.stdout == f"{waiting[0]}: ack done by ada\n", by_command.stderr
+    again = told(plant, "ack", waiting[0], "--by", "ada")
+    assert again.returncode == 1
+    assert "nothing to acknowledge" in again.stderr
+    assert "evidence" in told(plant, "show", waiting[0]).stdout or waiting[0].startswith("lost")
+
+    ack_path = f"{url}/alarms/{waiting[1].replace('#', '%23')}/ack"
+    assert httpx.post(ack_path, json={"by": "bob"}).status_code == 401
+    assert httpx.post(ack_path, json={}, headers=TOKEN).status_code == 422
+    assert httpx.post(f"{url}/alarms/odd:/ack", json={"by": "bob"}, headers=TOKEN).status_code == 404
+    accepted = httpx.post(ack_path, json={"by": "bob", "why": "me too"}, headers=TOKEN)
+    assert accepted.status_code == 202
+    command = accepted.json()["command"]
+    plant.wait(lambda: any(one["input"] == command for one in plant.read("audit")))
+    [entry] = [one for one in plant.read("audit") if one["input"] == command]
+    assert (entry["by"], entry["why"], entry["outcome"]) == ("bob", "me too", "done")
+
+    page = httpx.get(f"{url}/metrics", headers=TOKEN).text
+    assert 'anchormoe_alarms_announced_total{console="hall",priority="high"}' in page
+    assert 'anchormoe_alarm_inputs_ignored_total{reason="not_an_event"} 1.0' in page
+    assert httpx.get(f"{url}/alarms", headers=TOKEN).json()
+    assert httpx.get(f"{url}/readyz").status_code == 200
+
+    _check_contracts(plant)
+    _check_receivers(plant, receivers)
+    report = told(plant, "report", "--from", "2000-01-01", "--to", "2000-01-02")
+    assert report.returncode == 0, report.stderr
+
+
+def _check_contracts(plant: AlarmPlant) -> None:
+    for stream, model in {"transitions": AlarmTransition, "alarms": PresentAlarm, "audit": AuditRecord}.items():
+        documents = plant.read(stream)
+        assert documents
+        for one in documents:
+            model.model_validate_json(json.dumps(one))
+            jsonschema.validate(one, model.model_json_schema())
+
+
+def _check_receivers(plant: AlarmPlant, receivers: dict[str, Receiver]) -> None:
+    """Everything arrives, although the first calls were answered with 500 and with silence."""
+    raised = {one["alarm"] for one in plant.read("transitions") if one["change"] == "raised"}
+    plant.wait(lambda: {one["labels"]["alarm"] for one in alerts(receivers["alertmanager"])} >= raised)
+    plain = receivers["generic"]
+    plant.wait(lambda: {one["alarm"] for call in plain.calls for one in call["alarms"]} >= raised)
+    assert receivers["alertmanager"].complaints == []
+    assert plain.complaints == []
+
+
+def test_bad_input_is_explained_and_stops_nothing(plant: AlarmPlant, worker: Worker) -> None:
+    bad = [None, b"", b"{", b"[]", b'{"kind": "command"}', b'{"kind": "tick", "time": "yesterday"}']
+    plant.send(Message(plant.topics["inputs"], b"hall", value) for value in bad)
+    plant.send([Message(plant.topics["inputs"], b"nowhere", b"{}"), Message(plant.topics["inputs"], None, b"{}")])
+    plant.wait(lambda: len(plant.read("audit")) >= len(bad) + 2)
+    assert {one["outcome"] for one in plant.read("audit")} == {"refused"}
+    publish_events(plant)
+    plant.wait(lambda: any(one["change"] == "raised" for one in plant.read("transitions")))
+    assert worker.alive
