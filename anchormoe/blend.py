@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from anchormoe.calibration import cautious_loss, fit_scale
+from anchormoe.calibration import cautious_losses, fit_scale
 from anchormoe.cases import Float64, Int64
 
 Objective = Literal["accuracy", "localize"]
@@ -14,6 +14,7 @@ LEAST_CASES = 60
 LEAST_PER_CLASS = 6
 _SHARES = np.linspace(0, 1, 21)
 _INAUDIBLE = 0.02
+_INDIFFERENCE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +37,24 @@ def experts_can_count(y: Int64, n_classes: int) -> bool:
 def choose_blend(
     kernel: Float64, experts: Float64, y: Int64, *, objective: Objective = "accuracy", groups: Int64 | None = None
 ) -> Blend:
-    """`accuracy`: the least negative log-likelihood. `localize`: the largest ρ within a standard error of the best
-    accuracy. Both sources are first brought to their own best scale; all logits are out-of-fold."""
+    """`accuracy`: the largest ρ whose negative log-likelihood is half a standard error from the least. `localize`: the
+    largest ρ within a standard error of the best accuracy.
+
+    Both sources are first brought to their own best scale; all logits are out-of-fold. Where the data cannot tell two
+    blends apart, the one with more of the experts is taken: their evidence is sharper, and out-of-fold logits, which
+    come from one member each, show them weaker than the whole committee is.
+    """
     tau_kernel, tau_experts = fit_scale(kernel, y), fit_scale(experts, y)
     mixed = [(1 - share) * tau_kernel * kernel + share * tau_experts * experts for share in _SHARES]
-    losses = [cautious_loss(fit_scale(logits, y) * logits, y) for logits in mixed]
+    losses = np.array([cautious_losses(fit_scale(logits, y) * logits, y) for logits in mixed])  # (shares, N)
     right = np.array([logits.argmax(axis=1) == y for logits in mixed], np.float64)  # (shares, N)
-    share = _by_likelihood(losses) if objective == "accuracy" else _by_accuracy(right, groups)
+    share = _by_likelihood(losses, groups) if objective == "accuracy" else _by_accuracy(right, groups)
     heard = _heard((1 - share) * tau_kernel * kernel.std(), share * tau_experts * experts.std())
     return Blend(
         share,
         float((1 - share) * tau_kernel * heard[0]),
         float(share * tau_experts * heard[1]),
-        tuple(zip(_SHARES.tolist(), losses, strict=True)),
+        tuple(zip(_SHARES.tolist(), losses.mean(axis=1).tolist(), strict=True)),
         tuple(zip(_SHARES.tolist(), right.mean(axis=1).tolist(), strict=True)),
     )
 
@@ -58,8 +64,10 @@ def _heard(kernel: float, experts: float) -> tuple[bool, bool]:
     return kernel > _INAUDIBLE * experts, experts > _INAUDIBLE * kernel
 
 
-def _by_likelihood(losses: list[float]) -> float:
-    return float(_SHARES[int(np.argmin(losses))])
+def _by_likelihood(losses: Float64, groups: Int64 | None) -> float:
+    worse = losses - losses[int(losses.mean(axis=1).argmin())]  # (shares, N)
+    allowed = [one.mean() <= _INDIFFERENCE * standard_error(one, groups) for one in worse]
+    return float(_SHARES[np.flatnonzero(allowed)[-1]])
 
 
 def _by_accuracy(right: Float64, groups: Int64 | None) -> float:

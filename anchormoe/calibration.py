@@ -76,14 +76,19 @@ def log_loss(logits: Float64, y: Int64) -> float:
 
 
 def cautious_loss(logits: Float64, y: Int64) -> float:
-    """Negative log-likelihood of labels of which one in N + 2 is taken to be wrong (Laplace's rule of succession).
+    """Mean of `cautious_losses`."""
+    return float(cautious_losses(logits, y).mean())
+
+
+def cautious_losses(logits: Float64, y: Int64) -> Float64:
+    """(N,) negative log-likelihoods of labels of which one in N + 2 is taken to be wrong (Laplace's rule).
 
     So faultless predictions of N cases become as sure as N cases allow, and no surer.
     """
     log_p, doubt = log_softmax(logits), 1 / (len(y) + 2)
     own = log_p[np.arange(len(y)), y]
     others = (log_p.sum(axis=1) - own) / (logits.shape[1] - 1)
-    return float(-((1 - doubt) * own + doubt * others).mean())
+    return np.asarray(-((1 - doubt) * own + doubt * others))
 
 
 def log_softmax(logits: Float64) -> Float64:
