@@ -34,6 +34,24 @@ def _state_schema() -> str:
     return _indented(state_schema())
 
 
+def _alarm_schema() -> str:
+    from agent.contracts.json_schema import alarm_schema
+
+    return _indented(alarm_schema())
+
+
+def _transition_schema() -> str:
+    from agent.contracts.json_schema import transition_schema
+
+    return _indented(transition_schema())
+
+
+def _audit_schema() -> str:
+    from agent.contracts.json_schema import audit_schema
+
+    return _indented(audit_schema())
+
+
 def _asyncapi() -> str:
     from agent.contracts.asyncapi import asyncapi
 
@@ -48,6 +66,9 @@ PRINTERS: Mapping[str, Callable[[], str]] = {
     "settings": _settings_schema,
     "event": _event_schema,
     "state": _state_schema,
+    "alarm": _alarm_schema,
+    "alarm-transition": _transition_schema,
+    "alarm-audit": _audit_schema,
     "asyncapi": _asyncapi,
 }
 """What `schema NAME` can print."""

@@ -2,6 +2,10 @@
 
 from typing import Any
 
+from pydantic import BaseModel
+
+from agent.alarms.publishing import ALARMS, AUDIT, TRANSITIONS
+from agent.contracts.alarms import AlarmHeaders, AlarmTransition, AuditRecord, PresentAlarm
 from agent.contracts.contract import VERSION
 from agent.contracts.headers import DeadLetterHeaders, EventHeaders, StateHeaders
 from agent.contracts.json_schema import definitions
@@ -12,6 +16,8 @@ from connectors.records import DEAD_LETTERS, EVENTS, STATES
 Json = dict[str, Any]
 SCHEMAS = "#/components/schemas"
 _LAST_STATE, _DEAD_LETTER = "last_state", "dead_letter"
+_TRANSITION, _ALARM, _AUDIT = "alarm_transition", "alarm", "alarm_audit"
+_KEY_OF_ALARM = {"type": "string", "description": "The id of the alarm, UTF-8."}
 _KEY_OF_ASSET = {"type": "string", "description": "The asset, UTF-8."}
 
 
@@ -23,7 +29,8 @@ def asyncapi() -> Json:
         "defaultContentType": "application/json",
         "channels": _channels(),
         "operations": {
-            f"publish_{name.replace('-', '_')}": _operation(name) for name in (EVENTS, STATES, DEAD_LETTERS)
+            f"publish_{name.replace('-', '_')}": _operation(name)
+            for name in (EVENTS, STATES, DEAD_LETTERS, TRANSITIONS, ALARMS, AUDIT)
         },
         "components": {"messages": _messages(), "schemas": _schemas()},
     }
@@ -44,6 +51,9 @@ def _channels() -> Json:
         EVENTS: _channel(EVENTS, "Every published event, keyed by asset.", list(EVENT_MODELS)),
         STATES: _channel(STATES, "The last state per asset.", [_LAST_STATE], compacted=True),
         DEAD_LETTERS: _channel(DEAD_LETTERS, "Records that could not be used, with their bytes.", [_DEAD_LETTER]),
+        TRANSITIONS: _channel(TRANSITIONS, "Every change of an alarm's state.", [_TRANSITION]),
+        ALARMS: _channel(ALARMS, "The present state per alarm.", [_ALARM], compacted=True),
+        AUDIT: _channel(AUDIT, "Every command to an alarm: who, when, why, what came of it.", [_AUDIT]),
     }
 
 
@@ -68,6 +78,9 @@ def _messages() -> Json:
         **{kind: _event(kind) for kind in EVENT_MODELS},
         _LAST_STATE: _message("Last state of an asset", "StateHeaders", _ref("LastState"), _KEY_OF_ASSET),
         _DEAD_LETTER: _dead_letter(),
+        _TRANSITION: _message("Transition of an alarm", "AlarmHeaders", _ref("AlarmTransition"), _KEY_OF_ALARM),
+        _ALARM: _message("Present alarm", "AlarmHeaders", _ref("PresentAlarm"), _KEY_OF_ALARM),
+        _AUDIT: _message("Command and its outcome", "AlarmHeaders", _ref("AuditRecord"), _KEY_OF_ALARM),
     }
 
 
@@ -99,5 +112,12 @@ def _ref(model: str) -> Json:
 
 
 def _schemas() -> Json:
-    models = [*dict.fromkeys(EVENT_MODELS.values()), LastState, EventHeaders, StateHeaders, DeadLetterHeaders]
+    models: list[type[BaseModel]] = [
+        *dict.fromkeys(EVENT_MODELS.values()),
+        LastState,
+        EventHeaders,
+        StateHeaders,
+        DeadLetterHeaders,
+    ]
+    models += [AlarmTransition, PresentAlarm, AuditRecord, AlarmHeaders]
     return definitions(models, SCHEMAS + "/{model}")

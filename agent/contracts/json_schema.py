@@ -9,6 +9,8 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from agent.alarms.publishing import ALARM_SCHEMA, AUDIT_SCHEMA, TRANSITION_SCHEMA
+from agent.contracts.alarms import AlarmTransition, AuditRecord, PresentAlarm
 from agent.contracts.published import EVENT_MODELS, LastState
 from agent.events import EVENT_SCHEMA, STATE_SCHEMA
 
@@ -31,6 +33,21 @@ def event_schema() -> dict[str, Any]:
 def state_schema() -> dict[str, Any]:
     """Of the value of a message in the states topic."""
     return {"$schema": DIALECT, "$id": STATE_SCHEMA, **opened(LastState.model_json_schema())}
+
+
+def alarm_schema() -> dict[str, Any]:
+    """Of the value of a message in the alarms topic."""
+    return {"$schema": DIALECT, "$id": ALARM_SCHEMA, **opened(PresentAlarm.model_json_schema())}
+
+
+def transition_schema() -> dict[str, Any]:
+    """Of the value of a message in the alarm-transitions topic."""
+    return {"$schema": DIALECT, "$id": TRANSITION_SCHEMA, **opened(AlarmTransition.model_json_schema())}
+
+
+def audit_schema() -> dict[str, Any]:
+    """Of the value of a message in the alarm-audit topic."""
+    return {"$schema": DIALECT, "$id": AUDIT_SCHEMA, **opened(AuditRecord.model_json_schema())}
 
 
 def definitions(models: Iterable[type[BaseModel]], ref_template: str) -> dict[str, Any]:

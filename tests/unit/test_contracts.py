@@ -175,6 +175,9 @@ def test_the_asyncapi_document_names_the_topics_and_what_is_in_them() -> None:
         "events": list(EVENT_MODELS),
         "states": ["last_state"],
         "dead-letters": ["dead_letter"],
+        "alarm-transitions": ["alarm_transition"],
+        "alarms": ["alarm"],
+        "alarm-audit": ["alarm_audit"],
     }
     assert channels["states"]["bindings"]["kafka"]["topicConfiguration"] == {"cleanup.policy": ["compact"]}
 
