@@ -62,7 +62,7 @@ def _notice_silence(bench: Bench) -> None:
     for rule in bench.catalogue.rules.values():
         if rule.technical != "no_data" or rule.limit_ns is None:
             continue
-        assets = [one for one in bench.console.assets.values() if one.group == rule.group]
+        assets = [one for one in bench.console.assets.values() if one.group == rule.group and rule.covers(one.name)]
         silent = [one for one in assets if bench.now_ns - one.heard_ns > rule.limit_ns]
         for asset in sorted(silent, key=lambda one: one.name):
             _silent(bench, rule, asset)

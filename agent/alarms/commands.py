@@ -39,7 +39,8 @@ def console_of(alarm: str, catalogue: Catalogue) -> str | None:
     rule, asset, _ = parts_of(alarm)
     if rule == FLOOD_RULE:
         return asset if asset in catalogue.console_names() else None
-    return catalogue.console_of(asset) if asset else None
+    group = catalogue.rules[rule].group if rule in catalogue.rules else ""
+    return catalogue.console_for(group, asset) if asset else None
 
 
 def message(command: Command, console: str) -> Message:

@@ -93,9 +93,13 @@ class Catalogue:
 
     def knows(self, group: str, asset: str) -> bool:
         """Whether the plant has such an asset; without a list of groups every asset is believed."""
-        if self.groups is None:
+        if self.groups is None or asset == group:  # what is said of the whole group, like a refused bundle
             return True
         return any(fnmatchcase(asset, pattern) for pattern in self.groups.get(group, ()))
+
+    def console_for(self, group: str, asset: str) -> str | None:
+        """What is said of a whole group is shown at the first console."""
+        return self.console_of(asset) or (self.consoles[0][0] if asset == group else None)
 
     def console_names(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(name for name, _ in self.consoles))

@@ -124,7 +124,7 @@ class Shell:
             self.tally.ignored["not_an_event"] += 1
             log.warning("event skipped", topic=message.topic, offset=message.offset, reason=str(error))
             return None
-        console = None if entry is None else self.catalogue.console_of(entry.asset)
+        console = None if entry is None else self.catalogue.console_for(entry.group, entry.asset)
         if entry is None or console is None:
             self.tally.ignored["no_rule" if entry is None else "no_console"] += 1
             return None

@@ -12,6 +12,8 @@ from agent.alarms.inputs import EventInput
 from agent.alarms.lifecycle import raised, returned
 from agent.identity import iso_time
 
+REFUSED_BUNDLE = "model_refused"
+
 
 def hear(bench: Bench, event: EventInput) -> None:
     wrong = _wrong(bench, event)
@@ -59,7 +61,17 @@ def _judge(bench: Bench, rule: Rule, event: EventInput, asset: AssetMemory) -> N
             return
         alarm = bench.fresh(Alarm(name, rule.name, event.asset, channel))
     alarm = bench.keep(_informed(rule, alarm, event, holds))
-    settle(bench, rule, alarm, asset.end_ns, event)
+    if event.type == REFUSED_BUNDLE and rule.technical == REFUSED_BUNDLE:
+        _tell_once(bench, rule, alarm, event)
+    else:
+        settle(bench, rule, alarm, asset.end_ns, event)
+
+
+def _tell_once(bench: Bench, rule: Rule, alarm: Alarm, event: EventInput) -> None:
+    """A refused bundle is news, not a condition: nothing will say that it is over, so it returns by itself."""
+    if not alarm.active:
+        _raise(bench, rule, alarm, event)
+    bench.keep(replace(bench.find(alarm.id) or alarm, holds=False, since_ns=event.end_ns))
 
 
 def _informed(rule: Rule, alarm: Alarm, event: EventInput, holds: bool | None) -> Alarm:

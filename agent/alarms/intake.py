@@ -9,7 +9,7 @@ from agent.alarms.inputs import EventInput
 from agent.alarms.times import time_ns
 from agent.contracts.received import ReceivedEvent
 
-_PASSED_ON = ("state", "abstention", "probabilities", "window", "channel", "last_sample", "gap")
+_PASSED_ON = ("state", "abstention", "probabilities", "window", "channel", "last_sample", "gap", "refused", "reason")
 _FOR_PEOPLE = ("evidence", "channel_method", "model")
 
 

@@ -114,6 +114,14 @@ def test_a_model_that_will_not_judge_is_a_technical_alarm() -> None:
     assert run.tell(event(1, 0.4)).state("refused:pump-1") == "returned"
 
 
+def test_a_refused_bundle_is_told_once_and_is_over_by_itself() -> None:
+    plant = catalogue(rule("refused", technical="model_refused", on_delay_ns=60 * S), groups={"pumps": ("pump-*",)})
+    run = Run(plant).tell(technical(0, "model_refused", asset="pumps"))
+    assert run.state("refused:pumps") == "unacknowledged"
+    assert run.tell(tick(1)).state("refused:pumps") == "returned"
+    assert run.tell(command(2, "ack", "refused:pumps")).state("refused:pumps") == "normal"
+
+
 def test_an_agent_far_behind_is_a_technical_alarm() -> None:
     run = Run(catalogue(rule("lag", technical="agent_lag", limit_ns=30 * S)))
     assert run.tell(event(0, 0.1, later=30)).state("lag:pump-1") == "normal"
