@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 import yaml
-from aiokafka import AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
 from agent.alarms.inputs import Input, encoded
@@ -72,6 +72,10 @@ class AlarmPlant:
 
     def read(self, stream: str) -> list[dict[str, Any]]:
         return in_thread(lambda: _read(self.bootstrap, self.topics[stream]))
+
+    def count(self, stream: str) -> int:
+        """Messages in a topic, repeats included."""
+        return int(in_thread(lambda: _count(self.bootstrap, self.topics[stream])))
 
     def committed(self) -> int:
         """Inputs that the workers' group need not read again."""
@@ -153,6 +157,16 @@ async def _committed(bootstrap: str, group: str, topic: str) -> int:
         return sum(place.offset for at, place in found.items() if at.topic == topic)
     finally:
         await admin.close()
+
+
+async def _count(bootstrap: str, topic: str) -> int:
+    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap)
+    await consumer.start()
+    try:
+        places = [TopicPartition(topic, number) for number in range(4)]
+        return sum((await consumer.end_offsets(places)).values())
+    finally:
+        await consumer.stop()
 
 
 async def _read(bootstrap: str, topic: str) -> list[dict[str, Any]]:

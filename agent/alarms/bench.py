@@ -8,7 +8,7 @@ from agent.alarms.clock import told
 from agent.alarms.configuration import FLOOD_RULE, Catalogue, Limits, alarm_id
 from agent.alarms.console import Console, Outcome
 from agent.alarms.flood import is_over, with_announcement
-from agent.alarms.inputs import EventInput, Input
+from agent.alarms.inputs import EventInput, Input, Tick
 from agent.alarms.lifecycle import exposed, raised, returned
 from agent.alarms.suppression import dependents, hidden_by
 from agent.alarms.transitions import AuditEntry, Change, Transition, transition_id
@@ -104,9 +104,9 @@ class Bench:
             self.change(alarm, replace(alarm, held=False), "released", why=why)
 
     def list_flood(self) -> None:
-        """The summary names what it holds, as it is now."""
-        summary = self._summary()
-        if not self.out.alarms or not (self.out.memory.flood.on or summary.members):
+        """The summary names what it holds; with ticks, as with every alarm a large flood would cost its square."""
+        summary, turned = self._summary(), self.out.memory.flood.on != self.console.memory.flood.on
+        if not (turned or isinstance(self.entry, Tick)) or not (self.out.memory.flood.on or summary.members):
             return
         members = tuple(alarm.id for alarm in self.alarms_where(lambda one: one.held))
         if members != summary.members:

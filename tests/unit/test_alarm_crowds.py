@@ -35,7 +35,7 @@ def test_a_chattering_alarm_is_shelved_only_where_that_is_configured() -> None:
 def test_the_eleventh_alarm_in_ten_minutes_begins_a_flood() -> None:
     run = Run(PLANT).tell(*flood(10))
     assert run.state("flood:hall") == "normal"
-    run.tell(*flood(13)[10:])
+    run.tell(*flood(13)[10:], tick(13))
     assert run.state("flood:hall") == "unacknowledged"
     assert run.console.alarms["flood:hall"].members == ("wear:pump-10", "wear:pump-11", "wear:pump-12")
     assert sum(one.announces for one in run.transitions) == 11  # ten alarms and the summary

@@ -11,7 +11,7 @@ from agent.alarms.publishing import alarm_data
 from agent.alarms.tally import AlarmTally
 from agent.alarms.webhooks import Post
 from agent.alarms.webhooks import Receiver as Target
-from tests.alarm_log import Run, catalogue, command, event, rule
+from tests.alarm_log import Run, catalogue, command, event, rule, tick
 from tests.alarm_receiver import POSTABLE_ALERTS, Receiver, receiving
 
 PLANT = catalogue(rule())
@@ -67,7 +67,7 @@ def test_the_plain_format_carries_the_whole_alarm() -> None:
 
 
 def test_a_summary_tells_what_it_holds() -> None:
-    run = Run(PLANT).tell(*(event(at, 0.9, asset=f"pump-{at:02d}") for at in range(12)))
+    run = Run(PLANT).tell(*(event(at, 0.9, asset=f"pump-{at:02d}") for at in range(12)), tick(12))
     told = alert(present(run, "flood:hall"), "north")
     assert told["annotations"]["holds"] == "2 alarms held: wear:pump-10, wear:pump-11"
 

@@ -1,0 +1,74 @@
+"""How long a killed worker takes to know its alarms again: a real broker, a real worker, many alarms."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.alarm_log import event, tick
+from tests.alarm_workers import AlarmPlant, rule
+from tests.services.kafka import KafkaBroker
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """Seconds. `start_s`: a worker without any alarm, from its start to its first input."""
+
+    alarms: int
+    inputs_per_s: float
+    start_s: float
+    recovered_s: float
+
+
+def recovery(directory: Path, *, alarms: int) -> Recovery:
+    broker = KafkaBroker(quick_start=False)
+    try:
+        broker.start()
+        return _measured(broker, directory, alarms)
+    finally:
+        broker.close()
+
+
+def _measured(broker: KafkaBroker, directory: Path, alarms: int) -> Recovery:
+    plant = AlarmPlant(
+        broker.bootstrap,
+        directory,
+        "recovery",
+        rules=[rule("wear", states=["worn"], remind_every="1s")],
+        consoles=[{"name": f"hall-{at}", "assets": [f"pump-{at}-*"]} for at in range(4)],
+        session="6s",
+    )
+    broker.create_topic("recovery-events", 1)
+    began = time.monotonic()
+    worker = plant.worker()
+    plant.wait(lambda: plant.exists("inputs"))
+    plant.write([("hall-0", event(0, 0.9, asset="pump-0-first"))])
+    _until(plant, 1)
+    start_s = time.monotonic() - began
+    rate = _raise(plant, alarms)
+    worker.kill()
+    recovered_s = _again(plant, alarms)
+    return Recovery(alarms, rate, start_s, recovered_s)
+
+
+def _raise(plant: AlarmPlant, alarms: int) -> float:
+    began = time.monotonic()
+    plant.write((f"hall-{at % 4}", event(at / 100, 0.9, asset=f"pump-{at % 4}-{at}")) for at in range(1, alarms))
+    _until(plant, alarms)
+    return alarms / (time.monotonic() - began)
+
+
+def _again(plant: AlarmPlant, alarms: int) -> float:
+    """The next acknowledged input shows that all is known: a reminder of every alarm that waits."""
+    plant.write((f"hall-{at}", tick(alarms / 100 + 10)) for at in range(4))
+    began = time.monotonic()
+    worker = plant.worker()
+    try:
+        _until(plant, 2 * alarms)
+        return time.monotonic() - began
+    finally:
+        worker.kill()
+
+
+def _until(plant: AlarmPlant, transitions: int) -> None:
+    """Raises, reminders and the floods' summaries: at least this many."""
+    plant.wait(lambda: plant.count("transitions") >= transitions, timeout_s=240)
