@@ -92,7 +92,7 @@ def take_in(windows: GroupWindows, batch: Batch, readings: Readings, *, stranger
 
     Readings that the restored windows already hold (below their cursor) are skipped: a redelivery is not late.
     """
-    offsets = np.fromiter((record.offset for record in batch.records), dtype=np.int64)[readings.record]
+    offsets = _offsets(batch)[readings.record]
     row = _rows(windows, readings.assets, strangers)[readings.asset]
     fresh = offsets >= windows.cursor
     use = fresh & (row >= 0)
@@ -245,6 +245,14 @@ def silent_assets(windows: GroupWindows, partition: Partition, now_s: float, off
         event = no_data_event(origin, newest=int(windows.rings.newest[row]), offset=offset)
         found.append(Sighting(event, origin, watched.channels))
     return found
+
+
+def _offsets(batch: Batch) -> Index:
+    """Offsets mostly follow each other; only where they do not, each record is asked."""
+    first, last = batch.records[0].offset, batch.records[-1].offset
+    if last - first == len(batch.records) - 1:
+        return np.arange(first, last + 1)
+    return np.fromiter((record.offset for record in batch.records), dtype=np.int64)
 
 
 def _rows(windows: GroupWindows, assets: Sequence[str], strangers: Collection[str]) -> Index:

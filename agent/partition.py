@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -121,4 +121,6 @@ def _header(windows: GroupWindows) -> bytes:
 
 
 def _standing(standing: Standing | None) -> tuple[Any, ...] | None:
-    return None if standing is None else astuple(standing)
+    if standing is None:
+        return None
+    return standing.end, standing.state, standing.since, standing.missing, standing.reason

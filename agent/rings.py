@@ -23,8 +23,8 @@ class Rings:
     def __init__(self, shape: WindowShape, channels: int) -> None:
         self.shape = shape
         self.channels = channels
-        # One window's length of slack: a batch may advance an asset by that much before its windows are cut.
-        self.slack = shape.length
+        # How far a batch may advance an asset before its windows are cut; more would cost memory, less more rounds.
+        self.slack = max(shape.hop, shape.length // 2)
         self.slots = shape.length + shape.hop + shape.lateness + self.slack
         self.names: list[str] = []
         self.rows: dict[str, int] = {}
