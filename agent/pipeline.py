@@ -98,6 +98,8 @@ class Pipeline:
                 await self.step()
             async with asyncio.timeout(self._pace.stop_deadline_s), self._turn:
                 await self._checkpoint(list(self._ownership.partitions.values()))
+                if self.models is not None:
+                    await self.models.tell_refusals(self._publisher.announce)
         finally:
             await self._close()
 

@@ -76,15 +76,22 @@ class Reloading:
             await asyncio.sleep(FOLLOW_EVERY_S)
 
     async def look(self, announce: Announce) -> None:
-        """Once: what is new is loaded in the background; what was refused is told."""
+        """Once: what is new is loaded beside the work; what was refused is told."""
         for entry in await self._news():
             self._hear(entry)
         for successor in self._current():
-            successor.load()
+            await asyncio.wrap_future(successor.load())
         self._put_away()
-        told = [self._refusals.popleft() for _ in range(len(self._refusals))]
+        await self.tell_refusals(announce)
+
+    async def tell_refusals(self, announce: Announce) -> None:
+        """At the end of the work too. Told first, then forgotten: one that is cut off is told again, never lost."""
+        told = list(self._refusals)
         if told:
             await announce(told)
+        for sighting in told:
+            if sighting in self._refusals:
+                self._refusals.remove(sighting)
 
     async def close(self) -> None:
         self._loader.shutdown(wait=True, cancel_futures=True)

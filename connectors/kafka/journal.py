@@ -1,12 +1,14 @@
 """A compacted topic as a journal: read whole, then followed, made when it is missing."""
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import IllegalStateError, KafkaError, TopicAlreadyExistsError
 
 from connectors.errors import ConnectorError
@@ -18,6 +20,7 @@ _REQUEST_MS = 20_000
 _POLL_MS = 200
 _REPLICAS = 3
 _METADATA_CHECK_S = 0.05
+_log = logging.getLogger(__name__)
 
 
 class KafkaJournal:
@@ -78,9 +81,21 @@ class KafkaJournal:
                 await self._create(admin)
             while not (parts := await _led_partitions(admin, self._topic)):  # noqa: ASYNC110  # nothing to wait for
                 await asyncio.sleep(_METADATA_CHECK_S)
+            await self._require_compaction(admin)
             return parts
         finally:
             await admin.close()
+
+    async def _require_compaction(self, admin: Any) -> None:
+        """With retention by time the past would change some day, and with it what a restart or a replay says."""
+        resource = ConfigResource(ConfigResourceType.TOPIC, self._topic, configs={"cleanup.policy": None})
+        for answer in await admin.describe_configs([resource]):
+            for _, message, _, _, entries in answer.resources:
+                policy = entries[0][1] if entries else None
+                if policy is None:
+                    _log.warning("cannot see whether %s is compacted: %s", self._topic, message or "no answer")
+                elif policy != "compact":
+                    raise ConnectorError(f"{self._topic} would forget: set cleanup.policy=compact (it is {policy})")
 
     async def _create(self, admin: Any) -> None:
         replicas = min(_REPLICAS, len((await admin.describe_cluster())["brokers"]))

@@ -1,5 +1,6 @@
 """models list, activate and rollback, as a person or a script calls them, with activations in a file."""
 
+import asyncio
 import json
 import shutil
 import time
@@ -7,12 +8,18 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import orjson
 import pytest
 import yaml
 
 from agent.activations import AHEAD_NS, Activation, decoded
+from agent.cli.inputs import bounded_source
 from agent.cli.main import main
-from tests.waves import HOP, PERIOD_MS, group, train
+from agent.identity import iso_time
+from agent.replaying import replay
+from agent.settings import load
+from connectors.spans import Span
+from tests.waves import HOP, PERIOD_MS, group, records, train
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -35,6 +42,7 @@ def plant(trained: Path, tmp_path: Path) -> Path:
         "groups": [group(tmp_path / "bundles" / "first")],
         "models": {"directory": "bundles"},
         "sinks": [{"kind": "jsonl", "directory": str(tmp_path / "out")}],
+        "emission": {"policy": "all"},
         "http": None,
     }
     (tmp_path / "plant.yaml").write_text(yaml.safe_dump(content))
@@ -166,6 +174,27 @@ def test_a_time_is_a_windows_end_at_or_after_it(call: Call, plant: Path) -> None
     assert call("activate", "waves", "second", "--at", wanted.isoformat())[0] == 0
     late_ns = written(plant)[0].effective_ns - int(wanted.timestamp() * 1e6) * 1000
     assert 0 <= late_ns < HOP * PERIOD_MS * 10**6
+
+
+def test_a_replay_knows_the_activations_too(call: Call, plant: Path) -> None:
+    call("activate", "waves", "second", "--in", "61s")
+    (activation,) = written(plant)
+    start_ms = activation.effective_ns // 10**6 - 10_000
+    lines = [
+        orjson.dumps(orjson.loads(record.value or b"") | {"asset": (record.key or b"").decode()})
+        for _, record in records(start_ms, range(200))
+    ]
+    (plant / "data.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+    loaded = load(plant / "plant.yaml", {})
+    source, _ = bounded_source(loaded.settings, ["data.jsonl"], Span())
+    done = asyncio.run(replay(loaded, source, stop=asyncio.Event(), report=lambda done, total: None))
+    events = [json.loads(value) for value in done.events.values()]
+    states = [event for event in events if event["type"] == "state"]
+    versions = {(datetime.fromisoformat(event["window"]["end"]), event["model"]["version"]) for event in states}
+    effective = datetime.fromisoformat(iso_time(activation.effective_ns))
+    assert {version for end, version in versions if end < effective} == {"1"}
+    assert {version for end, version in versions if end >= effective} == {"2"}
+    assert (effective, "2") in versions
 
 
 def test_a_plant_without_a_directory_of_bundles_says_so(call: Call, plant: Path) -> None:

@@ -72,6 +72,7 @@ async def test_a_damaged_bundle_is_refused_and_the_one_before_it_goes_on():
     pipeline, found = await run([activation(108, "x"), activation(116, "y")], shelf("x"))
     assert {letter for end, letter in speakers(found) if end >= "01:48"} == {"x"}
     assert dict(pipeline.vitals.reloads) == {"loaded": 1, "refused": 1}
+    assert pipeline.tally.events["model_refused"] == 1
 
 
 @pytest.mark.parametrize(
@@ -112,6 +113,21 @@ async def test_a_refusal_is_told_once():
     await models.begin()
     for _ in range(3):
         await models.look(told_to(told))
+    await models.close()
+    assert len(told) == 1
+
+
+async def test_a_refusal_is_told_at_the_end_of_the_work_too_and_again_when_telling_was_cut_off():
+    told, models = [], reloading(watched(), [encoded(activation(108, "y"))], shelf())
+    await models.begin()
+
+    async def cut_off(sightings):
+        raise ConnectorError("gone")
+
+    with pytest.raises(ConnectorError):
+        await models.tell_refusals(cut_off)
+    await models.tell_refusals(told_to(told))
+    await models.tell_refusals(told_to(told))
     await models.close()
     assert len(told) == 1
 
