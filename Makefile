@@ -48,9 +48,9 @@ bench: $(VENV)/.dev   ## what it costs: model and streaming, measured on this ma
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.bench_paper
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.bench_stream --out docs/results/bench-stream.md
 
-bundles: $(VENV)/.dev   ## train the demo's models again (a quarter of an hour on two cores)
+bundles: $(VENV)/.dev   ## train the demo's models again (some minutes)
 	@for kind in pump gearbox patient; do \
-	  $(BIN)/anchormoe-agent simulate recordings $$kind --out out/recordings/$$kind --count 16 --samples 12288 && \
+	  $(BIN)/anchormoe-agent simulate recordings $$kind --out out/recordings/$$kind --count 12 --samples 6144 && \
 	  $(BIN)/anchormoe-agent train --data recordings:out/recordings/$$kind --config configs/training/$$kind.yaml \
 	    --out configs/bundles/$$kind --force || exit 1; \
 	done

@@ -132,7 +132,7 @@ def _gaps(row: Index, index: Index, prior: Index, order: Index, idle_after: int)
 
 def _holds_a_sample(windows: Floats) -> Mask:
     """The first channel mostly tells; only where it is silent the others are looked at."""
-    found: Mask = ~np.isnan(windows[:, 0]).all(axis=1)
+    found = np.asarray(~np.isnan(windows[:, 0]).all(axis=1))
     doubtful = np.flatnonzero(~found)
     found[doubtful] = ~np.isnan(windows[doubtful]).all(axis=(1, 2))
     return found

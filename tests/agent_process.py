@@ -27,7 +27,7 @@ BUNDLE = Path(__file__).parents[1] / "configs" / "bundles" / "pump"
 _HOUR_NS = 3_600_000_000_000
 START_NS = (time.time_ns() // _HOUR_NS - 1) * _HOUR_NS
 """Within the broker's retention: it deletes by the records' own time."""
-_NOT_REPEATED = (b"anchormoe.no_data", b"anchormoe.clock_back")
+_NOT_REPEATED = (b"anchormoe.no_data", b"anchormoe.clock_back", b"anchormoe.model_refused")
 
 
 @dataclass(frozen=True, slots=True)

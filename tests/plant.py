@@ -115,7 +115,11 @@ def events_of(sink: MemorySink) -> dict[str, bytes]:
     """
     found: dict[str, bytes] = {}
     for message in sink.of(EVENTS):
-        if dict(message.headers)["ce_type"] in (b"anchormoe.no_data", b"anchormoe.clock_back"):
+        if dict(message.headers)["ce_type"] in (
+            b"anchormoe.no_data",
+            b"anchormoe.clock_back",
+            b"anchormoe.model_refused",
+        ):
             continue
         name = dict(message.headers)["ce_id"].decode()
         assert found.setdefault(name, message.value or b"") == message.value
