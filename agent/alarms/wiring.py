@@ -46,14 +46,19 @@ def streams(alarms: Alarms) -> dict[str, str]:
     return {INPUTS: topics.inputs, TRANSITIONS: topics.transitions, ALARMS: topics.alarms, AUDIT: topics.audit}
 
 
-def topic_plans(alarms: Alarms) -> Sequence[TopicPlan]:
-    """Inputs for a week, transitions and the audit for a year, the present alarms for ever."""
+def topic_plans(plant: Plant) -> Sequence[TopicPlan]:
+    """Inputs for a week, transitions and the audit for a year, the present alarms for ever.
+
+    The events, too: a worker that starts before the agent would wait for a topic that nobody makes.
+    """
+    alarms, events = alarms_in(plant), events_sink(plant).topics.events
     kept = {INPUTS: _WEEK_MS, TRANSITIONS: _YEAR_MS, AUDIT: _YEAR_MS}
     configs = {name: {"retention.ms": str(ms)} for name, ms in kept.items()} | {ALARMS: {"cleanup.policy": "compact"}}
-    return [
+    own = [
         TopicPlan(topic, alarms.partitions, alarms.replication, configs[name])
         for name, topic in streams(alarms).items()
     ]
+    return [TopicPlan(events, alarms.partitions, alarms.replication, exact=False), *own]
 
 
 def shell_of(plant: Plant, *, http_port: int | None = None) -> "Shell":

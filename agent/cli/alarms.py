@@ -36,10 +36,10 @@ def alarms(
 
 
 def _shell(plant: "Plant", http_port: int | None) -> "Shell":
-    from agent.alarms.wiring import alarms_in, cluster_in, shell_of, topic_plans
+    from agent.alarms.wiring import cluster_in, shell_of, topic_plans
     from connectors.kafka.topics import ensure_topics
 
-    asyncio.run(ensure_topics(cluster_in(plant), topic_plans(alarms_in(plant))))
+    asyncio.run(ensure_topics(cluster_in(plant), topic_plans(plant)))
     return shell_of(plant, http_port=http_port)
 
 

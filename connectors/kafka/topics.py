@@ -12,10 +12,13 @@ from connectors.kafka.cluster import Cluster
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
+    """`exact`: one that is there with another number of partitions is refused."""
+
     name: str
     partitions: int
     replication: int = 1
     config: Mapping[str, str] = field(default_factory=dict)
+    exact: bool = True
 
 
 async def ensure_topics(cluster: Cluster, plans: Sequence[TopicPlan], *, timeout_ms: int = 30_000) -> None:
@@ -41,5 +44,5 @@ async def _refuse_other_sizes(admin: AIOKafkaAdminClient, plans: Sequence[TopicP
     described = await admin.describe_topics([plan.name for plan in plans])
     sizes = {topic["topic"]: len(topic["partitions"]) for topic in described}
     for plan in plans:
-        if sizes.get(plan.name, 0) not in (0, plan.partitions):
+        if plan.exact and sizes.get(plan.name, 0) not in (0, plan.partitions):
             raise ConnectorError(f"topic {plan.name} has {sizes[plan.name]} partitions, not {plan.partitions}")

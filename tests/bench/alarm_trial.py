@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from agent.alarms.catalogue import catalogue_of
 from agent.alarms.configuration import Catalogue, Rule
 from agent.alarms.console import Console
@@ -55,6 +57,7 @@ class Fault:
 @dataclass(frozen=True, slots=True)
 class Trial:
     catalogue: Catalogue
+    model: str
     hours: float
     assets: int
     windows: int
@@ -96,6 +99,7 @@ def trial(config: Path, *, hours: float, pumps: int, every: int) -> Trial:
     events = list(_events(sink.events, catalogue))
     return Trial(
         catalogue=catalogue,
+        model=_model(sink.events),
         hours=hours,
         assets=pumps,
         windows=sum(one.type == "state" for one in events),
@@ -121,6 +125,12 @@ def _events(messages: Iterable[Message], catalogue: Catalogue) -> Iterator[Event
         entry = event_input(event, catalogue, 0)
         if entry is not None:
             yield replace(entry, time_ns=entry.end_ns)
+
+
+def _model(messages: Iterable[Message]) -> str:
+    found = (orjson.loads(one.value or b"{}").get("model") for one in messages)
+    model = next(one for one in found if one)
+    return f"{model['name']} {model['version']}, digest {model['digest'][:12]}"
 
 
 def _alarms(events: Sequence[EventInput], catalogue: Catalogue) -> list[Transition]:
