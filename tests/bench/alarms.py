@@ -38,9 +38,9 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--config", type=Path, default=Path("configs/alarms.yaml"))
     parser.add_argument("--bundle", type=Path)
-    parser.add_argument("--hours", type=float, default=24.0)
+    parser.add_argument("--hours", type=float, default=10.0)
     parser.add_argument("--pumps", type=int, default=2)
-    parser.add_argument("--every", type=int, default=20, help="one cycle of 102.4 s in so many may hold a fault")
+    parser.add_argument("--every", type=int, default=12, help="one cycle of 102.4 s in so many may hold a fault")
     parser.add_argument("--alarms", type=int, default=10_000, help="for the recovery; 0 leaves it out")
     parser.add_argument("--out", type=Path, required=True)
     return parser.parse_args()
@@ -108,7 +108,7 @@ def _standard(outcome: Trial) -> Iterator[str]:
             met = {True: "yes", False: "**no**", None: ""}[line.met]
             yield f"| {line.name} | {line.value} | {line.target} | {met} |"
         yield ""
-    yield "The simulated faults themselves last 25 to 46 s; an alarm that is over within a minute counts as fleeting here."
+    yield "The simulated faults themselves last 25 to 46 s; an alarm over within a minute counts as fleeting here."
     yield ""
 
 
