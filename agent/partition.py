@@ -45,6 +45,14 @@ class GroupWindows:
         rings = Rings(shape, len(watched.channels))
         return cls(watched, rings, horizon, LateRuns(shape.length), cursor=cursor)
 
+    def forget_samples(self, asset: str) -> None:
+        """What `windows reset` asks for; the standing is forgotten by whoever judges, in its own order."""
+        row = self.rings.rows.get(asset)
+        if row is not None:
+            self.rings.clear(row)
+            self.late_runs.runs.pop(row, None)
+            self.whole_from.pop(asset, None)
+
     @property
     def layout(self) -> str:
         """Names the bytes' meaning; stored windows of another layout are not read."""

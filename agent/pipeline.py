@@ -11,6 +11,7 @@ import structlog
 
 from agent.assessment import Assessment, Intake, Sighting, assess, silent_assets, take_in
 from agent.checkpointer import Checkpointer
+from agent.control import Reset, pieces
 from agent.dead_letters import DeadLetter, dead_letter
 from agent.measured_store import MeasuredStore
 from agent.observer import Observer, Unobserved
@@ -237,8 +238,21 @@ class Pipeline:
             return
         if first < owned.position:
             batch = Batch(batch.partition, [each for each in batch.records if each.offset >= owned.position])
-        if batch.records:
-            self._begin(owned, batch)
+        for piece in pieces(batch):
+            if isinstance(piece, Reset):
+                self._reset(owned, piece)
+            else:
+                self._begin(owned, piece)
+
+    def _reset(self, owned: OwnedPartition, reset: Reset) -> None:
+        """The samples at once, the standing in the model's thread, after the windows that came before."""
+        self.tally.records += 1
+        for windows in owned.groups.values():
+            if reset.offset >= windows.cursor and reset.asset in windows.rings.rows:
+                windows.forget_samples(reset.asset)
+                self._worker.submit(windows.standings.pop, reset.asset, None)
+                log.info("window reset", asset=reset.asset, partition=str(owned.partition), offset=reset.offset)
+        self._move_on(owned, reset.offset)
 
     def _begin(self, owned: OwnedPartition, batch: Batch) -> None:
         """Decode and window the batch, and hand what is due to the model's thread."""
@@ -256,7 +270,7 @@ class Pipeline:
         letters += [letter for intake in intakes for letter in intake.refused]
         due = sum(len(intake.applied.due.row) for intake in intakes)
         self.tally.windows += due
-        self._move_on(owned, batch)
+        self._move_on(owned, batch.records[-1].offset)
         self._work.append(Work(owned, letters, due, self._judge(intakes, batch.partition)))
         self._report_intake(owned, len(batch.records), due, decoded.readings)
 
@@ -289,8 +303,8 @@ class Pipeline:
         return loop.run_in_executor(self._worker, judged)
 
     @staticmethod
-    def _move_on(owned: OwnedPartition, batch: Batch) -> None:
-        owned.position = batch.records[-1].offset + 1
+    def _move_on(owned: OwnedPartition, offset: int) -> None:
+        owned.position = offset + 1
         for windows in owned.groups.values():
             windows.cursor = max(windows.cursor, owned.position)
 

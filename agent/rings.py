@@ -78,13 +78,20 @@ class Rings:
         windows[(index > newest) | (index <= newest - self.slots)] = np.nan
         return np.ascontiguousarray(windows.transpose(0, 2, 1))
 
+    def clear(self, row: int) -> None:
+        """Forget every sample of an asset: its next one is its first."""
+        self._values[row] = np.nan
+        self._newest[row] = NEVER
+        self._clean[row] = False
+
     def dirty_rows(self) -> Index:
         return np.flatnonzero(~self._clean[: len(self)])
 
     def pieces(self, row: int, *, whole: bool = False) -> tuple[tuple[int, bytes], ...]:
         """What changed since `mark_clean`, as (byte offset, bytes); at most two pieces, because a ring wraps once."""
         newest = int(self._newest[row])
-        count = self.slots if whole else min(newest - int(self._dirty_from[row]) + 1, self.slots)
+        changed = self.slots if newest == NEVER else newest - int(self._dirty_from[row]) + 1
+        count = self.slots if whole else min(changed, self.slots)
         if count == self.slots:
             return ((0, self._bytes(row, 0, self.slots)),)
         first = (newest - count + 1) % self.slots

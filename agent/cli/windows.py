@@ -1,4 +1,4 @@
-"""`anchormoe-agent windows`: what the agent keeps in Redis, for people. Reads only."""
+"""`anchormoe-agent windows`: what the agent keeps in Redis, for people; and how to let it forget an asset."""
 
 import asyncio
 import json
@@ -13,6 +13,7 @@ from agent.cli.manners import WRONG_USAGE, fail
 if TYPE_CHECKING:
     from agent.settings import LoadedPlant
     from agent.stored_windows import StoredAsset
+    from connectors.records import Partition
 
 CONFIG = typer.Option(Path("plant.yaml"), "--config", "-c", help="The plant whose windows to show.")
 AS_JSON = typer.Option(False, "--json", help="JSON instead of text.")
@@ -59,6 +60,45 @@ def show(
         return
     for each in places.values():
         typer.echo("\n".join(_picture(each)))
+
+
+@commands.command(epilog="Example: `anchormoe-agent windows reset pump-1 --reason 'clock was a day ahead'`")
+def reset(
+    asset: str = typer.Argument(..., help="The asset."),
+    reason: str = typer.Option(..., "--reason", help="Why; it stands in the record's header."),
+    config: Path = CONFIG,
+) -> None:
+    """Let the agent forget an asset's window, for example after `clock_back`: its next sample is its first.
+
+    Sends a control record through the asset's own partition of the input topic, so that a replay hears it too.
+    """
+    from agent.stored_windows import found
+
+    places = found(_assets(config), asset)
+    if not places:
+        fail(f"{asset}: no window is stored")
+    for partition in places:
+        asyncio.run(_send_reset(config, asset, partition, reason))
+        typer.echo(f"{asset}: reset sent through {partition}")
+
+
+async def _send_reset(config: Path, asset: str, partition: "Partition", reason: str) -> None:
+    from agent.app import cluster_of
+    from agent.control import RESET_HEADER
+    from agent.settings import KafkaSource, load_settings
+    from connectors.kafka.record_writer import RecordWriter
+    from connectors.records import Record
+
+    source = load_settings(config, os.environ).source
+    if not isinstance(source, KafkaSource):
+        fail(f"{config}: source: only a plant that reads from Kafka can be told", code=WRONG_USAGE)
+    writer = RecordWriter(cluster_of(source.bootstrap, source.security))
+    await writer.start()
+    try:
+        record = Record(0, -1, asset.encode(), b"", ((RESET_HEADER, reason.encode()),))
+        await writer.write(partition.topic, [record], partition=partition.number)
+    finally:
+        await writer.close()
 
 
 def _assets(config: Path) -> "list[StoredAsset]":

@@ -1,4 +1,4 @@
-"""What `make run` shows: the shipped bundles are what their cards say and can be made again; the demo speaks at once."""
+"""What `make run` shows: bundles that are what their cards say and can be made again; a demo that speaks at once."""
 
 import json
 import os

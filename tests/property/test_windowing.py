@@ -1,5 +1,7 @@
 """What always holds of the windows: the log decides, however it is cut into batches."""
 
+import itertools
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -41,7 +43,7 @@ def in_batches(log, shape, cuts):
     rows = {asset: rings.row(str(asset)) for asset in range(3)}
     due, gaps, late = [], [], []
     bounds = sorted({0, len(log), *(cut for cut in cuts if cut < len(log))})
-    for low, high in zip(bounds, bounds[1:], strict=False):
+    for low, high in itertools.pairwise(bounds):
         part = log[low:high]
         applied = apply(
             rings,

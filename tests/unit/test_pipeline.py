@@ -251,6 +251,32 @@ async def test_a_store_that_forgot_everything_is_claimed_anew_and_written_whole(
     assert events_of(sink) == events_of(undisturbed[1])
 
 
+async def test_a_reset_in_the_log_lets_an_asset_begin_anew_and_a_replay_hears_it():
+    def with_reset():
+        log = filled([1.0] * 8, start=1000)
+        put(log, "p1", 100, -1.0)
+        log.append(A, b"", key=b"p1", timestamp_ms=1, headers=[("anchormoe_reset", b"clock was ahead")])
+        for step in range(8):
+            put(log, "p1", 100 + step, -1.0)
+        return log
+
+    pipeline, sink = await run(with_reset())
+    assert states_of(sink) == [(None, "high"), (None, "low")]
+    assert dict(pipeline.tally.dead_letters) == {"late": 1}
+    _, again = await run(with_reset(), pace=Pace(max_records=100, poll_timeout_s=0.01))
+    assert events_of(sink) == events_of(again)
+
+
+async def test_a_reset_asset_survives_a_restart():
+    log, store, sink = filled([1.0] * 8, start=1000), MemoryWindowStore(), MemorySink()
+    log.append(A, b"", key=b"p1", timestamp_ms=1, headers=[("anchormoe_reset", b"x")])
+    await run(log, store=store, sink=sink)
+    for step in range(8):
+        put(log, "p1", 100 + step, -1.0)
+    await run(log, store=store, sink=sink)
+    assert states_of(sink) == [(None, "high"), (None, "low")]
+
+
 async def started(pipeline):
     await pipeline._sink.start()
     await pipeline._store.start()
