@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
 from agent.candidates import Candidates, LoadModel, speaker_of
+from agent.checkpointer import Endurance
 from agent.errors import SettingsError
 from agent.evidence import EvidencePolicy
 from agent.observer import Observer
@@ -158,7 +159,7 @@ def watched_of(group: ResolvedGroup, settings: Plant, predictor: "Predictor") ->
         shape=group.shape,
         idle_after=group.idle_after,
         rebuild_horizon=_REBUILD_HORIZON_WINDOWS * group.shape.length,
-        max_assets=group.max_assets,
+        max_assets=min(group.max_assets, settings.limits.assets_per_partition),
         judge=configured.judge,
         model=configured.model,
         publishing=Publishing(
@@ -352,11 +353,22 @@ def _pace(settings: Plant) -> Pace:
     return Pace(
         max_records=settings.limits.max_batch_records,
         in_flight=settings.limits.in_flight_batches,
+        queue_windows=settings.limits.queue_windows,
+        model_batch=settings.inference.batch,
+        model_wait_s=settings.inference.max_wait / _NS_PER_S,
+        endurance=_endurance(settings),
         checkpoint_every_s=settings.checkpoint.every / _NS_PER_S,
         checkpoint_records=settings.checkpoint.records,
         revoke_deadline_s=settings.checkpoint.revoke_deadline / _NS_PER_S,
         stop_deadline_s=settings.checkpoint.stop_deadline / _NS_PER_S,
     )
+
+
+def _endurance(settings: Plant) -> Endurance:
+    store = settings.store
+    if not isinstance(store, RedisStore):
+        return Endurance()
+    return Endurance(store.pause_after / _NS_PER_S, store.exit_after / _NS_PER_S)
 
 
 def _device(wanted: str) -> str:

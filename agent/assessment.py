@@ -110,24 +110,46 @@ def take_in(windows: GroupWindows, batch: Batch, readings: Readings, *, stranger
 
 
 def assess(intake: Intake, partition: Partition) -> Assessment:
-    """Judge the due windows and say what is to be published. Blocks while the model works: call it in a thread."""
-    speakers = intake.windows.watched.speakers(intake.applied.due.end)
+    """What one intake says; see `assess_together`."""
+    return assess_together([(intake, partition)])[0]
+
+
+def assess_together(intakes: Sequence[tuple[Intake, Partition]]) -> list[Assessment]:
+    """Judge the due windows of several batches, each model asked once, and say what is to be published, batch by batch.
+
+    Blocks while the model works: call it in a thread.
+    """
+    speakers = [intake.windows.watched.speakers(intake.applied.due.end) for intake, _ in intakes]
+    verdicts = _verdicts([intake.applied.due.windows for intake, _ in intakes], speakers)
+    return [
+        _assessed(intake, partition, own_speakers, own_verdicts)
+        for (intake, partition), own_speakers, own_verdicts in zip(intakes, speakers, verdicts, strict=True)
+    ]
+
+
+def _assessed(
+    intake: Intake, partition: Partition, speakers: Sequence[Speaker], verdicts: Sequence[Verdict]
+) -> Assessment:
     sightings = [*_gap_sightings(intake, partition), *intake.clocks_back]
     glances = []
-    for at, verdict in enumerate(_verdicts(intake.applied.due.windows, speakers)):
+    for at, verdict in enumerate(verdicts):
         judged = Judged(at, speakers[at], _unless_lost(intake, at, verdict))
         sightings += _window_sightings(intake, judged, partition)
         glances.append(_glance(intake, judged))
     return Assessment(sorted(sightings, key=_in_log_order), glances)
 
 
-def _verdicts(windows: Floats, speakers: Sequence[Speaker]) -> list[Verdict]:
-    """Each window's verdict by its own speaker, who is asked once for all of them."""
-    found: dict[int, Verdict] = {}
-    for speaker in dict.fromkeys(speakers):
-        own = [at for at, chosen in enumerate(speakers) if chosen is speaker]
-        found.update(zip(own, speaker.judge.verdicts(windows[own]), strict=True))
-    return [found[at] for at in range(len(speakers))]
+def _verdicts(windows: Sequence[Floats], speakers: Sequence[Sequence[Speaker]]) -> list[list[Verdict]]:
+    """Each window's verdict by its own speaker, who is asked once for all windows of all intakes."""
+    places: dict[Speaker, list[tuple[int, int]]] = {}
+    for batch, chosen in enumerate(speakers):
+        for at, speaker in enumerate(chosen):
+            places.setdefault(speaker, []).append((batch, at))
+    found: dict[tuple[int, int], Verdict] = {}
+    for speaker, own in places.items():
+        together = np.stack([windows[batch][at] for batch, at in own])
+        found.update(zip(own, speaker.judge.verdicts(together), strict=True))
+    return [[found[batch, at] for at in range(len(chosen))] for batch, chosen in enumerate(speakers)]
 
 
 def _in_log_order(sighting: Sighting) -> tuple[int, int]:

@@ -1,6 +1,7 @@
 """Windows into the store, then the offset into the log; and what happens while the store cannot be reached."""
 
 from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
 from functools import partial
 
 import structlog
@@ -12,20 +13,28 @@ from connectors.seams import ClaimLost, Source, WindowStore
 
 log = structlog.get_logger()
 
-PAUSE_AFTER_S = 60.0
-EXIT_AFTER_S = 300.0
+
+@dataclass(frozen=True, slots=True)
+class Endurance:
+    """How long to go on without the store: first without committing, then paused, then not at all."""
+
+    pause_after_s: float = 60.0
+    exit_after_s: float = 300.0
 
 
 class Checkpointer:
     """While the store is down the agent goes on publishing without committing, then pauses, then gives up."""
 
-    def __init__(self, source: Source, store: WindowStore, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, source: Source, store: WindowStore, clock: Callable[[], float], endurance: Endurance | None = None
+    ) -> None:
         self._source, self._store, self._clock = source, store, clock
+        self._endurance = endurance or Endurance()
         self._down_since: float | None = None
 
     @property
     def must_pause(self) -> bool:
-        return self._down_since is not None and self._clock() - self._down_since >= PAUSE_AFTER_S
+        return self._down_since is not None and self._clock() - self._down_since >= self._endurance.pause_after_s
 
     async def verify(self, owned: OwnedPartition) -> None:
         """Is the partition still ours? Raises `Fenced`. A store that does not answer cannot say no."""
@@ -77,12 +86,12 @@ class Checkpointer:
         windows.rings.mark_clean(dirty)
 
     def _went_down(self, error: TransientError) -> None:
-        now = self._clock()
+        now, limit_s = self._clock(), self._endurance.exit_after_s
         if self._down_since is None:
             self._down_since = now
             log.warning("store unreachable; publishing goes on, commits wait", reason=str(error))
-        if now - self._down_since >= EXIT_AFTER_S:
-            raise ConnectorError(f"the window store has been unreachable for {EXIT_AFTER_S:.0f} s: {error}") from error
+        if now - self._down_since >= limit_s:
+            raise ConnectorError(f"the window store has been unreachable for {limit_s:.0f} s: {error}") from error
 
     def _came_back(self) -> None:
         if self._down_since is not None:

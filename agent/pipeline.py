@@ -4,16 +4,17 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 import structlog
 
-from agent.assessment import Assessment, Intake, Sighting, assess, silent_assets, take_in
-from agent.checkpointer import Checkpointer
+from agent.assessment import Intake, Sighting, silent_assets, take_in
+from agent.checkpointer import Checkpointer, Endurance
 from agent.control import Reset, pieces
 from agent.dead_letters import DeadLetter, dead_letter
 from agent.measured_store import MeasuredStore
+from agent.model_queue import Judged, ModelQueue
 from agent.observer import Observer, Unobserved
 from agent.ownership import Ownership
 from agent.partition import OwnedPartition
@@ -37,10 +38,14 @@ class Pace:
     max_records: int = 5_000
     poll_timeout_s: float = 0.2
     in_flight: int = 2
+    queue_windows: int = 4096
+    model_batch: int = 32
+    model_wait_s: float = 0.05
     checkpoint_every_s: float = 5.0
     checkpoint_records: int = 50_000
     revoke_deadline_s: float = 10.0
     stop_deadline_s: float = 20.0
+    endurance: Endurance = field(default_factory=Endurance)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +55,7 @@ class Work:
     owned: OwnedPartition
     letters: list[DeadLetter]
     windows: int
-    assessments: "asyncio.Future[list[Assessment]]"
+    assessments: Judged
 
 
 class Pipeline:
@@ -76,14 +81,13 @@ class Pipeline:
         self._source, self._sink, self._decoder = source, sink, decoder
         self._pace, self._clock = pace, clock
         self._ownership = Ownership(source, self._store, groups)
-        self._checkpointer = Checkpointer(source, self._store, clock)
+        self._checkpointer = Checkpointer(source, self._store, clock, pace.endurance)
         self._publisher = Publisher(sink, self.tally, observer or Unobserved())
         self._work: deque[Work] = deque()
         self._last_checkpoint, self._records_at_checkpoint = clock(), 0
         # A rebalance calls `revoked` while the loop is at work; whoever holds the turn may touch windows.
         self._turn = asyncio.Lock()
-        # One thread: torch never runs on the event loop, and batches keep their order.
-        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="model")
+        self._model = ModelQueue(self.vitals, clock, batch=pace.model_batch, max_wait_s=pace.model_wait_s)
         self._joined = self._restart_wanted = False
         self._polling: asyncio.Timeout | None = None
 
@@ -116,7 +120,9 @@ class Pipeline:
             for batch, owner in zip(batches, owned, strict=True):
                 if owner is not None and self._ownership.partitions.get(batch.partition) is owner:
                     self._begin_in_order(owner, batch)
-            await self._finish(down_to=self._pace.in_flight if batches else 0)
+            if self._model.due:
+                self._model.flush()
+            await self._finish(down_to=self._pace.in_flight)
             if not batches and not self.vitals.paused:
                 await self._tell_silence()
             if self._checkpoint_due():
@@ -223,11 +229,15 @@ class Pipeline:
     def _apply_backpressure(self) -> None:
         owned = list(self._ownership.partitions)
         self.vitals.waiting_for_store = self._checkpointer.must_pause
-        self.vitals.paused = self._checkpointer.must_pause or len(self._work) > self._pace.in_flight
+        self.vitals.paused = self._checkpointer.must_pause or self._too_much_waits()
         if self.vitals.paused:
             self._source.pause(owned)
         else:
             self._source.resume(owned)
+
+    def _too_much_waits(self) -> bool:
+        windows = sum(work.windows for work in self._work)
+        return len(self._work) > self._pace.in_flight or windows > self._pace.queue_windows
 
     def _begin_in_order(self, owned: OwnedPartition, batch: Batch) -> None:
         """Nothing twice and nothing skipped: a hole in the offsets is read again once, then believed."""
@@ -250,7 +260,7 @@ class Pipeline:
         for windows in owned.groups.values():
             if reset.offset >= windows.cursor and reset.asset in windows.rings.rows:
                 windows.forget_samples(reset.asset)
-                self._worker.submit(windows.standings.pop, reset.asset, None)
+                self._model.after_all(partial(windows.standings.pop, reset.asset, None))
                 log.info("window reset", asset=reset.asset, partition=str(owned.partition), offset=reset.offset)
         self._move_on(owned, reset.offset)
 
@@ -271,7 +281,7 @@ class Pipeline:
         due = sum(len(intake.applied.due.row) for intake in intakes)
         self.tally.windows += due
         self._move_on(owned, batch.records[-1].offset)
-        self._work.append(Work(owned, letters, due, self._judge(intakes, batch.partition)))
+        self._work.append(Work(owned, letters, due, self._model.add(intakes, batch.partition)))
         self._report_intake(owned, len(batch.records), due, decoded.readings)
 
     def _take_in(self, owned: OwnedPartition, batch: Batch, readings: Readings) -> Intake:
@@ -288,20 +298,6 @@ class Pipeline:
     def _report_queue(self) -> None:
         self.vitals.queued(batches=len(self._work), windows=sum(work.windows for work in self._work))
 
-    def _judge(self, intakes: list[Intake], partition: Partition) -> "asyncio.Future[list[Assessment]]":
-        loop = asyncio.get_running_loop()
-        spoken = [intake for intake in intakes if intake.says_something]
-        if not spoken:
-            done: asyncio.Future[list[Assessment]] = loop.create_future()
-            done.set_result([])
-            return done
-
-        def judged() -> list[Assessment]:
-            with self.vitals.stage("judge"):
-                return [assess(intake, partition) for intake in spoken]
-
-        return loop.run_in_executor(self._worker, judged)
-
     @staticmethod
     def _move_on(owned: OwnedPartition, offset: int) -> None:
         owned.position = offset + 1
@@ -310,6 +306,8 @@ class Pipeline:
 
     async def _finish(self, *, down_to: int) -> None:
         """Publish what is judged, oldest first; wait only while more than `down_to` batches are under way."""
+        if len(self._work) > down_to:
+            self._model.flush()
         while self._work and (len(self._work) > down_to or self._work[0].assessments.done()):
             work = self._work[0]
             said = await work.assessments
@@ -336,7 +334,7 @@ class Pipeline:
 
     async def _close(self) -> None:
         """The model's thread first: a thread cannot be cancelled, but its batches are small."""
-        self._worker.shutdown(wait=True, cancel_futures=True)
+        self._model.close()
         for part in (self._source, self._sink, self._store):
             await part.close()
         if self.models is not None:

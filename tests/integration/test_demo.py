@@ -26,14 +26,18 @@ def agent(*arguments: str, cwd: Path = ROOT, timeout_s: float = 280) -> subproce
 
 
 def windows_of(kind: str, seed: int, config) -> tuple[np.ndarray, list[str]]:
-    """Windows of a simulated individual with the state over their last eighth, cut by the agent's own rules."""
+    """Windows of a simulated individual, cut by the agent's own rules; those in transition are left out, as in training."""
     time_ns, values, labels, states = labelled_recording(kind, seed, 6 * KINDS[kind].cycle_samples)
     start, steps = on_grid(Grid(config.period_ns).index(time_ns), values.astype(np.float32))
     hop = config.length // 4
     ends, windows = cut(start, steps, WindowShape(config.length, hop))
-    tails = [labels[end - start - hop : end - start] for end in ends]
-    pure = [len(set(tail)) == 1 for tail in tails]
-    return windows[pure], [states[tail[0]] for tail, one in zip(tails, pure, strict=True) if one]
+    last = [labels[end - start - hop : end - start] for end in ends]
+    state = [np.bincount(tail).argmax() for tail in last]
+    share = [
+        (labels[end - start - config.length : end - start] == one).mean() for end, one in zip(ends, state, strict=True)
+    ]
+    settled = np.array(share) >= 0.5
+    return windows[settled], [states[one] for one, kept in zip(state, settled, strict=True) if kept]
 
 
 def test_the_bundles_fit_into_two_megabytes():
