@@ -60,6 +60,16 @@ def sinks_are_apart(sinks: Sequence[Sink]) -> Found:
         yield Problem(("sinks", at, "directory"), f"{directory} is written by another sink", "choose another one")
 
 
+def webhooks_have_a_keeper(sinks: Sequence[Sink]) -> Found:
+    """What a receiver refuses is a dead letter, and a dead letter needs a place."""
+    if any(isinstance(sink, KafkaSink | JsonlSink) for sink in sinks):
+        return
+    for at, sink in enumerate(sinks):
+        if isinstance(sink, WebhookSink):
+            wrong = "a webhook alone has no place for the events that its receiver refuses"
+            yield Problem(("sinks", at, "kind"), wrong, "add a kafka or jsonl sink beside it")
+
+
 def kafka_sinks_have_an_address(source: Source, sinks: Sequence[Sink]) -> Found:
     for at, sink in enumerate(sinks):
         if isinstance(sink, KafkaSink) and sink.bootstrap is None and not isinstance(source, KafkaSource):
@@ -194,6 +204,7 @@ RULES: tuple[Callable[..., Found], ...] = (
     simulated_assets_are_watched,
     a_group_has_simulated_assets,
     sinks_are_apart,
+    webhooks_have_a_keeper,
     kafka_sinks_have_an_address,
     outputs_are_not_inputs,
     activations_have_one_home,

@@ -128,6 +128,8 @@ async def test_what_the_receiver_refuses_lies_in_the_other_sinks(tmp_path: Path,
 
 
 def test_a_webhook_alone_has_nowhere_to_put_what_is_refused(tmp_path: Path) -> None:
-    alone = plant(tmp_path, {"kind": "webhook", "url": "http://localhost:1/"}, {"kind": "console"})
+    webhook, kept = {"kind": "webhook", "url": "http://localhost:1/"}, {"kind": "jsonl", "directory": str(tmp_path)}
+    both = plant(tmp_path, webhook, kept)
+    alone = both.model_copy(update={"sinks": both.sinks[:1]})
     with pytest.raises(SettingsError, match="kafka or jsonl"):
         sink_of(alone, Tally())

@@ -133,6 +133,7 @@ SASL = {"protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "username": "u", "pas
         ("sinks", [{"kind": "kafka", "topics": TOPICS}], "sinks[0].bootstrap", "the source is not Kafka"),
         ("sinks", [{"kind": "kafka", "topics": TOPICS | {"states": "e"}}], "sinks[0].topics.states", "its own topic"),
         ("sinks", [{"kind": "webhook", "url": "ftp://x"}], "sinks[0].url", "http://"),
+        ("sinks", [{"kind": "console"}, {"kind": "webhook", "url": "http://x"}], "sinks[1].kind", "kafka or jsonl"),
         ("emission", {"evidence_share": 0}, "emission.evidence_share", "greater than 0"),
         ("emission", {"policy": "changes+heartbeat"}, "emission.heartbeat", "missing"),
         ("emission", {"policy": "changes+heartbeat", "heartbeat": "1s"}, "emission.heartbeat", "for example 800ms"),
@@ -241,3 +242,8 @@ def test_a_plant_must_say_the_period_that_its_bundle_does_not_know(write: Write,
     (tmp_path / "bundle" / "config.json").write_text(json.dumps(BUNDLE | {"period_ns": None}))
     assert "does not know" in errors(examine(write(EMBEDDED), {}))["groups[0].period"]
     assert examine(write(changed(EMBEDDED, "groups.0.period", "1s")), {}).problems == ()
+
+
+def test_a_webhook_beside_a_file_is_no_problem(write: Write) -> None:
+    sinks = [{"kind": "webhook", "url": "http://x"}, {"kind": "jsonl", "directory": "out"}]
+    assert examine(write(changed(EMBEDDED, "sinks", sinks)), {}).problems == ()
