@@ -1,5 +1,6 @@
 """Commands about the plant's configuration: validate it, start one, print the schemas."""
 
+import asyncio
 import json
 import os
 import tempfile
@@ -10,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from agent.cli.manners import WRONG_USAGE, fail
+from agent.cli.manners import FAILED, WRONG_USAGE, fail
 
 if TYPE_CHECKING:
-    from agent.settings import Examination, Problem
+    from agent.settings import Examination, LoadedPlant, Problem
 
 
 def _settings_schema() -> str:
@@ -75,7 +76,7 @@ PRINTERS: Mapping[str, Callable[[], str]] = {
 
 
 def register(app: typer.Typer) -> None:
-    app.command(epilog="Example: `anchormoe-agent validate plant.yaml`")(validate)
+    app.command(epilog="Example: `anchormoe-agent validate plant.yaml --online`")(validate)
     app.command(epilog="Example: `anchormoe-agent init plant.yaml`")(init)
     app.command(epilog="Example: `anchormoe-agent schema settings > settings.schema.json`")(schema)
 
@@ -86,29 +87,50 @@ def validate(
     without_secrets: bool = typer.Option(
         False, "--without-secrets", help="Leave out secrets, certificates and input files: a build server has none."
     ),
+    online: bool = typer.Option(
+        False, "--online", help="Also ask Kafka and Redis, reading only, whether they can keep the delivery promise."
+    ),
 ) -> None:
-    """Print every problem of a configuration at once: where it is, what is wrong and what would be right."""
+    """Print every problem of a configuration at once: where it is, what is wrong and what would be right.
+
+    Exit code 0: valid, perhaps with warnings; 2: wrong; 1 with --online: a service cannot be reached.
+    """
     from agent.settings import examine
 
-    examination = examine(config, os.environ, with_secrets=not without_secrets)
+    if online and without_secrets:
+        fail("--online needs the secrets; leave out --without-secrets", code=WRONG_USAGE)
+    examination, code = examine(config, os.environ, with_secrets=not without_secrets), WRONG_USAGE
+    if online and examination.loaded:
+        examination, code = _asked_too(examination, examination.loaded)
     if as_json:
-        typer.echo(json.dumps(_as_json(examination), indent=2, ensure_ascii=False))
-        raise typer.Exit(0 if examination.loaded else WRONG_USAGE)
+        typer.echo(json.dumps(_as_json(examination, online=online), indent=2, ensure_ascii=False))
+        raise typer.Exit(0 if examination.loaded else code)
+    _print(examination, code)
+
+
+def _asked_too(examination: "Examination", plant: "LoadedPlant") -> "tuple[Examination, int]":
+    """With what the services say, and the exit code if that is too bad."""
+    from agent.online import examine_services, joined
+
+    findings = asyncio.run(examine_services(plant))
+    return joined(examination, findings), FAILED if findings.only_unreachable else WRONG_USAGE
+
+
+def _print(examination: "Examination", code: int) -> None:
+    for line in examination.infos:
+        typer.echo(f"info: {line}", err=True)
     for line in examination.warnings:
         typer.echo(f"warning: {line}", err=True)
     if examination.loaded is None:
-        fail("\n".join(examination.errors), code=WRONG_USAGE)
+        fail("\n".join(examination.errors), code=code)
     typer.echo(_summary(examination))
 
 
-def _as_json(examination: "Examination") -> dict[str, Any]:
+def _as_json(examination: "Examination", *, online: bool) -> dict[str, Any]:
     findings = examination.problems
-    return {
-        "file": str(examination.path),
-        "valid": examination.loaded is not None,
-        "errors": [_finding(one) for one in findings if one.severity == "error"],
-        "warnings": [_finding(one) for one in findings if one.severity == "warning"],
-    }
+    told = {"errors": "error", "warnings": "warning"} | ({"infos": "info"} if online else {})
+    lists = {name: [_finding(one) for one in findings if one.severity == kind] for name, kind in told.items()}
+    return {"file": str(examination.path), "valid": examination.loaded is not None} | lists
 
 
 def _finding(problem: "Problem") -> dict[str, Any]:

@@ -46,6 +46,10 @@ class Examination:
     def warnings(self) -> list[str]:
         return [place(self.path, problem) for problem in self.problems if problem.severity == "warning"]
 
+    @property
+    def infos(self) -> list[str]:
+        return [place(self.path, problem) for problem in self.problems if problem.severity == "info"]
+
 
 def place(path: Path, problem: Problem) -> str:
     """`file:line:column: field: message`."""

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic_core import PydanticCustomError
 
 Path = tuple[str | int, ...]
-Severity = Literal["error", "warning"]
+Severity = Literal["error", "warning", "info"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,11 @@ class Problem:
 def warning(path: Path, wrong: str, right: str = "") -> Problem:
     """Something legal that its author may not have meant."""
     return Problem(path, wrong, right, severity="warning")
+
+
+def info(path: Path, wrong: str, right: str = "") -> Problem:
+    """Nothing is wrong: what its author may want to know."""
+    return Problem(path, wrong, right, severity="info")
 
 
 def refusals(problems: Iterable[Problem]) -> PydanticCustomError:

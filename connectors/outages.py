@@ -1,0 +1,28 @@
+"""Why a service could not be asked. Pure."""
+
+import ssl
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """`unreachable`: nobody answers. `tls` and `login`: somebody does, and does not let us in. One line of reason."""
+
+    kind: Literal["unreachable", "tls", "login"]
+    reason: str
+
+
+def tls_failure(error: BaseException | None) -> Outage | None:
+    """From the TLS error behind an exception, if there is one: clients wrap it in errors of their own."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, ssl.SSLError):
+            return Outage("tls", one_line(getattr(error, "verify_message", "") or error.reason or error))
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def one_line(text: object) -> str:
+    return " ".join(str(text).split())

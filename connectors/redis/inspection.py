@@ -1,0 +1,62 @@
+"""What a Redis or Valkey server says about how it keeps things. Reads only."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from redis import exceptions
+
+from connectors.outages import Outage, one_line, tls_failure
+from connectors.redis.server import Server
+
+
+@dataclass(frozen=True, slots=True)
+class RedisFacts:
+    """None where this login, or a managed server, does not tell."""
+
+    maxmemory_policy: str | None
+    append_only: bool | None
+    snapshots: bool | None
+
+
+async def inspect_redis(server: Server, *, timeout_s: float) -> RedisFacts | Outage:
+    """Answers within some time-outs, whatever the server does."""
+    client: Any = None
+    try:
+        async with asyncio.timeout(3 * timeout_s):
+            client = server.client()
+            await client.ping()
+            return await _configured(client) or await _informed(client)
+    except TimeoutError:
+        return Outage("unreachable", f"no answer from {server.url} in time")
+    except (exceptions.RedisError, OSError) as error:
+        return _outage(error)
+    finally:
+        if client is not None:
+            await client.aclose()
+
+
+async def _configured(client: Any) -> RedisFacts | None:
+    try:
+        found = await client.config_get("maxmemory-policy", "appendonly", "save")
+    except exceptions.ResponseError:
+        return None
+    if "maxmemory-policy" not in found:
+        return None
+    return RedisFacts(found["maxmemory-policy"], found.get("appendonly") == "yes", bool(found.get("save")))
+
+
+async def _informed(client: Any) -> RedisFacts:
+    """Where CONFIG is forbidden, INFO may still speak; it does not say when snapshots are taken."""
+    try:
+        memory, disk = await client.info("memory"), await client.info("persistence")
+    except exceptions.ResponseError:
+        return RedisFacts(None, None, None)
+    append_only = disk.get("aof_enabled")
+    return RedisFacts(memory.get("maxmemory_policy"), None if append_only is None else bool(append_only), None)
+
+
+def _outage(error: Exception) -> Outage:
+    if isinstance(error, exceptions.AuthenticationError | exceptions.NoPermissionError):
+        return Outage("login", one_line(error))
+    return tls_failure(error) or Outage("unreachable", one_line(error).rstrip("."))
