@@ -46,11 +46,12 @@ test: $(VENV)/.dev   ## every check and every test, on real services
 
 bench: $(VENV)/.dev   ## what it costs: model and streaming, measured on this machine
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.bench_paper
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.bench_recipes --out docs/results/bench-recipes.md
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.bench_stream --out docs/results/bench-stream.md
 
 bundles: $(VENV)/.dev   ## train the demo's models again (some minutes)
 	@for kind in pump gearbox patient; do \
-	  $(BIN)/anchormoe-agent simulate recordings $$kind --out out/recordings/$$kind --count 12 --samples 6144 && \
+	  $(BIN)/anchormoe-agent simulate recordings $$kind --out out/recordings/$$kind --count 20 --samples 6144 && \
 	  $(BIN)/anchormoe-agent train --data recordings:out/recordings/$$kind --config configs/training/$$kind.yaml \
 	    --out configs/bundles/$$kind --force || exit 1; \
 	done

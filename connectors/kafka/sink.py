@@ -10,14 +10,16 @@ from aiokafka.errors import KafkaError
 
 from connectors.errors import ConnectorError
 from connectors.kafka.cluster import Cluster
-from connectors.records import Message
+from connectors.kafka.topics import TopicPlan, ensure_topics
+from connectors.records import STATES, Message
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """`topics` maps our stream names to the cluster's; time-outs in milliseconds."""
+    """`topics` maps our stream names to the cluster's, made with `partitions` where missing; milliseconds."""
 
     topics: Mapping[str, str]
+    partitions: int = 6
     timeout_ms: int = 30_000
     compression: str | None = None
 
@@ -30,6 +32,8 @@ class KafkaSink:
         self._producer: Any = None
 
     async def start(self) -> None:
+        """Topics that are not there are made, the one of the states compacted."""
+        await ensure_topics(self._cluster, self._plans(), timeout_ms=self._delivery.timeout_ms)
         producer = AIOKafkaProducer(
             acks="all",
             enable_idempotence=True,
@@ -60,6 +64,18 @@ class KafkaSink:
         if self._producer is not None:
             await self._producer.stop()
             self._producer = None
+
+    def _plans(self) -> list[TopicPlan]:
+        return [
+            TopicPlan(
+                topic,
+                self._delivery.partitions,
+                replication=None,
+                config={"cleanup.policy": "compact"} if stream == STATES else {},
+                exact=False,
+            )
+            for stream, topic in self._delivery.topics.items()
+        ]
 
     async def _send(self, message: Message) -> "asyncio.Future[Any]":
         topic = self._delivery.topics[message.stream]

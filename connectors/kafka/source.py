@@ -70,6 +70,7 @@ class KafkaSource:
             self._consumer.subscribe(wanted.topics, listener=_Listener(self, assignment))
             try:
                 await self._admin.start()
+                await self._require_topics()
                 await self._consumer.start()
             except BaseException:
                 await self.close()
@@ -134,6 +135,13 @@ class KafkaSource:
             if part is not None:
                 await (part.stop() if part is self._consumer else part.close())
         self._consumer = self._admin = None
+
+    async def _require_topics(self) -> None:
+        """A group would wait for a missing topic without a word."""
+        there = set(await self._admin.list_topics())
+        missing = [topic for topic in self._subscription.topics if topic not in there]
+        if missing:
+            raise ConnectorError(f"there is no topic {', '.join(missing)} at {self._cluster.bootstrap}")
 
     def fail(self, error: BaseException) -> None:
         """aiokafka logs and forgets what a listener raises; we remember it for the next poll."""

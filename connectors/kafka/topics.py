@@ -12,11 +12,11 @@ from connectors.kafka.cluster import Cluster
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """`exact`: one that is there with another number of partitions is refused."""
+    """`exact`: one that is there with another number of partitions is refused. Replication None: three, if possible."""
 
     name: str
     partitions: int
-    replication: int = 1
+    replication: int | None = 1
     config: Mapping[str, str] = field(default_factory=dict)
     exact: bool = True
 
@@ -26,18 +26,29 @@ async def ensure_topics(cluster: Cluster, plans: Sequence[TopicPlan], *, timeout
     admin = AIOKafkaAdminClient(request_timeout_ms=timeout_ms, **cluster.arguments())
     try:
         await admin.start()
-        wanted = [
-            NewTopic(plan.name, plan.partitions, plan.replication, topic_configs=dict(plan.config)) for plan in plans
-        ]
-        answer = await admin.create_topics(wanted)
-        for name, code, *_ in answer.topic_errors:
-            if code and for_code(code) is not TopicAlreadyExistsError:
-                raise ConnectorError(f"cannot make topic {name}: {for_code(code).__name__}")
+        await _make_missing(admin, plans)
         await _refuse_other_sizes(admin, plans)
     except (KafkaError, OSError) as error:
         raise ConnectorError(f"cannot make topics at {cluster.bootstrap}: {error}") from error
     finally:
         await admin.close()
+
+
+async def _make_missing(admin: AIOKafkaAdminClient, plans: Sequence[TopicPlan]) -> None:
+    """Only what is missing is asked for: a login that may not make topics can still use those that are there."""
+    there = set(await admin.list_topics())
+    missing = [plan for plan in plans if plan.name not in there]
+    if not missing:
+        return
+    most = min(3, len((await admin.describe_cluster())["brokers"]))
+    wanted = [
+        NewTopic(plan.name, plan.partitions, plan.replication or most, topic_configs=dict(plan.config))
+        for plan in missing
+    ]
+    answer = await admin.create_topics(wanted)
+    for name, code, *_ in answer.topic_errors:
+        if code and for_code(code) is not TopicAlreadyExistsError:
+            raise ConnectorError(f"cannot make topic {name}: {for_code(code).__name__}")
 
 
 async def _refuse_other_sizes(admin: AIOKafkaAdminClient, plans: Sequence[TopicPlan]) -> None:

@@ -26,7 +26,7 @@ def agent(*arguments: str, cwd: Path = ROOT, timeout_s: float = 280) -> subproce
 
 
 def windows_of(kind: str, seed: int, config) -> tuple[np.ndarray, list[str]]:
-    """Windows of a simulated individual, cut by the agent's own rules; those in transition are left out, as in training."""
+    """Windows of a simulated individual, cut by the agent's own rules; without those in transition, as in training."""
     time_ns, values, labels, states = labelled_recording(kind, seed, 6 * KINDS[kind].cycle_samples)
     start, steps = on_grid(Grid(config.period_ns).index(time_ns), values.astype(np.float32))
     hop = config.length // 4
@@ -51,7 +51,7 @@ def test_a_shipped_bundle_does_on_new_individuals_what_its_card_says(kind):
     predictor = Predictor.load(BUNDLES / kind, threads=1)
     assert predictor.config.channels == KINDS[kind].channels
     manifest = json.loads((BUNDLES / kind / "manifest.json").read_text())
-    promised = manifest["metrics"]["test"]["accuracy"]
+    promised = min(manifest["metrics"][part]["accuracy_interval"][0] for part in ("test", "out_of_fold"))
     right = total = 0
     for seed in range(900, 904):
         windows, states = windows_of(kind, seed, predictor.config)
@@ -60,8 +60,8 @@ def test_a_shipped_bundle_does_on_new_individuals_what_its_card_says(kind):
         right += sum(one == other for one, other in zip(found, states, strict=True))
         total += len(states)
         assert prediction.residual.max() <= 1e-5 * max(1.0, np.abs(prediction.logits).max())
-    error = np.sqrt(promised * (1 - promised) / total)
-    assert right / total >= promised - 3 * error - 0.02
+    # The interval speaks of windows; a few new individuals may differ by a little more than that.
+    assert right / total >= promised - 0.02
 
 
 @pytest.mark.slow

@@ -159,3 +159,14 @@ async def poll_until(sources, reached, *, until_records=None, timeout_s=40.0):
             for source in sources:
                 found += await source.poll(max_records=100, timeout_s=0.1)
     return found
+
+
+async def test_missing_output_topics_are_made_and_a_missing_input_topic_is_named(kafka, topic_name):
+    topics = {stream: f"{topic_name}-{stream}" for stream in (EVENTS, STATES)}
+    sink = KafkaSink(Cluster(kafka.bootstrap), Delivery(topics, partitions=2))
+    await sink.start()
+    await sink.write([Message(EVENTS, b"pump", b"{}")])
+    await sink.close()
+    source = KafkaSource(Cluster(kafka.bootstrap), Subscription((f"{topic_name}-nowhere",), "group"))
+    with pytest.raises(ConnectorError, match=f"no topic {topic_name}-nowhere"):
+        await source.start(Watcher())
