@@ -9,7 +9,7 @@ from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.conn import create_conn
+from aiokafka.conn import AIOKafkaConnection
 from aiokafka.errors import (
     AuthenticationFailedError,
     IllegalSaslStateError,
@@ -27,6 +27,8 @@ _LOGIN_ERRORS = (
     SaslAuthenticationFailed,
     UnsupportedSaslMechanismError,
 )
+_CLOSING_S = 0.1
+"""A socket that was never opened is never reported closed."""
 _READ = ("cleanup.policy", "message.timestamp.type", "min.insync.replicas", "retention.bytes", "retention.ms")
 
 
@@ -77,9 +79,10 @@ async def _knock(cluster: Cluster, timeout_s: float) -> Outage | None:
 
 async def _knock_at(address: str, given: Mapping[str, Any], timeout_s: float) -> Outage | None:
     host, _, port = address.rpartition(":")
+    connection = AIOKafkaConnection(host, int(port), request_timeout_ms=int(timeout_s * 1000), **given)
     try:
         async with asyncio.timeout(timeout_s):
-            connection = await create_conn(host, int(port), request_timeout_ms=int(timeout_s * 1000), **given)
+            await connection.connect()
     except TimeoutError:
         return Outage("unreachable", f"no answer from {address} within {timeout_s:g} s; is it a listener of this kind?")
     except KafkaError as error:
@@ -87,7 +90,8 @@ async def _knock_at(address: str, given: Mapping[str, Any], timeout_s: float) ->
         return _outage(error) or Outage("unreachable", closed)
     except (OSError, ValueError) as error:  # SCRAM: a server that cannot prove itself is a ValueError
         return _outage(error) or Outage("unreachable", f"cannot connect to {address}: {_words(error)}")
-    connection.close()
+    finally:
+        await asyncio.wait([connection.close()], timeout=_CLOSING_S)
     return None
 
 

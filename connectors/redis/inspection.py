@@ -9,6 +9,8 @@ from redis import exceptions
 from connectors.outages import Outage, one_line, tls_failure
 from connectors.redis.server import Server
 
+_READ = ("maxmemory-policy", "appendonly", "save")
+
 
 @dataclass(frozen=True, slots=True)
 class RedisFacts:
@@ -38,7 +40,8 @@ async def inspect_redis(server: Server, *, timeout_s: float) -> RedisFacts | Out
 
 async def _configured(client: Any) -> RedisFacts | None:
     try:
-        found = await client.config_get("maxmemory-policy", "appendonly", "save")
+        # One by one: servers before 7.0 take a single name.
+        found = {name: value for one in _READ for name, value in (await client.config_get(one)).items()}
     except exceptions.ResponseError:
         return None
     if "maxmemory-policy" not in found:
