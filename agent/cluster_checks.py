@@ -171,7 +171,9 @@ def kafka_outage(section: Path, outage: "Outage") -> Problem:
         case "tls":
             return Problem((*section, "security"), f"no TLS with Kafka: {outage.reason}", "check ca_file and cert_file")
         case "unreachable":
-            return Problem((*section, "bootstrap"), f"Kafka: {outage.reason}", "start it, or correct the address")
+            return Problem(
+                (*section, "bootstrap"), f"Kafka: {outage.reason}", "start it, or correct address and security"
+            )
 
 
 def redis_outage(path: Path, outage: "Outage") -> Problem:

@@ -84,9 +84,9 @@ async def _knock_at(address: str, given: Mapping[str, Any], timeout_s: float) ->
         async with asyncio.timeout(timeout_s):
             await connection.connect()
     except TimeoutError:
-        return Outage("unreachable", f"no answer from {address} within {timeout_s:g} s; is it a listener of this kind?")
+        return Outage("unreachable", f"no answer from {address} within {timeout_s:g} s")
     except KafkaError as error:
-        closed = f"{address} hangs up; does it expect TLS, a login or a client certificate?"
+        closed = f"{address} hangs up, perhaps because it expects TLS, a login or a client certificate"
         return _outage(error) or Outage("unreachable", closed)
     except (OSError, ValueError) as error:  # SCRAM: a server that cannot prove itself is a ValueError
         return _outage(error) or Outage("unreachable", f"cannot connect to {address}: {_words(error)}")

@@ -61,5 +61,5 @@ async def _informed(client: Any) -> RedisFacts:
 
 def _outage(error: Exception) -> Outage:
     if isinstance(error, exceptions.AuthenticationError | exceptions.NoPermissionError):
-        return Outage("login", one_line(error))
+        return Outage("login", one_line(error).rstrip("."))
     return tls_failure(error) or Outage("unreachable", one_line(error).rstrip("."))

@@ -108,6 +108,21 @@ def test_a_build_server_validates_without_secrets(call: Call) -> None:
     assert call("validate", "--without-secrets", "plant.yaml")[0] == 0
 
 
+def test_a_plant_without_services_has_nobody_to_ask(call: Call) -> None:
+    code, out, err = call("validate", "plant.yaml", "--online", "--json")
+    sound = {"file": "plant.yaml", "valid": True, "errors": [], "warnings": [], "infos": []}
+    assert (code, json.loads(out), err) == (0, sound, "")
+
+
+def test_nobody_is_asked_while_the_settings_are_wrong(call: Call) -> None:
+    absent = "source: {kind: kafka, bootstrap: 'nowhere.invalid:1', topics: [t]}"
+    Path("plant.yaml").write_text(PLANT.replace(PLANT.splitlines()[1], absent) + "httpx: {}\n")
+    code, _, err = call("validate", "plant.yaml", "--online")
+    assert code == 2
+    assert "httpx" in err
+    assert "nowhere" not in err
+
+
 def test_init_writes_a_plant_that_loads_and_names_its_schema(call: Call) -> None:
     code, out, _ = call("init", "new.yaml")
     assert (code, out) == (0, "new.yaml: written; edit it, then run: anchormoe-agent validate new.yaml\n")
