@@ -2,16 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
-from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError, UnknownTopicOrPartitionError
+from aiokafka.errors import CommitFailedError, IllegalStateError, UnknownTopicOrPartitionError
 
 from connectors.errors import ConnectorError
 from connectors.kafka.cluster import Cluster
+from connectors.kafka.translation import translated
 from connectors.records import Batch, Partition
 
 _METADATA_CHECK_S = 0.02
@@ -48,7 +48,7 @@ class TopicReader:
 
     async def start(self) -> None:
         """Raises ConnectorError; whatever happens, `close` puts everything away."""
-        with _translated(f"cannot read {self._reading.topic} at {self._cluster.bootstrap}"):
+        with translated(f"cannot read {self._reading.topic} at {self._cluster.bootstrap}"):
             self._consumer = AIOKafkaConsumer(
                 group_id=self._reading.group,
                 enable_auto_commit=False,
@@ -65,7 +65,7 @@ class TopicReader:
 
     async def poll(self, *, max_records: int, timeout_s: float) -> list[Batch]:
         """What is there, or nothing after the time-out."""
-        with _translated("polling failed"):
+        with translated("polling failed"):
             polled = await self._consumer.getmany(timeout_ms=int(timeout_s * 1000), max_records=max_records)
         if self._failed is not None:
             raise self._failed
@@ -88,7 +88,7 @@ class TopicReader:
         self._handled.clear()
         if not positions:
             return
-        with _translated("cannot commit"):
+        with translated("cannot commit"):
             try:
                 await self._consumer.commit(positions)
             except (CommitFailedError, IllegalStateError) as error:
@@ -168,7 +168,7 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka is
 
     async def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
         try:
-            with _translated("cannot find the beginning"):
+            with translated("cannot find the beginning"):
                 await self._reader.take(assigned)
         except ConnectorError as error:
             self._reader.fail(error)
@@ -177,14 +177,3 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka is
 
 def _at(partition: Partition) -> TopicPartition:
     return TopicPartition(partition.topic, partition.number)
-
-
-@contextmanager
-def _translated(what: str) -> Iterator[None]:
-    """Foreign exceptions become ours at the edge."""
-    try:
-        yield
-    except UnknownTopicOrPartitionError as error:
-        raise ConnectorError(f"{what}: there is no such topic") from error
-    except (KafkaError, IllegalStateError, OSError) as error:
-        raise ConnectorError(f"{what}: {error}") from error
