@@ -65,11 +65,13 @@ def kafka_problems(uses: Sequence[Use], facts: "ClusterFacts", needs: Needs) -> 
 
 
 def _missing(use: Use) -> Found:
-    if use.role == "activations":
-        yield info(use.path, f"there is no topic {use.topic} yet", "the agent makes it, compacted")
-    else:
+    """Only the input must be there; what the agent writes it makes, if its login may."""
+    if use.role == "input":
         wrong = f"there is no topic {use.topic}, or this login may not see it"
         yield Problem(use.path, wrong, "make it, name another one, or allow Describe")
+    else:
+        right = "the agent makes it at its start; make it yourself to choose partitions and replication"
+        yield info(use.path, f"there is no topic {use.topic} yet, or this login may not see it", right)
 
 
 def _replication(use: Use, topic: "TopicFacts", brokers: int) -> Found:

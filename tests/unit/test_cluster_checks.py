@@ -121,7 +121,7 @@ def test_the_brokers_clock_matters_only_where_it_is_the_samples_time(own: bool, 
 
 
 @pytest.mark.parametrize(
-    ("role", "severity"), [("input", "error"), ("events", "error"), ("states", "error"), ("activations", "info")]
+    ("role", "severity"), [("input", "error"), ("events", "info"), ("states", "info"), ("activations", "info")]
 )
 def test_a_missing_topic_is_an_error_unless_the_agent_makes_it(role: Role, severity: str) -> None:
     [problem] = kafka_problems([Use(("source",), "t", role)], ClusterFacts(3, {}), NEEDS)
