@@ -1,6 +1,7 @@
 """Fixtures every test may use: real services, started at first use and stopped with the test process."""
 
 import os
+import signal
 import uuid
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -13,6 +14,10 @@ from tests.services.processes import keep_logs
 from tests.services.redis import ExistingRedis, RedisOptions, RedisServer
 from tests.services.redis_binaries import FLAVOURS
 from tests.services.requirements import ServiceUnavailable
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts background jobs with SIGINT ignored, and every process under test would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 KafkaFactory = Callable[..., KafkaBroker]
 RedisFactory = Callable[..., RedisServer]
