@@ -49,6 +49,8 @@ _SMALL = {
     "num.partitions": "1",
     "auto.create.topics.enable": "false",
     "log.cleaner.dedupe.buffer.size": str(4 * 1024 * 1024),
+    # Retention goes by the records' own time: tests with times of their own would lose them at the first look.
+    "log.retention.ms": "-1",
 }
 
 # After kill -9 the broker waits until its old registration has expired; the defaults make that 13 s.
