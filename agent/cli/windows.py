@@ -19,7 +19,9 @@ CONFIG = typer.Option(Path("plant.yaml"), "--config", "-c", help="The plant whos
 AS_JSON = typer.Option(False, "--json", help="JSON instead of text.")
 _WIDTH = 64
 
-commands = typer.Typer(no_args_is_help=True, help="The windows in Redis: look at them without disturbing the agents, let one be forgotten.")
+commands = typer.Typer(
+    no_args_is_help=True, help="The windows in Redis: look at them without disturbing the agents, let one be forgotten."
+)
 
 
 def register(app: typer.Typer) -> None:
