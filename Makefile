@@ -5,6 +5,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
+# What most changes break first, without torch's slow start; `make test` runs everything.
+QUICK := tests/architecture tests/unit/connectors $(wildcard tests/unit/test_settings_*.py tests/unit/test_contracts*.py) \
+	tests/unit/test_windows.py tests/unit/test_rings.py tests/unit/test_pipeline.py tests/unit/test_terminal.py
+
 .DEFAULT_GOAL := help
 .PHONY: help setup run check test bench bundles clean
 
@@ -30,12 +34,12 @@ setup: $(VENV)/.dev   ## everything for development, in .venv
 run: $(VENV)/.runtime   ## watch a simulated plant: no Kafka, no Redis, no download
 	@$(BIN)/anchormoe-agent run --config configs/demo.yaml $(ARGS)
 
-check: $(VENV)/.dev   ## the quick part of the tests: lint, types, imports, unit tests
+check: $(VENV)/.dev   ## the quick part of the tests: lint, types, imports, the runtime's unit tests
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@$(BIN)/pytest tests/architecture tests/unit -q -n 2 -m 'not slow'
+	@$(BIN)/pytest $(QUICK) -q -n 2 -m 'not slow'
 
 test: $(VENV)/.dev   ## every check and every test, on real services
 	@$(BIN)/ruff check .
