@@ -10,7 +10,7 @@ import typer
 
 from agent.errors import SettingsError
 from anchormoe.errors import DataError, ModelError
-from connectors.errors import ConnectorError
+from connectors.errors import ConnectorError, TransientError
 
 FAILED = 1
 WRONG_USAGE = 2
@@ -31,7 +31,7 @@ def polite_errors() -> Iterator[None]:
         yield
     except SettingsError as error:
         fail(str(error), code=WRONG_USAGE)
-    except (ModelError, DataError, ConnectorError) as error:
+    except (ModelError, DataError, ConnectorError, TransientError) as error:
         fail(str(error))
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError) as error:
         fail(f"{error.filename}: {error.strerror}")

@@ -168,11 +168,7 @@ async def test_a_sink_that_fails_for_good_commits_nothing():
 async def test_a_second_owner_stops_the_first_before_it_publishes():
     store, log = MemoryWindowStore(), filled([1.0] * 5)
 
-    class Stolen(MemorySink):
-        async def start(self):
-            await super().start()
-
-    pipeline = pipeline_on(log, Stolen(), store, bounded=False)
+    pipeline = pipeline_on(log, MemorySink(), store, bounded=False)
     stop = asyncio.Event()
     task = asyncio.create_task(pipeline.run(stop))
     await asyncio.sleep(0.05)
