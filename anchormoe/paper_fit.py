@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from anchormoe.cases import Bool, Cases, Float64, Int64
+from anchormoe.checkpoints import Checkpoints
 from anchormoe.defaults import DataShape
 from anchormoe.errors import DataError
 from anchormoe.evidence import Json
@@ -21,7 +22,6 @@ from anchormoe.paper_serving import ServingNet
 from anchormoe.paper_settings import PaperSettings
 from anchormoe.progress import ProgressCallback, silent
 from anchormoe.training import Course, Examples, Loss, Plan, Validate, Validation, train
-from anchormoe.training_state import Checkpoints
 
 FEW_CASES = 60
 """Below this, validation is too coarse to choose by (one case is several per cent): half of the epochs are taken."""

@@ -6,16 +6,11 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
-from torch import distributed as dist
 
+from anchormoe import parallel
+from anchormoe.checkpoints import Checkpoints, Kept
 from anchormoe.progress import Progress, ProgressCallback, silent
-from anchormoe.training_state import (
-    Checkpoints,
-    TrainingState,
-    model_tensors,
-    optimizer_tensors,
-    restore_optimizer,
-)
+from anchormoe.training_state import TrainingState, model_tensors, optimizer_tensors, restore_optimizer
 
 WARM_UP = 0.1
 """Share of the planned steps over which the learning rate grows to its full value."""
@@ -112,31 +107,39 @@ def train(
     run = _start(model, plan, loss, checkpoints.load(stage) if checkpoints else None)
     chosen = torch.arange(len(examples)) if chosen is None else chosen
     interrupted = False
-    try:
-        for epoch in range(run.state.epoch, plan.last_epoch):
-            if _is_over(run.state.curves, plan):
-                break
-            _finish_epoch(run, _train_epoch(run, examples, chosen, epoch), validate)
-            if checkpoints:
-                checkpoints.save(stage, _saved(run))
-            if _rank() == 0:
-                progress(Progress(stage, epoch + 1, plan.last_epoch, run.state.curves[-1]))
-    except KeyboardInterrupt:
-        interrupted = True
+    while not interrupted and run.state.epoch < plan.last_epoch and not _is_over(run.state.curves, plan):
+        try:
+            _finish_epoch(run, _train_epoch(run, examples, chosen, run.state.epoch), validate)
+            interrupted = _told(run, stage, progress, checkpoints)
+        except KeyboardInterrupt:
+            interrupted = True
     if run.state.best:
         model.load_state_dict(run.state.best)
     state = run.state
     return Course(state.epoch, _best_epoch(state.curves), state.curves, state.validation, interrupted)
 
 
-def _start(model: nn.Module, plan: Plan, loss: Loss, saved: TrainingState | None) -> _Run:
+def _told(run: _Run, stage: str, progress: ProgressCallback, checkpoints: Checkpoints | None) -> bool:
+    """Keeps and reports the epoch, in the first process; True for all of them when it is asked to stop."""
+    asked = False
+    if parallel.rank() == 0:
+        if checkpoints:
+            checkpoints.save(stage, _saved(run).kept())
+        try:
+            progress(Progress(stage, run.state.epoch, run.plan.last_epoch, run.state.curves[-1]))
+        except KeyboardInterrupt:
+            asked = True
+    return parallel.any_of_us(asked, run.device)
+
+
+def _start(model: nn.Module, plan: Plan, loss: Loss, kept: Kept | None) -> _Run:
     device = next(model.parameters()).device
     optimizer = torch.optim.AdamW(model.parameters(), lr=plan.learning_rate, weight_decay=plan.weight_decay, fused=True)
     run = _Run(model, optimizer, plan, loss, device)
-    if saved:
-        model.load_state_dict(saved.model)
-        restore_optimizer(optimizer, saved.optimizer)
-        run.state = saved
+    if kept:
+        run.state = TrainingState.of(kept)
+        model.load_state_dict(run.state.model)
+        restore_optimizer(optimizer, run.state.optimizer)
     return run
 
 
@@ -169,7 +172,7 @@ def _step(run: _Run, examples: Examples, index: Tensor, weight: float, share: fl
         group["lr"] = run.plan.learning_rate * learning_rate_factor(share)
     run.optimizer.zero_grad(set_to_none=True)
     total = 0.0
-    own = index[_rank() :: _world()]
+    own = index[parallel.rank() :: parallel.world()]
     if len(own):
         batch = examples.subset(own, run.device)
         with torch.autocast(run.device.type, torch.bfloat16, enabled=run.plan.mixed_precision):
@@ -177,7 +180,7 @@ def _step(run: _Run, examples: Examples, index: Tensor, weight: float, share: fl
         value = (losses.float() * batch.weight).sum()
         (value / max(weight, 1e-12)).backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         total = float(value.detach())
-    total = _summed(run.model, total, run.device)
+    total = parallel.share_gradients(run.model, total, run.device)
     nn.utils.clip_grad_norm_(run.model.parameters(), MAX_GRADIENT_NORM)
     run.optimizer.step()
     return total
@@ -188,20 +191,6 @@ def learning_rate_factor(share: float) -> float:
     if share < WARM_UP:
         return share / WARM_UP
     return 0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * (share - WARM_UP) / (1 - WARM_UP)))
-
-
-def _summed(model: nn.Module, total: float, device: torch.device) -> float:
-    """Adds up gradients and loss over the processes of a torch.distributed group, in one message."""
-    if _world() == 1:
-        return total
-    parameters = list(model.parameters())
-    grads = [p.grad if p.grad is not None else torch.zeros_like(p) for p in parameters]
-    message = torch.cat([grad.flatten() for grad in grads] + [torch.tensor([total], device=device)])
-    dist.all_reduce(message)
-    sizes = [parameter.numel() for parameter in parameters]
-    for parameter, part in zip(parameters, torch.split(message[:-1], sizes), strict=True):
-        parameter.grad = part.view_as(parameter).clone()
-    return float(message[-1])
 
 
 def _finish_epoch(run: _Run, loss: float, validate: Validate | None) -> None:
@@ -234,14 +223,6 @@ def _saved(run: _Run) -> TrainingState:
     run.state.model = model_tensors(run.model)
     run.state.optimizer = optimizer_tensors(run.optimizer)
     return run.state
-
-
-def _rank() -> int:
-    return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
-
-
-def _world() -> int:
-    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
 def _cuda_devices(device: torch.device) -> list[int]:

@@ -1,16 +1,11 @@
-"""What a training run needs to go on after a stop, and a directory that keeps it (safetensors and JSON, no pickle)."""
+"""What the gradient training loop needs to go on after a stop, and how it is kept."""
 
-import json
-import os
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Protocol
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from anchormoe.checkpoints import Kept, grouped
 from anchormoe.errors import ModelError
 
 
@@ -25,60 +20,21 @@ class TrainingState:
     validation: list[Tensor] = field(default_factory=list)
     curves: list[dict[str, float]] = field(default_factory=list)
 
+    def kept(self) -> Kept:
+        validation = {str(epoch): value for epoch, value in enumerate(self.validation)}
+        tensors = grouped(model=self.model, optimizer=self.optimizer, best=self.best, validation=validation)
+        return Kept(tensors, {"epoch": self.epoch, "curves": self.curves})
 
-class Checkpoints(Protocol):
-    """Keeps the state of each named stage of a fit."""
-
-    def load(self, stage: str) -> TrainingState | None: ...
-
-    def save(self, stage: str, state: TrainingState) -> None: ...
-
-
-class DirectoryCheckpoints:
-    """One pair of files per stage; a new state replaces the old one at once, or not at all."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-
-    def load(self, stage: str) -> TrainingState | None:
-        tensors, facts = self._directory / f"{stage}.safetensors", self._directory / f"{stage}.json"
-        if not facts.exists():
-            return None
+    @classmethod
+    def of(cls, kept: Kept) -> "TrainingState":
+        """Raises ModelError when something else was kept."""
         try:
-            return _unpacked(load_file(tensors), json.loads(facts.read_text()))
-        except (OSError, ValueError, KeyError, SafetensorError) as error:
-            raise ModelError(f"checkpoint {facts} cannot be read: {error}") from error
-
-    def save(self, stage: str, state: TrainingState) -> None:
-        """1. remove the old facts 2. write the tensors 3. write the facts: facts without tensors never exist."""
-        self._directory.mkdir(parents=True, exist_ok=True)
-        facts = self._directory / f"{stage}.json"
-        facts.unlink(missing_ok=True)
-        save_file(_packed(state), self._directory / f"{stage}.safetensors")
-        waiting = facts.with_suffix(".part")
-        waiting.write_text(json.dumps({"epoch": state.epoch, "curves": state.curves}))
-        os.replace(waiting, facts)
-
-
-def _packed(state: TrainingState) -> dict[str, Tensor]:
-    packed = {}
-    for part in ("model", "optimizer", "best"):
-        packed.update({f"{part}/{name}": value.contiguous() for name, value in getattr(state, part).items()})
-    packed.update({f"validation/{epoch}": value for epoch, value in enumerate(state.validation)})
-    return packed
-
-
-def _unpacked(tensors: dict[str, Tensor], facts: dict[str, object]) -> TrainingState:
-    state = TrainingState(epoch=int(str(facts["epoch"])))
-    for key, value in tensors.items():
-        part, name = key.split("/", 1)
-        if part != "validation":
-            getattr(state, part)[name] = value
-    validated = sum(key.startswith("validation/") for key in tensors)
-    state.validation = [tensors[f"validation/{epoch}"] for epoch in range(validated)]
-    curves = facts["curves"]
-    state.curves = [dict(figures) for figures in curves] if isinstance(curves, list) else []
-    return state
+            epoch, curves = int(kept.facts["epoch"]), [dict(figures) for figures in kept.facts["curves"]]
+        except (KeyError, TypeError, ValueError) as error:
+            raise ModelError(f"a checkpoint holds no training run: {error!r}") from error
+        validation = kept.group("validation")
+        said = [validation[str(epoch)] for epoch in range(len(validation))]
+        return cls(epoch, kept.group("model"), kept.group("optimizer"), kept.group("best"), said, curves)
 
 
 def model_tensors(model: nn.Module) -> dict[str, Tensor]:

@@ -78,7 +78,7 @@ class Checkpoint:
             self.remove()
 
     def of(self, seed: int) -> Any:
-        from anchormoe.training_state import DirectoryCheckpoints
+        from anchormoe.checkpoints import DirectoryCheckpoints
 
         self._directory.mkdir(parents=True, exist_ok=True)
         (self._directory / "run.json").write_text(json.dumps(self._facts, sort_keys=True))

@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from anchormoe.cases import Cases
+from anchormoe.checkpoints import DirectoryCheckpoints
 from anchormoe.errors import DataError
 from anchormoe.paper_fit import chosen_epoch, fit_paper, tempered_loss
 from anchormoe.paper_settings import PaperSettings
 from anchormoe.progress import Progress
 from anchormoe.training import Course
-from anchormoe.training_state import DirectoryCheckpoints
 
 QUICK = PaperSettings(epochs=4, width=16, experts=2, batch_size=8, patch_length=4, learning_rate=0.01)
 

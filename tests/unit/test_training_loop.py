@@ -4,10 +4,11 @@ import pytest
 import torch
 from torch import nn
 
+from anchormoe.checkpoints import DirectoryCheckpoints, Kept
 from anchormoe.errors import ModelError
 from anchormoe.progress import Progress
 from anchormoe.training import Course, Examples, Plan, Validation, learning_rate_factor, train
-from anchormoe.training_state import DirectoryCheckpoints, TrainingState
+from anchormoe.training_state import TrainingState
 
 
 class Line(nn.Module):
@@ -151,11 +152,16 @@ def test_a_run_resumed_from_a_directory_equals_one_that_was_not(tmp_path):
 def test_a_damaged_checkpoint_is_refused(tmp_path):
     checkpoints = DirectoryCheckpoints(tmp_path)
     assert checkpoints.load("fold 1") is None
-    checkpoints.save("fold 1", TrainingState(epoch=2, model={"a": torch.ones(2)}))
-    assert checkpoints.load("fold 1").model["a"].tolist() == [1, 1]
+    checkpoints.save("fold 1", TrainingState(epoch=2, model={"a": torch.ones(2)}).kept())
+    assert TrainingState.of(checkpoints.load("fold 1")).model["a"].tolist() == [1, 1]
     (tmp_path / "fold 1.safetensors").write_bytes(b"no")
     with pytest.raises(ModelError, match="cannot be read"):
         checkpoints.load("fold 1")
+
+
+def test_a_checkpoint_of_something_else_is_refused():
+    with pytest.raises(ModelError, match="no training run"):
+        TrainingState.of(Kept({"model/a": torch.ones(2)}, {"done": True}))
 
 
 def test_mixed_precision_trains_to_a_finite_result():

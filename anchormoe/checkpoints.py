@@ -1,0 +1,70 @@
+"""Where a long fit keeps what it has done, stage by stage, to be taken up again (safetensors and JSON, no pickle)."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from anchormoe.errors import ModelError
+from anchormoe.evidence import Json
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What one stage left behind; `facts` are JSON."""
+
+    tensors: Mapping[str, Tensor]
+    facts: Mapping[str, Json] = field(default_factory=dict)
+
+    def group(self, name: str) -> dict[str, Tensor]:
+        """The tensors called `name/…`, without that prefix."""
+        return {
+            key.removeprefix(f"{name}/"): value for key, value in self.tensors.items() if key.startswith(f"{name}/")
+        }
+
+
+class Checkpoints(Protocol):
+    """Keeps what each named stage of a fit has done so far."""
+
+    def load(self, stage: str) -> Kept | None: ...
+
+    def save(self, stage: str, kept: Kept) -> None: ...
+
+
+class DirectoryCheckpoints:
+    """One pair of files per stage; what is new replaces what was there at once, or not at all."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def load(self, stage: str) -> Kept | None:
+        facts = self._directory / f"{stage}.json"
+        if not facts.exists():
+            return None
+        try:
+            return Kept(load_file(self._directory / f"{stage}.safetensors"), json.loads(facts.read_text()))
+        except (OSError, ValueError, SafetensorError) as error:
+            raise ModelError(f"checkpoint {facts} cannot be read: {error}") from error
+
+    def save(self, stage: str, kept: Kept) -> None:
+        """1. remove the old facts 2. write the tensors 3. write the facts: facts without tensors never exist."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        facts = self._directory / f"{stage}.json"
+        facts.unlink(missing_ok=True)
+        save_file(
+            {name: value.contiguous() for name, value in kept.tensors.items()}, self._directory / f"{stage}.safetensors"
+        )
+        waiting = facts.with_suffix(".part")
+        waiting.write_text(json.dumps(dict(kept.facts)))
+        os.replace(waiting, facts)
+
+
+def grouped(**groups: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors of several groups under one roof; `Kept.group` takes them apart again."""
+    return {f"{group}/{name}": value for group, own in groups.items() for name, value in own.items()}
