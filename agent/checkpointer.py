@@ -8,6 +8,7 @@ import structlog
 
 from agent.partition import GroupWindows, OwnedPartition, checkpoint_of
 from connectors.errors import ConnectorError, TransientError
+from connectors.fault_points import AFTER_COMMIT, AFTER_HEADER, passing
 from connectors.records import Position
 from connectors.seams import ClaimLost, Source, WindowStore
 
@@ -50,7 +51,9 @@ class Checkpointer:
         try:
             for owned in (each for each in partitions if each.position != each.saved):
                 await self._renewed(owned, partial(self._store_all, owned))
+                passing(AFTER_HEADER)
                 await self._source.commit({owned.partition: Position(owned.position, owned.rebuild_metadata())})
+                passing(AFTER_COMMIT)
                 owned.saved = owned.position
         except TransientError as error:
             self._went_down(error)

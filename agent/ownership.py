@@ -6,6 +6,7 @@ import structlog
 
 from agent.partition import GroupWindows, OwnedPartition, rebuild_offset, restore
 from agent.watched import Watched
+from connectors.fault_points import DURING_TAKEOVER, passing
 from connectors.records import Partition, Position
 from connectors.seams import Claim, Source, WindowStore
 
@@ -26,6 +27,7 @@ class Ownership:
         committed = await self._source.committed(partition)
         first = await self._source.first_offset(partition)
         groups = {name: await self._windows(claim, watched, committed, first) for name, watched in self._groups.items()}
+        passing(DURING_TAKEOVER)
         position = min(windows.cursor for windows in groups.values())
         publish_from = committed.offset if committed else 0
         if committed is None:

@@ -6,6 +6,7 @@ from agent.events import event_message, state_message
 from agent.observer import Observer
 from agent.partition import OwnedPartition
 from agent.tally import Tally
+from connectors.fault_points import AFTER_PUBLISH, AFTER_STATES, passing
 from connectors.records import Message
 from connectors.seams import Sink
 
@@ -24,6 +25,8 @@ class Publisher:
         ]
         refused = [letter for letter in letters if letter.offset >= owned.publish_from]
         await self._write([event_message(sighting.event, sighting.origin.namespace) for sighting in new], refused)
+        if new or refused:
+            passing(AFTER_PUBLISH)
         await self._write_states(new)
         self._count(said, new, refused)
 
@@ -41,6 +44,7 @@ class Publisher:
         last = {sighting.event.asset: (sighting.origin, sighting.standing) for sighting in new if sighting.standing}
         if last:
             await self._sink.write([state_message(origin, standing) for origin, standing in last.values()])
+            passing(AFTER_STATES)
 
     def _count(self, said: list[Assessment], new: list[Sighting], refused: list[DeadLetter]) -> None:
         for assessment in said:

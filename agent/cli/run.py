@@ -12,7 +12,7 @@ import typer
 from agent.cli.manners import fail
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Mapping
     from contextlib import AbstractContextManager
     from socket import socket
     from typing import Any
@@ -44,6 +44,7 @@ def run(
 
     seconds = _seconds(duration)
     plant = load(config, os.environ)
+    _arm_fault_point(os.environ)
     set_up_logs(plant.settings.logging.format, plant.settings.logging.level, secrets=secrets_in(plant.settings))
     for warning in plant.warnings:
         typer.echo(f"warning: {config}: {warning}", err=True)
@@ -63,6 +64,19 @@ def _seconds(text: str | None) -> float | None:
         return Duration.parse(text) / 1e9
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--for") from error
+
+
+def _arm_fault_point(environ: "Mapping[str, str]") -> None:
+    """Only for trials: where this process is to kill itself."""
+    from agent.errors import SettingsError
+    from connectors import fault_points
+
+    if wanted := environ.get(fault_points.VARIABLE):
+        try:
+            fault_points.arm(wanted)
+        except ValueError as error:
+            raise SettingsError(str(error)) from error
+        typer.echo(f"warning: {fault_points.VARIABLE}={wanted}: this process will kill itself", err=True)
 
 
 async def _watch(plant: "LoadedPlant", seconds: float | None) -> "Tally":

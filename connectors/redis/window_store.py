@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import orjson
 
 from connectors.errors import ConnectorError, TransientError
+from connectors.fault_points import AFTER_RINGS, passing
 from connectors.records import Partition
 from connectors.redis.keys import claim_key, header_key, ring_key
 from connectors.redis.scripts import CLAIM, FENCED, SAVE_HEADER, SAVE_RINGS, UNCLAIMED
@@ -74,6 +75,7 @@ class RedisWindowStore:
         lost: list[str] = []
         for chunk in _chunks(checkpoint.writes):
             lost += await self._save_rings(claim, layout, chunk)
+            passing(AFTER_RINGS)
         return lost or await self._save_header(claim, layout, checkpoint)
 
     async def close(self) -> None:
