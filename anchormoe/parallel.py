@@ -46,16 +46,16 @@ def any_of_us(asked: bool, device: torch.device) -> bool:
     return bool(vote.item() > 0)
 
 
-def share_gradients(model: nn.Module, total: float, device: torch.device) -> float:
+def share_gradients(model: nn.Module, total: Tensor) -> Tensor:
     """Adds up the gradients, and a loss, over the processes, in one message."""
     if world() == 1:
         return total
     parameters = list(model.parameters())
     grads = [p.grad if p.grad is not None else torch.zeros_like(p) for p in parameters]
-    message = torch.cat([grad.flatten() for grad in grads] + [torch.tensor([total], device=device)])
+    message = torch.cat([*(grad.flatten() for grad in grads), total.reshape(1)])
     dist.all_reduce(message)
     _take_over(parameters, message[:-1])
-    return float(message[-1])
+    return message[-1]
 
 
 def _take_over(parameters: list[nn.Parameter], summed: Tensor) -> None:

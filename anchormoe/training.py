@@ -171,7 +171,7 @@ def _step(run: _Run, examples: Examples, index: Tensor, weight: float, share: fl
     for group in run.optimizer.param_groups:
         group["lr"] = run.plan.learning_rate * learning_rate_factor(share)
     run.optimizer.zero_grad(set_to_none=True)
-    total = 0.0
+    total = torch.zeros((), device=run.device)
     own = index[parallel.rank() :: parallel.world()]
     if len(own):
         batch = examples.subset(own, run.device)
@@ -179,11 +179,11 @@ def _step(run: _Run, examples: Examples, index: Tensor, weight: float, share: fl
             losses = run.loss(run.model, batch, share)
         value = (losses.float() * batch.weight).sum()
         (value / max(weight, 1e-12)).backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        total = float(value.detach())
-    total = parallel.share_gradients(run.model, total, run.device)
+        total = value.detach()
+    total = parallel.share_gradients(run.model, total)
     nn.utils.clip_grad_norm_(run.model.parameters(), MAX_GRADIENT_NORM)
     run.optimizer.step()
-    return total
+    return float(total)
 
 
 def learning_rate_factor(share: float) -> float:

@@ -7,14 +7,16 @@ import torch
 from torch import Tensor
 
 from anchormoe.cases import Cases, Float64, Int64
+from anchormoe.checkpoints import Checkpoints
 from anchormoe.evidence import Json
+from anchormoe.experts.batches import TrainingSet
 from anchormoe.experts.committee import Committee
 from anchormoe.experts.folds import make_folds
 from anchormoe.experts.net import CommitteeNet, NetShape
 from anchormoe.experts.selection import choose, log_losses, out_of_fold
 from anchormoe.experts.settings import CommitteeSettings
 from anchormoe.experts.tokens import Geometry, prepare
-from anchormoe.experts.training import Course, TrainingSet, train
+from anchormoe.experts.training import Course, train
 from anchormoe.progress import ProgressCallback, silent
 
 
@@ -38,6 +40,7 @@ def fit_committee(
     seed: int = 0,
     progress: ProgressCallback = silent,
     device: str | torch.device = "cpu",
+    checkpoints: Checkpoints | None = None,
 ) -> CommitteeFit:
     """Trains all members at once on normalized cases and keeps the variants that are best out of fold.
 
@@ -47,7 +50,7 @@ def fit_committee(
     held_out, trained = make_folds(y, folds=settings.folds, groups=groups, seed=seed)
     data, mean, scale = _training_set(net, cases, y, sample_weight)
     data = replace(data, trained=np.tile(trained, (len(settings.variants), 1)))
-    course = train(net, data, settings, seed=seed, progress=progress)
+    course = train(net, data, settings, seed=seed, progress=progress, checkpoints=checkpoints)
     net.fold_summaries(mean, scale)
     logits = Committee(net).logits(cases).reshape(-1, settings.folds, len(cases), n_classes)  # (V, F, N, Y)
     oof = np.stack([out_of_fold(variant, held_out) for variant in logits])  # (V, N, Y)

@@ -1,48 +1,29 @@
 """One loop that trains every member of a committee at once, each on its own fold with its own noise."""
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from anchormoe.cases import Bool
-from anchormoe.experts.augmentation import kept_evidence, noisy, shifted
+from anchormoe import parallel
+from anchormoe.checkpoints import Checkpoints, Kept, grouped
+from anchormoe.errors import ModelError
+from anchormoe.experts.augmentation import kept_evidence
+from anchormoe.experts.batches import Batches, TrainingSet
 from anchormoe.experts.net import CommitteeNet
 from anchormoe.experts.objectives import cross_entropy, orthogonality, reliability_alignment, sparsity
 from anchormoe.experts.settings import CommitteeSettings
-from anchormoe.experts.tokens import Series, for_members
 from anchormoe.progress import Progress, ProgressCallback
+from anchormoe.training_state import model_tensors, optimizer_tensors, restore_optimizer
 
+STAGE = "experts"
 RAMP = 0.3
 """Share of the steps over which the terms beside the cross-entropy grow to their full weight."""
 BATCH_BYTES = 128 << 20
 """Bound on the values that one batch of all members reads."""
 _REPORTS = 50
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingSet:
-    """Prepared series, standard summaries (N, 2·C), classes and case weights (N,), and who trains on what (G, N)."""
-
-    series: Series
-    summary: Tensor
-    y: Tensor
-    weight: Tensor
-    trained: Bool
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """One batch per member: x (G, B, C, S), the rest (G, B, …)."""
-
-    x: Tensor
-    valid: Tensor
-    summary: Tensor
-    y: Tensor
-    weight: Tensor
+_REPORTS_PER_CHECKPOINT = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,25 +46,63 @@ def batch_size(cases: int, values: int, settings: CommitteeSettings) -> int:
     return max(1, min(settings.batch, cases, max(4, BATCH_BYTES // (4 * values))))
 
 
+@dataclass(slots=True)
+class _Run:
+    net: CommitteeNet
+    optimizer: torch.optim.Optimizer
+    batches: Batches
+    planned: int
+    step: int = 0
+    losses: list[float] = field(default_factory=list)
+
+    @property
+    def report_due(self) -> bool:
+        """After the step that was just made."""
+        return (self.step - 1) % max(1, self.planned // _REPORTS) == 0 or self.step == self.planned
+
+    def kept(self) -> Kept:
+        model, optimizer = model_tensors(self.net), optimizer_tensors(self.optimizer)
+        tensors = grouped(model=model, optimizer=optimizer, batches=self.batches.tensors())
+        return Kept(tensors, {"step": self.step, "losses": self.losses, "orders": self.batches.facts()})
+
+    def restore(self, kept: Kept) -> None:
+        """Raises ModelError when another kind of run was kept."""
+        try:
+            self.net.load_state_dict(kept.group("model"))
+            restore_optimizer(self.optimizer, kept.group("optimizer"))
+            self.batches.restore(kept)
+            self.step, self.losses = int(kept.facts["step"]), list(kept.facts["losses"])
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise ModelError(f"a checkpoint does not fit these experts: {error}") from error
+
+
 def train(
-    net: CommitteeNet, data: TrainingSet, settings: CommitteeSettings, *, seed: int, progress: ProgressCallback
-) -> Course:
-    """Changes `net`. A KeyboardInterrupt out of `progress` ends training; the members stay as they are then."""
-    generator = torch.Generator().manual_seed(seed)
+    net: CommitteeNet, data: TrainingSet, settings: CommitteeSettings, *, seed: int, progress: ProgressCallback,
+    checkpoints: Checkpoints | None = None,
+) -> Course:  # fmt: skip
+    """Changes `net`. A KeyboardInterrupt out of `progress` ends training; the members stay as they are then.
+
+    A run that is taken up from `checkpoints` ends as one that was never interrupted.
+    """
+    run = _start(net, data, settings, seed)
+    if checkpoints and (kept := checkpoints.load(STAGE)):
+        run.restore(kept)
+    stopped = False
+    while run.step < run.planned and not stopped:
+        loss = _loss(net, run.batches, settings, min(1.0, run.step / (RAMP * run.planned)))
+        loss = _update(run, loss, settings.learning_rate * one_cycle(run.step / run.planned))
+        run.step += 1
+        if run.report_due:
+            run.losses.append(float(loss) / net.shape.members)
+            stopped = _reported(run, progress, checkpoints)
+    return Course(run.step, run.planned, tuple(run.losses))
+
+
+def _start(net: CommitteeNet, data: TrainingSet, settings: CommitteeSettings, seed: int) -> _Run:
     size = int(data.trained.sum(1).max())
-    planned = planned_steps(size, settings)
     optimizer = torch.optim.AdamW(net.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
     batch = batch_size(size, net.shape.members * data.series.x[0].numel(), settings)
-    batches = _batches(data, batch, settings, np.random.default_rng(seed), generator)
-    losses: list[float] = []
-    for step in range(planned):
-        loss = _loss(net, next(batches), settings, min(1.0, step / (RAMP * planned)), generator)
-        _update(optimizer, loss, settings.learning_rate * one_cycle(step / planned))
-        if step % max(1, planned // _REPORTS) == 0 or step == planned - 1:
-            losses.append(float(loss.detach()) / net.shape.members)
-            if not _reported(progress, step + 1, planned, losses[-1]):
-                return Course(step + 1, planned, tuple(losses))
-    return Course(planned, planned, tuple(losses))
+    return _Run(net, optimizer, Batches(data, batch, settings, seed), planned_steps(size, settings))
 
 
 def one_cycle(share: float) -> float:
@@ -93,71 +112,55 @@ def one_cycle(share: float) -> float:
     return 1e-3 + (1 - 1e-3) * 0.5 * (1 + math.cos(math.pi * (share - 0.25) / 0.75))
 
 
-def _update(optimizer: torch.optim.Optimizer, loss: Tensor, learning_rate: float) -> None:
-    for group in optimizer.param_groups:
+def _update(run: _Run, loss: Tensor, learning_rate: float) -> Tensor:
+    """One step; gives the loss of all processes together."""
+    for group in run.optimizer.param_groups:
         group["lr"] = learning_rate
-    optimizer.zero_grad(set_to_none=True)
+    run.optimizer.zero_grad(set_to_none=True)
     loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-    optimizer.step()
+    total = parallel.share_gradients(run.net, loss.detach())
+    run.optimizer.step()
+    return total
 
 
-def _reported(progress: ProgressCallback, done: int, total: int, loss: float) -> bool:
-    try:
-        progress(Progress("experts", done, total, {"loss": loss}))
-    except KeyboardInterrupt:
-        return False
-    return True
+def _reported(run: _Run, progress: ProgressCallback, checkpoints: Checkpoints | None) -> bool:
+    """In the first process; True for all of them when training is to stop. What is kept then is where it stopped."""
+    asked = False
+    if parallel.rank() == 0:
+        try:
+            progress(Progress(STAGE, run.step, run.planned, {"loss": run.losses[-1]}))
+        except KeyboardInterrupt:
+            asked = True
+        due = len(run.losses) % _REPORTS_PER_CHECKPOINT == 0 or run.step == run.planned
+        if checkpoints and (asked or due):
+            checkpoints.save(STAGE, run.kept())
+    return parallel.any_of_us(asked, run.net.bias.device)
 
 
-def _loss(
-    net: CommitteeNet, batch: Batch, settings: CommitteeSettings, ramp: float, generator: torch.Generator
-) -> Tensor:
-    """Summed over members, which share no parameter: each one's gradient is its own."""
+def _loss(net: CommitteeNet, batches: Batches, settings: CommitteeSettings, ramp: float) -> Tensor:
+    """Summed over members, which share no parameter: each one's gradient is its own.
+
+    Every process takes its share of the batch, weighed by what it is of the whole.
+    """
+    whole = batches.take()
+    hiding = torch.tensor(settings.per_member("dropout"), device=whole.x.device)
+    kept = kept_evidence(whole.valid, settings.dropout * hiding, batches.generator)
+    rank, world = parallel.rank(), parallel.world()
+    batch, kept = whole.every(world, rank), kept[:, rank::world]
+    if not batch.y.shape[1]:
+        return net.bias.sum() * 0
     routed = net(batch.x, batch.valid)
     values = (routed.opinions * routed.gate[..., None]).sum(-2)  # (G, B, P, Y)
-    hiding = torch.tensor(settings.per_member("dropout"), device=batch.x.device)
-    kept = kept_evidence(batch.valid, settings.dropout * hiding, generator)
     logits = net.context(batch.summary) + (values * kept[..., None]).sum(2)
-    loss = cross_entropy(logits, batch.y, batch.weight) + ramp * settings.sparsity * sparsity(values)
+    entropy = cross_entropy(logits, batch.y, batch.weight) * _part(batch.weight, whole.weight)
+    beside = ramp * settings.sparsity * sparsity(values)
     if settings.orthogonality:
-        loss = loss + ramp * settings.orthogonality * orthogonality(routed, batch.valid)
+        beside = beside + ramp * settings.orthogonality * orthogonality(routed, batch.valid)
     if settings.alignment:
-        loss = loss + ramp * settings.alignment * reliability_alignment(routed, batch.valid, logits)
-    return loss.sum()
+        beside = beside + ramp * settings.alignment * reliability_alignment(routed, batch.valid, logits)
+    return (entropy + beside * (batch.y.shape[1] / whole.y.shape[1])).sum()
 
 
-def _batches(
-    data: TrainingSet, size: int, settings: CommitteeSettings, rng: np.random.Generator, generator: torch.Generator
-) -> Iterator[Batch]:
-    """Endless; each member goes through its own cases in its own order."""
-    streams = [_endless(np.flatnonzero(trained), size, rng) for trained in data.trained]
-    mask = None if bool(data.series.mask.all()) else data.series.mask
-    while True:
-        index = torch.from_numpy(np.stack([next(stream) for stream in streams])).to(data.y.device)  # (G, B)
-        yield _batch(data, index, mask, settings, generator)
-
-
-def _endless(cases: np.ndarray, size: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
-    """Orders of the cases one after the other, cut into pieces of `size`."""
-    waiting = np.empty(0, np.int64)
-    while True:
-        while len(waiting) < size:
-            waiting = np.concatenate((waiting, rng.permutation(cases)))
-        yield waiting[:size]
-        waiting = waiting[size:]
-
-
-def _batch(
-    data: TrainingSet, index: Tensor, mask: Tensor | None, settings: CommitteeSettings, generator: torch.Generator
-) -> Batch:
-    series = data.series
-    x = for_members(series.x[index], series.mask[index], series.level[index], settings.per_member("centre"))
-    x = shifted(x.flatten(0, 1), series.length[index].flatten(), settings.shift, generator)
-    x = noisy(x, None if mask is None else mask[index].flatten(0, 1), settings.noise, generator)
-    return Batch(
-        x=x.view(*index.shape, *x.shape[1:]),
-        valid=series.valid[index].float(),
-        summary=data.summary[index],
-        y=data.y[index],
-        weight=data.weight[index],
-    )
+def _part(own: Tensor, whole: Tensor) -> Tensor:
+    """(G,): the share of the weight that is here; 1 in a single process."""
+    return own.sum(1) / whole.sum(1).clamp(min=1e-8)

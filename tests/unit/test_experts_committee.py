@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 from anchormoe.cases import Cases
+from anchormoe.checkpoints import DirectoryCheckpoints
 from anchormoe.errors import ModelError
 from anchormoe.evidence import SourceOutput
 from anchormoe.experts import Committee, CommitteeFit, CommitteeSettings, fit_committee
@@ -210,6 +212,35 @@ def test_an_interrupt_keeps_what_was_learnt() -> None:
     assert fit.report["interrupted"] is True
     assert fit.report["steps"] == 2
     assert np.isfinite(fit.oof_logits).all()
+
+
+def test_experts_that_are_resumed_equal_those_that_were_not_interrupted(tmp_path: Path) -> None:
+    def stop(progress: Progress) -> None:
+        if progress.done >= 3:
+            raise KeyboardInterrupt
+
+    y, settings = np.arange(12, dtype=np.int64) % 3, replace(QUICK, min_steps=7, max_steps=7)
+    checkpoints = DirectoryCheckpoints(tmp_path)
+    fit_committee(_cases(), y, 3, settings=settings, progress=stop, checkpoints=checkpoints)
+    done: list[int] = []
+    resumed = fit_committee(
+        _cases(), y, 3, settings=settings, progress=lambda one: done.append(one.done), checkpoints=checkpoints
+    )
+    whole = fit_committee(_cases(), y, 3, settings=settings)
+    assert done == [4, 5, 6, 7]
+    assert resumed.report == whole.report
+    np.testing.assert_array_equal(resumed.oof_logits, whole.oof_logits)
+    for name, tensor in whole.source.tensors().items():
+        np.testing.assert_array_equal(resumed.source.tensors()[name], tensor)
+    again = fit_committee(_cases(), y, 3, settings=settings, progress=stop, checkpoints=checkpoints)
+    np.testing.assert_array_equal(again.oof_logits, whole.oof_logits)  # a finished run is not trained again
+
+
+def test_a_checkpoint_of_other_experts_is_refused(tmp_path: Path) -> None:
+    y, checkpoints = np.arange(12, dtype=np.int64) % 3, DirectoryCheckpoints(tmp_path)
+    fit_committee(_cases(), y, 3, settings=QUICK, checkpoints=checkpoints)
+    with pytest.raises(ModelError, match="does not fit these experts"):
+        fit_committee(_cases(), y, 3, settings=replace(QUICK, width=16), checkpoints=checkpoints)
 
 
 def test_a_case_of_weight_zero_does_not_matter() -> None:

@@ -6,6 +6,10 @@ import torch
 from torch import distributed as dist
 from torch import multiprocessing
 
+from anchormoe import parallel
+from anchormoe.cases import Cases
+from anchormoe.experts import CommitteeSettings, fit_committee
+from anchormoe.experts.settings import A
 from anchormoe.losses import LossWeights, objective
 from anchormoe.paper_config import ModelConfig
 from anchormoe.paper_net import PaperNet
@@ -28,18 +32,50 @@ def trained_net() -> dict[str, torch.Tensor]:
     return net.state_dict()
 
 
-def one_process(rank: int, directory: str) -> None:
+def trained_experts() -> dict[str, torch.Tensor]:
+    rng = np.random.default_rng(0)
+    cases, y = Cases.from_arrays(rng.normal(size=(13, 2, 20))), np.arange(13) % 3
+    settings = CommitteeSettings(variants=(A,), kept=1, folds=2, width=8, batch=5, min_steps=6, max_steps=6)
+    fit = fit_committee(cases, y, 3, settings=settings, sample_weight=np.linspace(0.5, 1.5, 13))
+    return {name: torch.from_numpy(np.array(value)) for name, value in fit.source.tensors().items()}
+
+
+TRAINED = {"paper": trained_net, "experts": trained_experts}
+
+
+def one_process(rank: int, directory: str, kind: str) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{directory}/meeting", rank=rank, world_size=2)
-    torch.save(trained_net(), f"{directory}/{rank}.pt")
+    torch.save(TRAINED[kind](), f"{directory}/{rank}.pt")
     dist.destroy_process_group()
 
 
 @pytest.mark.slow
-def test_two_processes_agree_bitwise_with_each_other_and_closely_with_one(tmp_path: Path):
-    multiprocessing.start_processes(one_process, args=(str(tmp_path),), nprocs=2, start_method="fork")
+@pytest.mark.parametrize("kind", TRAINED)
+def test_two_processes_agree_bitwise_with_each_other_and_closely_with_one(tmp_path: Path, kind: str):
+    multiprocessing.start_processes(one_process, args=(str(tmp_path), kind), nprocs=2, start_method="fork")
     first, second = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in (0, 1))
-    alone = trained_net()
+    alone = TRAINED[kind]()
     for name, value in alone.items():
         assert torch.equal(first[name], second[name]), name
         torch.testing.assert_close(first[name], value, atol=2e-4, rtol=1e-3, msg=name)
+
+
+def stopping_process(rank: int, directory: str) -> None:
+    dist.init_process_group("gloo", init_method=f"file://{directory}/meeting", rank=rank, world_size=2)
+    asked = parallel.any_of_us(rank == 1, torch.device("cpu"))
+    Path(directory, f"{rank}.txt").write_text(str(asked))
+    dist.destroy_process_group()
+
+
+@pytest.mark.slow
+def test_all_processes_stop_when_one_is_asked_to(tmp_path: Path):
+    multiprocessing.start_processes(stopping_process, args=(str(tmp_path),), nprocs=2, start_method="fork")
+    assert [(tmp_path / f"{rank}.txt").read_text() for rank in (0, 1)] == ["True", "True"]
+
+
+def test_each_process_of_a_machine_has_its_own_gpu():
+    assert parallel.own_device("cuda", {"LOCAL_RANK": "1"}) == "cuda:1"
+    assert parallel.own_device("cuda:0", {"LOCAL_RANK": "1"}) == "cuda:0"
+    assert parallel.own_device("cpu", {"LOCAL_RANK": "1"}) == "cpu"
+    assert parallel.own_device("cuda", {}) == "cuda"
