@@ -65,6 +65,19 @@ class DirectoryCheckpoints:
         os.replace(waiting, facts)
 
 
+class OthersCheckpoints:
+    """For the processes beside the first: they take up what it kept, and keep nothing themselves."""
+
+    def __init__(self, checkpoints: Checkpoints) -> None:
+        self._checkpoints = checkpoints
+
+    def load(self, stage: str) -> Kept | None:
+        return self._checkpoints.load(stage)
+
+    def save(self, stage: str, kept: Kept) -> None:
+        """Nothing: the first process does it."""
+
+
 def grouped(**groups: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of several groups under one roof; `Kept.group` takes them apart again."""
     return {f"{group}/{name}": value for group, own in groups.items() for name, value in own.items()}

@@ -6,13 +6,18 @@ everything again, as the experts' do, so that blend and temperature compare like
 """
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from anchormoe.cases import Float64
+from anchormoe.cases import Bool, Float64
 from anchormoe.experts.folds import make_folds
+from anchormoe.kernels.kept import array_once
+from anchormoe.progress import Progress, ProgressCallback
 from anchormoe.source_fits import Training
 
+STAGE = "kernel folds"
 FOLDS = 4
 LEAST_CASES = 60
 """Below it folds are too small to stand for the whole, and leave-one-out is kept."""
@@ -28,10 +33,21 @@ def wanted(training: Training) -> bool:
 
 
 def held_out_logits(training: Training, fit: FitLogits) -> Float64:
-    """(N, Y): each case judged by a fit that has not seen it, nor its group."""
+    """(N, Y): each case judged by a fit that has not seen it, nor its group. Finished folds are kept."""
     held_out, trained = make_folds(training.y, folds=FOLDS, groups=training.groups, seed=training.seed)
     logits = np.zeros((len(training.y), training.n_classes))
-    for outside, inside in zip(held_out, trained, strict=True):
-        judge = fit(training.part(np.flatnonzero(inside)))
-        logits[outside] = judge(training.cases.subset(np.flatnonzero(outside)))
+    for fold, (outside, inside) in enumerate(zip(held_out, trained, strict=True)):
+        judged = partial(_judged, training, fit, fold, inside, outside)
+        logits[outside] = array_once(training.checkpoints, f"kernel fold {fold + 1}", judged)
+        training.progress(Progress(STAGE, fold + 1, FOLDS))
     return logits
+
+
+def _judged(training: Training, fit: FitLogits, fold: int, inside: Bool, outside: Bool) -> Float64:
+    part = replace(training.part(np.flatnonzero(inside)), progress=_as_one_stage(training.progress, fold))
+    return fit(part)(training.cases.subset(np.flatnonzero(outside)))
+
+
+def _as_one_stage(progress: ProgressCallback, fold: int) -> ProgressCallback:
+    """What a fold reports moves nothing, but lets the caller interrupt it."""
+    return lambda _: progress(Progress(STAGE, fold, FOLDS))

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -10,6 +9,7 @@ from anchormoe.abstention import Evidenced, fit_abstention, simple_folds
 from anchormoe.blend import Blend, choose_blend, experts_can_count
 from anchormoe.calibration import crossfitted, fit_calibration, softmax
 from anchormoe.cases import Cases, Float64, Int64
+from anchormoe.checkpoints import Checkpoints
 from anchormoe.errors import DataError
 from anchormoe.evidence import Json, centred
 from anchormoe.model import AdditiveModel, Part, Patching
@@ -39,8 +39,8 @@ class FittedModel:
 def fit_model(
     cases: Cases, y: Int64, n_classes: int, *, settings: RecipeSettings | None = None,
     groups: Int64 | None = None, sample_weight: Float64 | None = None, seed: int = 0,
-    progress: ProgressCallback = silent, test: tuple[Cases, Int64] | None = None, checkpoints: Any = None,
-    fitters: Mapping[str, Fitter] | None = None,
+    progress: ProgressCallback = silent, test: tuple[Cases, Int64] | None = None,
+    checkpoints: Checkpoints | None = None, fitters: Mapping[str, Fitter] | None = None,
 ) -> FittedModel:  # fmt: skip
     """Everything chosen on TRAIN alone, leave-group-out where there are groups. Raises DataError.
 
@@ -96,7 +96,7 @@ def _fit_sources(
         return [fit], [(fit, 1.0)]
     kernel = _centred(fitters["kernel"](training, settings))
     alone = [kernel], [(kernel, 1.0)]
-    if not experts_can_count(training.y, training.n_classes):
+    if kernel.report.get("interrupted") or not experts_can_count(training.y, training.n_classes):
         return alone
     try:
         experts = _centred(fitters["experts"](training, settings))

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from anchormoe.cases import Cases, Float64, Int64
+from anchormoe.checkpoints import Checkpoints
 from anchormoe.evidence import Json, Source
 from anchormoe.model import Patching
 from anchormoe.progress import ProgressCallback
@@ -24,7 +25,7 @@ class Training:
     progress: ProgressCallback
     test: tuple[Cases, Int64] | None = None
     """normalized TEST, for the optimistic protocol only"""
-    checkpoints: Any = None
+    checkpoints: Checkpoints | None = None
 
     def part(self, chosen: Int64) -> "Training":
         """The same view of some of the cases."""
@@ -79,8 +80,10 @@ def require_settings(settings: RecipeSettings) -> None:
 
 
 def _fit_kernel(training: Training, settings: RecipeSettings) -> SourceFit:
+    """An interrupt once the fit itself is done keeps it, with leave-one-out for what the folds would have said."""
     from anchormoe import kernel_folds
     from anchormoe.kernels.fitting import KernelFit, fit_kernel
+    from anchormoe.kernels.kept import fit_once
 
     def fitted(part: Training) -> KernelFit:
         return fit_kernel(
@@ -88,11 +91,14 @@ def _fit_kernel(training: Training, settings: RecipeSettings) -> SourceFit:
             sample_weight=part.sample_weight, seed=part.seed, progress=part.progress,
         )  # fmt: skip
 
-    fit = fitted(training)
-    logits = fit.oof_logits
+    fit = fit_once(training.checkpoints, lambda: fitted(training))
+    logits, report = fit.oof_logits, dict(fit.report)
     if kernel_folds.wanted(training):
-        logits = kernel_folds.held_out_logits(training, lambda part: fitted(part).source.logits)
-    return SourceFit("kernel", fit.source, logits, dict(fit.report))
+        try:
+            logits = kernel_folds.held_out_logits(training, lambda part: fitted(part).source.logits)
+        except KeyboardInterrupt:
+            report["interrupted"] = True
+    return SourceFit("kernel", fit.source, logits, report)
 
 
 def _fit_experts(training: Training, settings: RecipeSettings) -> SourceFit:
@@ -101,6 +107,7 @@ def _fit_experts(training: Training, settings: RecipeSettings) -> SourceFit:
     fit = fit_committee(
         training.cases, training.y, training.n_classes, settings=experts_settings(settings), groups=training.groups,
         sample_weight=training.sample_weight, seed=training.seed, progress=training.progress, device=settings.device,
+        checkpoints=training.checkpoints,
     )  # fmt: skip
     return SourceFit("experts", fit.source, fit.oof_logits, dict(fit.report))
 

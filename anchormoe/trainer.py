@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from anchormoe.bundle import Artefact
 from anchormoe.calibration import log_loss, softmax
+from anchormoe.checkpoints import Checkpoints
 from anchormoe.data.dataset import Split
 from anchormoe.evaluation.judging import judge
 from anchormoe.evidence import Json
@@ -16,7 +16,8 @@ from anchormoe.progress import ProgressCallback, silent
 from anchormoe.recipe_settings import RecipeSettings
 from anchormoe.recipes import FittedModel, fit_model
 
-CheckpointsOf = Callable[[int], Any]
+CheckpointsOf = Callable[[int], Checkpoints | None]
+"""Where the fit of a seed keeps its stages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ def train(
 
 
 def _fit(
-    split: Split, settings: RecipeSettings, seed: int, progress: ProgressCallback, checkpoints: Any
+    split: Split, settings: RecipeSettings, seed: int, progress: ProgressCallback, checkpoints: Checkpoints | None
 ) -> FittedModel:
     train = split.train
     test = (split.test.cases, split.test.y) if settings.protocol == "optimistic" else None

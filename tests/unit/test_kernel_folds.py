@@ -1,11 +1,14 @@
 """Out-of-fold means that nothing of the judged case, nor of its group, was seen."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from anchormoe.cases import Cases
+from anchormoe.checkpoints import DirectoryCheckpoints
 from anchormoe.kernel_folds import FOLDS, held_out_logits, wanted
-from anchormoe.progress import silent
+from anchormoe.progress import Progress, silent
 from anchormoe.source_fits import Training
 
 
@@ -57,3 +60,23 @@ def test_no_group_is_on_both_sides():
 @pytest.mark.parametrize(("cases", "expected"), [(59, False), (60, True), (2000, True), (2001, False)])
 def test_folds_are_for_sets_where_they_mean_something(cases, expected):
     assert wanted(training(cases)) is expected
+
+
+def test_a_finished_fold_is_not_fitted_again(tmp_path):
+    fits: list[int] = []
+    kept = replace(training(80), checkpoints=DirectoryCheckpoints(tmp_path))
+
+    def fit(part):
+        fits.append(len(part.y))
+        return lambda cases: np.stack([cases.x[:, 0, 0], -cases.x[:, 0, 0]], axis=1)
+
+    def stop_after_two(progress: Progress) -> None:
+        if progress.done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        held_out_logits(replace(kept, progress=stop_after_two), fit)
+    assert len(fits) == 2
+    resumed = held_out_logits(kept, fit)
+    assert len(fits) == FOLDS
+    np.testing.assert_array_equal(resumed, held_out_logits(training(80), fit))

@@ -1,0 +1,48 @@
+"""A finished kernel fit as a checkpoint: kept at once, taken up again without fitting."""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from anchormoe.cases import Float64
+from anchormoe.checkpoints import Checkpoints, Kept, grouped
+from anchormoe.kernels.fitting import KernelFit
+from anchormoe.kernels.source import KernelSource
+
+STAGE = "kernel"
+
+
+def fit_once(checkpoints: Checkpoints | None, fit: Callable[[], KernelFit]) -> KernelFit:
+    """What an earlier run finished, or a new fit, which is kept."""
+    if checkpoints is None:
+        return fit()
+    kept = checkpoints.load(STAGE)
+    if kept is None:
+        kept = _kept(fit())
+        checkpoints.save(STAGE, kept)
+    return _fit_of(kept)
+
+
+def array_once(checkpoints: Checkpoints | None, stage: str, make: Callable[[], Float64]) -> Float64:
+    """The same for a single array."""
+    if checkpoints is None:
+        return make()
+    kept = checkpoints.load(stage)
+    if kept is None:
+        kept = Kept({"values": torch.from_numpy(np.ascontiguousarray(make()))})
+        checkpoints.save(stage, kept)
+    return np.asarray(kept.tensors["values"].numpy())
+
+
+def _kept(fit: KernelFit) -> Kept:
+    own = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in fit.source.tensors().items()}
+    logits = torch.from_numpy(np.ascontiguousarray(fit.oof_logits))
+    return Kept(grouped(source=own, oof={"logits": logits}), {"config": fit.source.config(), "report": fit.report})
+
+
+def _fit_of(kept: Kept) -> KernelFit:
+    """Also of a fit that was just made: a run that is resumed and one that is not see the same values."""
+    tensors = {name: tensor.numpy() for name, tensor in kept.group("source").items()}
+    source = KernelSource.from_parts(kept.facts["config"], tensors)
+    return KernelFit(source, kept.group("oof")["logits"].numpy(), dict(kept.facts["report"]))
