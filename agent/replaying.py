@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from agent.alongside import alongside
 from agent.app import Parts, build
 from agent.candidates import LoadModel
 from agent.event_set import EventSet
@@ -72,10 +73,7 @@ async def replay(
     parts = Parts(source, MemoryWindowStore(), ReplaySink(replayed), _unhurried(plant))
     pipeline = build(plant, tally=replayed.tally, load_model=load_model, parts=parts)
     begun = time.monotonic()
-    async with asyncio.TaskGroup() as group:
-        watcher = group.create_task(_watch(pipeline, report))
-        await pipeline.run(stop)
-        watcher.cancel()
+    await alongside(pipeline.run(stop), [_watch(pipeline, report)])
     replayed.seconds, replayed.whole = time.monotonic() - begun, not stop.is_set()
     return replayed
 

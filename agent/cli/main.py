@@ -1,5 +1,6 @@
 """The console script `anchormoe-agent`: puts the command groups together."""
 
+import logging
 from importlib.metadata import version
 
 import typer
@@ -72,6 +73,8 @@ for group in (
 
 def main() -> None:
     """Entry point; the one place where errors become exit codes."""
+    # The client logs each failure of a connection; without logs of our own (`run`) it is told once, as our error.
+    logging.getLogger("aiokafka").addHandler(logging.NullHandler())
     with polite_errors():
         app()
 

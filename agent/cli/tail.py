@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
 
 
 def tail(
-    config: Path = typer.Option(Path("plant.yaml"), "--config", help="The plant whose events to show."),
+    config: Path = typer.Option(Path("plant.yaml"), "--config", "-c", help="The plant whose events to show."),
     as_json: bool = typer.Option(False, "--json", help="One CloudEvents JSON object per line."),
     asset: list[str] = typer.Option([], "--asset", help="Only this asset or pattern; may be repeated."),
     state: list[str] = typer.Option([], "--state", help="Only this state; may be repeated."),

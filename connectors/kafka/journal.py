@@ -14,6 +14,7 @@ from aiokafka.errors import IllegalStateError, KafkaError, TopicAlreadyExistsErr
 from connectors.errors import ConnectorError
 from connectors.journals import Entry
 from connectors.kafka.cluster import Cluster
+from connectors.kafka.translation import in_words
 from connectors.records import Partition
 
 _REQUEST_MS = 20_000
@@ -116,7 +117,7 @@ class KafkaJournal:
         except TimeoutError as error:
             raise ConnectorError(f"{what} {self._topic} at {self._cluster.bootstrap}: no answer in time") from error
         except (KafkaError, IllegalStateError, OSError) as error:
-            raise ConnectorError(f"{what} {self._topic} at {self._cluster.bootstrap}: {error}") from error
+            raise ConnectorError(f"{what} {self._topic} at {self._cluster.bootstrap}: {in_words(error)}") from error
 
 
 async def _led_partitions(admin: Any, topic: str) -> list[int]:

@@ -1,15 +1,14 @@
 """Topics from one offset to another as a bounded source: joins no group, commits nothing, ends where it should."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import IllegalStateError, KafkaError
 
 from connectors.errors import ConnectorError
 from connectors.kafka.cluster import Cluster
+from connectors.kafka.translation import translated
 from connectors.records import Batch, Partition, Position
 from connectors.seams import Assignment
 from connectors.spans import Mark, Span
@@ -41,7 +40,7 @@ class KafkaRangeSource:
 
     async def open(self) -> None:
         """`start` for those who only read. Raises ConnectorError, also for a topic that does not exist."""
-        with _translated(f"cannot read from Kafka at {self._cluster.bootstrap}"):
+        with translated(f"cannot read from Kafka at {self._cluster.bootstrap}"):
             self._consumer = AIOKafkaConsumer(
                 group_id=None,
                 enable_auto_commit=False,
@@ -59,7 +58,7 @@ class KafkaRangeSource:
                 raise
 
     async def poll(self, *, max_records: int, timeout_s: float) -> list[Batch]:
-        with _translated("polling failed"):
+        with translated("polling failed"):
             polled = await self._consumer.getmany(timeout_ms=int(timeout_s * 1000), max_records=max_records)
             await self._move_on()
         batches = [self._within(Partition(at.topic, at.partition), records) for at, records in polled.items()]
@@ -173,12 +172,3 @@ class KafkaRangeSource:
 
 def _at(partition: Partition) -> TopicPartition:
     return TopicPartition(partition.topic, partition.number)
-
-
-@contextmanager
-def _translated(what: str) -> Iterator[None]:
-    """Foreign exceptions become ours at the edge."""
-    try:
-        yield
-    except (KafkaError, IllegalStateError, OSError) as error:
-        raise ConnectorError(f"{what}: {error}") from error

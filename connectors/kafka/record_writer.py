@@ -9,6 +9,7 @@ from aiokafka.errors import KafkaError
 
 from connectors.errors import ConnectorError
 from connectors.kafka.cluster import Cluster
+from connectors.kafka.translation import in_words
 from connectors.records import RecordLike
 
 _TIMEOUT_MS = 30_000
@@ -35,7 +36,7 @@ class RecordWriter:
             await producer.start()
         except (KafkaError, OSError) as error:
             await producer.stop()
-            raise ConnectorError(f"cannot write to Kafka at {self._cluster.bootstrap}: {error}") from error
+            raise ConnectorError(f"cannot write to Kafka at {self._cluster.bootstrap}: {in_words(error)}") from error
         self._producer = producer
 
     async def write(self, topic: str, records: Iterable[RecordLike], *, partition: int | None = None) -> None:

@@ -11,6 +11,7 @@ from aiokafka.errors import KafkaError
 from connectors.errors import ConnectorError
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.topics import TopicPlan, ensure_topics
+from connectors.kafka.translation import in_words
 from connectors.records import STATES, Message
 
 
@@ -46,7 +47,7 @@ class KafkaSink:
             await producer.start()
         except (KafkaError, OSError) as error:
             await producer.stop()
-            raise ConnectorError(f"cannot write to Kafka at {self._cluster.bootstrap}: {error}") from error
+            raise ConnectorError(f"cannot write to Kafka at {self._cluster.bootstrap}: {in_words(error)}") from error
         self._producer = producer
 
     async def write(self, messages: Sequence[Message]) -> None:

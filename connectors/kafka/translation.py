@@ -3,7 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError, UnknownTopicOrPartitionError
+from aiokafka.errors import (
+    CommitFailedError,
+    IllegalStateError,
+    KafkaConnectionError,
+    KafkaError,
+    UnknownTopicOrPartitionError,
+)
 
 from connectors.errors import ConnectorError
 
@@ -18,4 +24,11 @@ def translated(what: str) -> Iterator[None]:
     except UnknownTopicOrPartitionError as error:
         raise ConnectorError(f"{what}: there is no such topic") from error
     except (KafkaError, IllegalStateError, OSError) as error:
-        raise ConnectorError(f"{what}: {error}") from error
+        raise ConnectorError(f"{what}: {in_words(error)}") from error
+
+
+def in_words(error: Exception) -> str:
+    """What a person can act on: a client that met no broker shows its address book instead."""
+    if isinstance(error, KafkaConnectionError) and "bootstrap" in str(error):
+        return "no broker answers there; start it, or correct the address or the security"
+    return str(error) or type(error).__name__
