@@ -81,7 +81,7 @@ class ChunkDecoder:
         if chunk.f2 is None or chunk.f3 is None:
             absent = START if chunk.f2 is None else PERIOD
             raise RecordError("missing_field", f"neither {self._times_field} nor {START} with {PERIOD}", field=absent)
-        return regular_times(self._reader.read(chunk.f2, START), round(chunk.f3 * NS_PER_UNIT["ms"]), samples)
+        return regular_times(self._reader.read(chunk.f2, START), _period_ns(chunk.f3), samples)
 
     def _listed(self, times: list[Any], samples: int) -> Times:
         if len(times) != samples:
@@ -111,6 +111,11 @@ def regular_times(start_ns: int, period_ns: int, samples: int) -> Times:
     if period_ns <= 0 or not 0 <= start_ns <= start_ns + period_ns * samples < END_NS:
         raise RecordError("bad_timestamp", f"start {start_ns} ns with a period of {period_ns} ns", field=START)
     return start_ns + period_ns * np.arange(samples, dtype=np.int64)
+
+
+def _period_ns(period_ms: float) -> int:
+    """One that does not advance, or that no time can hold, stays so; beyond that its size says nothing."""
+    return round(min(max(period_ms, -1.0), float(END_NS)) * NS_PER_UNIT["ms"])
 
 
 def _as_list(value: Any, field: str) -> list[Any]:

@@ -20,8 +20,8 @@ class Finisher:
 
     def scaled(self, columns: Columns, rejections: Rejections) -> NDArray[np.float32]:
         """Float32 cannot hold what is beyond 3.4e38; such a value is as useless as an infinite one."""
-        values = columns.values if self._plain else columns.values * self._scale + self._offset
         with np.errstate(over="ignore"):
+            values = columns.values if self._plain else columns.values * self._scale + self._offset
             scaled = values.astype(np.float32)
         infinite = np.isinf(scaled)
         if infinite.any():

@@ -10,8 +10,11 @@ from connectors.decoding.assets import Key
 from connectors.decoding.results import Rejections, Times
 from connectors.errors import RecordError
 from connectors.records import RecordLike
+from connectors.timestamps import END_NS
 
 _NS_PER_MS = 1_000_000
+_NO_TIME = -1
+"""As Kafka writes it; a time beyond 2116 would overflow in nanoseconds and says as little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +29,8 @@ class Given:
     @classmethod
     def of(cls, records: Sequence[RecordLike], max_bytes: int, rejections: Rejections) -> "Given":
         """Without the records that are empty or too large."""
-        stamps_ns = np.array([record.timestamp for record in records], dtype=np.int64) * _NS_PER_MS
+        stamps_ms = np.array([record.timestamp for record in records], dtype=np.int64)
+        stamps_ns = np.where(stamps_ms < END_NS // _NS_PER_MS, stamps_ms, _NO_TIME) * _NS_PER_MS
         values = [record.value or b"" for record in records]
         whole = cls(np.arange(len(records)), stamps_ns, [record.key for record in records], values)
         return whole.select(_sized(values, max_bytes, rejections))

@@ -11,6 +11,7 @@ from hypothesis.extra import numpy as arrays
 from connectors.decoding import REASONS, Decoded, Decoder, encode_chunk
 from connectors.layouts import ChannelField, GroupLayout, RecordFormat
 from connectors.records import Batch, Partition, Record
+from connectors.timestamps import END_NS
 
 T0 = 1_700_000_000_000
 GROUP = GroupLayout("g", (ChannelField("a", "a", scale=2.0, offset=-1.0), ChannelField("b", "b")), ("x-*",))
@@ -64,6 +65,40 @@ def test_a_record_is_read_the_same_alone_and_in_any_batch(batch: list[Record], k
         alone[0].update(read)
         alone[1].update(refused)
     assert together == alone
+
+
+extremes = [0, 1, -1e308, 1e308, T0, T0 * 1000, T0 * 10**6, "", "x", "2023-11-14T22:13:20Z", "9999-12-31T23:59-14:00"]
+hostile = anything | st.sampled_from(extremes)
+several = st.lists(hostile, max_size=3)
+NAMES = ("ts", "start", "period_ms", "channel", "value", "a", "b", "asset")
+documents = st.fixed_dictionaries(
+    {},
+    optional=dict.fromkeys(NAMES, hostile | several)
+    | {"values": st.dictionaries(st.sampled_from(["a", "b", "z"]), several | hostile, max_size=3)},
+)
+stamps = st.sampled_from([T0, -1, 0, 2**63 - 1, 10**15])
+formats = st.builds(
+    RecordFormat,
+    kind=st.sampled_from(["wide", "narrow", "chunked"]),
+    asset_from=st.sampled_from(["key", "field"]),
+    time_field=st.sampled_from([None, "ts"]),
+    time_unit=st.sampled_from(["iso", "s", "ms", "us", "ns"]),
+    values_field=st.sampled_from([None, "values"]),
+    max_clock_skew_ns=st.sampled_from([None, 10**18]),
+    on_unknown_channel=st.sampled_from(["reject", "ignore"]),
+)
+
+
+@given(st.lists(st.builds(Record, st.just(0), stamps, keys, documents.map(orjson.dumps)), max_size=4), formats)
+def test_nothing_a_producer_writes_stops_the_decoder_or_leaves_the_times_we_can_hold(
+    batch: list[Record], format: RecordFormat
+) -> None:
+    decoded = run(batch, format)
+    read, refused = told(decoded)
+    assert sorted([*read, *refused]) == list(range(len(batch)))
+    for part in decoded.readings:
+        assert ((part.time_ns >= 0) & (part.time_ns < END_NS)).all()
+        assert not np.isinf(part.values).any()
 
 
 @given(st.lists(good, min_size=1, max_size=8))

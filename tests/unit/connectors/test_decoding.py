@@ -190,6 +190,12 @@ def test_the_records_own_time_is_used_when_no_field_is_named() -> None:
     assert reasons(decoded) == [(1, "bad_timestamp", None)]
 
 
+def test_a_record_time_that_no_nanosecond_can_hold_is_none() -> None:
+    decoded = decode([record({"flow": 1}, at_ms=2**63 - 1), record({"flow": 1})], time_field=None)
+    assert reasons(decoded) == [(0, "bad_timestamp", None)]
+    assert decoded.readings[0].time_ns.tolist() == [T0 * 10**6]
+
+
 def test_narrow_records_fill_one_channel_each() -> None:
     rows: list[object] = [
         {"ts": T0, "channel": "p", "value": 3},
@@ -235,6 +241,8 @@ def test_chunks_with_times_or_with_start_and_period_become_rows() -> None:
         ({"start": T0, "values": {"flow": [1]}}, "missing_field", "period_ms"),
         ({"start": T0, "period_ms": 0, "values": {"flow": [1]}}, "bad_timestamp", "start"),
         ({"start": T0, "period_ms": 1e15, "values": {"flow": [1]}}, "bad_timestamp", "start"),
+        ({"start": T0, "period_ms": 1e308, "values": {"flow": [1]}}, "bad_timestamp", "start"),
+        ({"start": T0, "period_ms": -1e308, "values": {"flow": [1]}}, "bad_timestamp", "start"),
         ({"ts": [T0], "values": {"z": [1]}}, "unknown_channel", "z"),
         ({"ts": [T0], "values": {"flow": [True]}}, "wrong_type", "flow"),
         ({"ts": [T0], "values": {"flow": 1}}, "wrong_type", "flow"),
