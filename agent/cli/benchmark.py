@@ -21,12 +21,16 @@ if TYPE_CHECKING:
 
 SHIPPED_SETS = ("BasicMotions", "JapaneseVowels")
 # Neighbouring seeds of a synthetic set share noise between one's test and the next one's training.
-SEED_STEP = {"uea": 1, "synthetic": 10}
+SEED_STEP = {"uea": 1, "synthetic": 10, "ablation": 10}
 METHODS = {
     "uea": ("minirocket", "multirocket-hydra", "anchormoe"),
     "synthetic": ("minirocket", "multirocket-hydra", "anchormoe", "anchormoe-localize"),
 }
-PAGES = {"uea": Path("docs/results/uea.md"), "synthetic": Path("docs/results/localization.md")}
+PAGES = {
+    "uea": Path("docs/results/uea.md"),
+    "synthetic": Path("docs/results/localization.md"),
+    "ablation": Path("docs/results/ablation.md"),
+}
 INTERRUPTED = 130
 
 
@@ -35,6 +39,7 @@ class Kind(StrEnum):
 
     uea = "uea"
     synthetic = "synthetic"
+    ablation = "ablation"
 
 
 def register(app: typer.Typer) -> None:
@@ -43,7 +48,9 @@ def register(app: typer.Typer) -> None:
 
 
 def benchmark(
-    kind: Kind = typer.Argument(help="uea: accuracy on the UEA sets at hand; synthetic: where the evidence is."),
+    kind: Kind = typer.Argument(
+        help="uea: accuracy on the UEA sets at hand; synthetic: where the evidence is; ablation: what parts are worth."
+    ),
     sets: str | None = typer.Option(None, help="Names, separated by commas. Default: all at hand and the paper's."),
     seeds: int = typer.Option(3, min=1, help="How many seeds."),
     methods: str | None = typer.Option(None, help="Names, separated by commas, e.g. minirocket,anchormoe."),
@@ -57,12 +64,12 @@ def benchmark(
     as_json: bool = typer.Option(False, "--json", help="Print all runs as one JSON object."),
 ) -> None:
     """Run every method on every set and seed, go on where an earlier run stopped, and write the tables."""
-    from anchormoe.evaluation import baselines, own  # noqa: F401  # they register their methods
+    from anchormoe.evaluation import ablation, baselines, own  # noqa: F401  # they register their methods
     from anchormoe.evaluation.benchmark import Plan
     from anchormoe.evaluation.methods import Effort, method
     from anchormoe.recipe_settings import RecipeSettings
 
-    chosen = _names(methods) or METHODS[kind]
+    chosen = _names(methods) or METHODS.get(kind, ablation.METHODS)
     for name in chosen:
         method(name)
     RecipeSettings(recipe=recipe, profile=profile)  # type: ignore[arg-type]  # refuses a misspelt word now, not hours later
@@ -86,17 +93,23 @@ def _names(given: str | None) -> tuple[str, ...]:
 def _default_sets(kind: Kind, data_dir: Path | None, paper: Path) -> tuple[str, ...]:
     """All at hand and all of the paper's, so that the page can say which of those could not be had."""
     from anchormoe.data.synthetic import DESIGNS
+    from anchormoe.evaluation.ablation import SETS
     from anchormoe.evaluation.benchmark import sets_in
     from anchormoe.evaluation.report import read_paper
 
+    if kind is Kind.ablation:
+        return SETS
     if kind is Kind.synthetic:
         return tuple(DESIGNS)
     return sets_in(data_dir, (*SHIPPED_SETS, *read_paper(paper).classification))
 
 
 def _run(plan: "Plan", data_dir: Path | None, ledger: Path) -> "Results":
+    from anchormoe.evaluation import ablation
     from anchormoe.evaluation.benchmark import loader, run
     from anchormoe.evaluation.ledger import Ledger
+
+    load = ablation.loader(data_dir) if plan.source == "ablation" else loader(plan.source, data_dir)
 
     columns = (
         TextColumn("{task.description}"),
@@ -112,7 +125,7 @@ def _run(plan: "Plan", data_dir: Path | None, ledger: Path) -> "Results":
             bar.update(task, description=_described(progress), completed=progress.done)
 
         try:
-            return run(plan, Ledger(ledger), loader(plan.source, data_dir), progress=show)
+            return run(plan, Ledger(ledger), load, progress=show)
         except KeyboardInterrupt:
             bar.stop()
             fail(f"interrupted; finished runs are in {ledger}, the same command goes on from there", code=INTERRUPTED)
@@ -124,9 +137,9 @@ def _described(progress: Progress) -> str:
 
 
 def _write(page: Path, plan: "Plan", results: "Results", paper: Path) -> None:
-    from anchormoe.evaluation.report import accuracy_report, localization_report, read_paper
+    from anchormoe.evaluation.report import REPORTS, read_paper
 
-    write = accuracy_report if plan.source == "uea" else localization_report
+    write = REPORTS[plan.source]
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text(write(plan, results, read_paper(paper), datetime.now(tz=UTC).date()), encoding="utf-8")
 

@@ -2,9 +2,11 @@
 
 import hashlib
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from anchormoe.data.dataset import Dataset
 from anchormoe.evaluation.judging import judge
@@ -12,24 +14,29 @@ from anchormoe.evaluation.methods import Effort, Method, Outcome, register
 
 
 @dataclass(frozen=True, slots=True)
-class _Own:
-    """A method with its own recipe or objective; None leaves it to the caller."""
+class Own:
+    """A method with its own recipe or objective; None leaves it to the caller.
+
+    `changes` are settings of its sources, by source and name.
+    """
 
     recipe: str | None = None
     objective: str | None = None
+    changes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def run(self, train: Dataset, test: Dataset, seed: int, effort: Effort) -> Outcome:
-        return _run(train, test, seed, self._used(effort))
+        return _run(train, test, seed, self._used(effort), self.changes)
 
     def version(self, effort: Effort) -> str:
         used = self._used(effort)
-        return f"code {code_digest()}, {used.recipe} {used.profile} {used.objective}"
+        changed = [f" {source}.{name}={each}" for source, own in self.changes.items() for name, each in own.items()]
+        return f"code {code_digest()}, {used.recipe} {used.profile} {used.objective}" + "".join(changed)
 
     def _used(self, effort: Effort) -> Effort:
         return replace(effort, recipe=self.recipe or effort.recipe, objective=self.objective or effort.objective)
 
 
-def _run(train: Dataset, test: Dataset, seed: int, effort: Effort) -> Outcome:
+def _run(train: Dataset, test: Dataset, seed: int, effort: Effort, changes: Mapping[str, Mapping[str, Any]]) -> Outcome:
     # Imported here: fitting brings torch and numba with it, which a benchmark read from its ledger does not need.
     from anchormoe.packing import predictor_of
     from anchormoe.recipe_settings import RecipeSettings
@@ -40,6 +47,7 @@ def _run(train: Dataset, test: Dataset, seed: int, effort: Effort) -> Outcome:
         profile=effort.profile,  # type: ignore[arg-type]
         objective=effort.objective,  # type: ignore[arg-type]
         alignment=train.alignment,
+        **changes,  # type: ignore[arg-type]  # RecipeSettings refuses unknown ones
     )
     started = time.perf_counter()
     fitted = fit_model(train.cases, train.y, len(train.classes), settings=settings, groups=train.groups, seed=seed)
@@ -73,12 +81,12 @@ def code_digest() -> str:
     return digest.hexdigest()[:12]
 
 
-def _registered(name: str, label: str, own: _Own) -> Method:
+def _registered(name: str, label: str, own: Own) -> Method:
     return register(Method(name, label, own.run, own.version))
 
 
-DEFAULT = _registered("anchormoe", "AnchorMoE (ours)", _Own())
-LOCALIZE = _registered("anchormoe-localize", "AnchorMoE, objective localize", _Own(objective="localize"))
-KERNEL = _registered("anchormoe-kernel", "AnchorMoE, recipe kernel", _Own(recipe="kernel"))
-EXPERTS = _registered("anchormoe-experts", "AnchorMoE, recipe experts", _Own(recipe="experts"))
-PAPER = _registered("anchormoe-paper", "AnchorMoE, recipe paper", _Own(recipe="paper"))
+DEFAULT = _registered("anchormoe", "AnchorMoE (ours)", Own())
+LOCALIZE = _registered("anchormoe-localize", "AnchorMoE, objective localize", Own(objective="localize"))
+KERNEL = _registered("anchormoe-kernel", "AnchorMoE, recipe kernel", Own(recipe="kernel"))
+EXPERTS = _registered("anchormoe-experts", "AnchorMoE, recipe experts", Own(recipe="experts"))
+PAPER = _registered("anchormoe-paper", "AnchorMoE, recipe paper", Own(recipe="paper"))

@@ -9,6 +9,7 @@ from pathlib import Path
 import yaml
 
 from anchormoe.errors import DataError
+from anchormoe.evaluation import ablation
 from anchormoe.evaluation.benchmark import Plan, Results
 from anchormoe.evaluation.report_tables import (
     Paper,
@@ -16,6 +17,7 @@ from anchormoe.evaluation.report_tables import (
     accuracy_table,
     calibration_table,
     localization_table,
+    markdown,
     times_table,
 )
 
@@ -31,6 +33,12 @@ LOCALIZATION_TEXT = """\
 AUPRC / IoU@K / Precision@K over patches of 16 steps with stride 8, on the first 120 correctly classified test cases; a
 patch is evidence when any of its steps is (further below: when half of them are). Mean ± deviation over seeds. Masks
 are never used in training.
+"""
+ABLATION_TEXT = f"""\
+Accuracy on TEST and, after the stroke, AUPRC of localization on the synthetic sets; mean over seeds. TRAIN is cut to
+{ablation.TRAIN_CASES} cases. The last columns: means over sets of the difference to the first row, ± one standard
+error (accuracy paired over seeds and cases, AUPRC over sets and seeds). What serves by default was chosen out-of-fold
+on TRAIN, not by this page; it shows what that choice is worth.
 """
 
 
@@ -73,6 +81,20 @@ def localization_report(plan: Plan, results: Results, paper: Paper, today: date)
         times_table(plan, results),
         absent(results),
     )
+
+
+def ablation_report(plan: Plan, results: Results, paper: Paper, today: date) -> str:
+    """The page of parts added and taken away; the paper's own figures have no place on it."""
+    tables = [
+        f"## {title}\n\n" + markdown(found[0], found[1:])
+        for title, rows in (("Recipe experts", ablation.EXPERTS), ("Recipe paper", ablation.PAPER))
+        if (found := ablation.table(rows, plan, results))
+    ]
+    return _page("# Ablations", facts_of_run(plan, today), ABLATION_TEXT, *tables, absent(results))
+
+
+REPORTS = {"uea": accuracy_report, "synthetic": localization_report, "ablation": ablation_report}
+"""The page of each kind of benchmark."""
 
 
 def facts_of_run(plan: Plan, today: date) -> str:

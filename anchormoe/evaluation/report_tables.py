@@ -29,7 +29,7 @@ def accuracy_table(plan: Plan, results: Results, paper: Paper) -> str:
     labels = [method(name).label for name in plan.methods]
     rows = [_accuracy_row(plan, results, paper, name) for name in plan.sets if name not in results.missing]
     head = ["set", "test cases", "paper: AnchorMoE", "paper: MiniRocket", *labels, "against the better"]
-    return _markdown(head, [*rows, *_summary_rows(plan, results, paper)])
+    return markdown(head, [*rows, *_summary_rows(plan, results, paper)])
 
 
 def against_the_better(plan: Plan, results: Results, set_name: str) -> Difference | None:
@@ -95,7 +95,7 @@ def calibration_table(plan: Plan, results: Results) -> str:
         "ECE (300 cases and more)",
         "largest residual",
     ]
-    return "Probabilities:\n\n" + _markdown(head, rows)
+    return "Probabilities:\n\n" + markdown(head, rows)
 
 
 def _calibration_row(results: Results, set_name: str, key: str) -> list[str] | None:
@@ -117,7 +117,7 @@ def times_table(plan: Plan, results: Results) -> str:
         if name not in results.missing
     ]
     head = ["set", *[method(key).label for key in plan.methods]]
-    return "Seconds to fit / to predict TEST (mean; other work may have run beside it):\n\n" + _markdown(head, rows)
+    return "Seconds to fit / to predict TEST (mean; other work may have run beside it):\n\n" + markdown(head, rows)
 
 
 def _seconds(own: Sequence[Entry]) -> str:
@@ -138,7 +138,7 @@ def localization_table(plan: Plan, results: Results, paper: Paper, kind: str) ->
         for name in plan.sets
         if name not in results.missing
     ]
-    return _markdown(["set", "paper: AnchorMoE", *[method(key).label for key in keys]], rows)
+    return markdown(["set", "paper: AnchorMoE", *[method(key).label for key in keys]], rows)
 
 
 def _located(results: Results, set_name: str, key: str, kind: str) -> str:
@@ -186,5 +186,6 @@ def _quoted(figures: PaperFigures, set_name: str, metric: str, key: str) -> str:
     return f"{mean:.3f} ± {deviation:.3f}"
 
 
-def _markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table."""
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))
