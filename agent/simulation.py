@@ -32,7 +32,7 @@ def simulated_assets(
         named = {
             asset: _kind(group, channels.get(group.name)).name
             for group in plant.groups
-            for asset in _ids(group, per_group)
+            for asset in asset_ids(group.assets, per_group)
         }
     unknown = [kind for kind in named.values() if kind not in KINDS]
     if unknown:
@@ -49,10 +49,10 @@ def _kind(group: Group, bundled: Sequence[str] | None) -> PlantKind:
     raise SettingsError(f"groups: {group.name} has the channels of no simulated kind; name assets: --asset ID=KIND")
 
 
-def _ids(group: Group, count: int) -> list[str]:
+def asset_ids(patterns: Sequence[str], count: int) -> list[str]:
     """Patterns are filled with numbers: pump-* becomes pump-1, pump-2 …"""
-    plain = [name for name in group.assets if not set(name) & set(_WILD)]
-    wild = [name for name in group.assets if set(name) & set(_WILD)]
+    plain = [name for name in patterns if not set(name) & set(_WILD)]
+    wild = [name for name in patterns if set(name) & set(_WILD)]
     numbered = [
         name.replace("*", str(n), 1).replace("*", "").replace("?", "0") for name in wild for n in range(1, count + 1)
     ]

@@ -1,13 +1,17 @@
-"""Topics that must be there: made when they are not, left alone when they are."""
+"""Topics that must be there: made when they are not, left alone when they are; and the end of those on trial."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
 from connectors.errors import ConnectorError
 from connectors.kafka.cluster import Cluster
+from connectors.kafka.translation import in_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,15 +27,9 @@ class TopicPlan:
 
 async def ensure_topics(cluster: Cluster, plans: Sequence[TopicPlan], *, timeout_ms: int = 30_000) -> None:
     """Raises ConnectorError, also where an existing topic has another number of partitions."""
-    admin = AIOKafkaAdminClient(request_timeout_ms=timeout_ms, **cluster.arguments())
-    try:
-        await admin.start()
+    async with _admin(cluster, timeout_ms, "cannot make topics") as admin:
         await _make_missing(admin, plans)
         await _refuse_other_sizes(admin, plans)
-    except (KafkaError, OSError) as error:
-        raise ConnectorError(f"cannot make topics at {cluster.bootstrap}: {error}") from error
-    finally:
-        await admin.close()
 
 
 async def _make_missing(admin: AIOKafkaAdminClient, plans: Sequence[TopicPlan]) -> None:
@@ -57,3 +55,32 @@ async def _refuse_other_sizes(admin: AIOKafkaAdminClient, plans: Sequence[TopicP
     for plan in plans:
         if plan.exact and sizes.get(plan.name, 0) not in (0, plan.partitions):
             raise ConnectorError(f"topic {plan.name} has {sizes[plan.name]} partitions, not {plan.partitions}")
+
+
+async def delete_topics(cluster: Cluster, names: Sequence[str], *, timeout_ms: int = 30_000) -> None:
+    """Those that are there. Raises ConnectorError."""
+    async with _admin(cluster, timeout_ms, "cannot delete topics") as admin:
+        there = set(await admin.list_topics())
+        await admin.delete_topics([name for name in names if name in there], timeout_ms=timeout_ms)
+
+
+async def configure_topic(cluster: Cluster, name: str, config: Mapping[str, str], *, timeout_ms: int = 30_000) -> None:
+    """Exactly these settings, everything else as the broker's defaults say. Raises ConnectorError."""
+    async with _admin(cluster, timeout_ms, f"cannot configure {name}") as admin:
+        wanted = ConfigResource(ConfigResourceType.TOPIC, name, configs=dict(config))
+        for answer in await admin.alter_configs([wanted]):
+            for code, words, *_ in answer.resources:
+                if code:
+                    raise ConnectorError(f"cannot configure {name}: {words or for_code(code).__name__}")
+
+
+@asynccontextmanager
+async def _admin(cluster: Cluster, timeout_ms: int, what: str) -> AsyncIterator[Any]:
+    admin = AIOKafkaAdminClient(request_timeout_ms=timeout_ms, **cluster.arguments())
+    try:
+        await admin.start()
+        yield admin
+    except (KafkaError, OSError) as error:
+        raise ConnectorError(f"{what} at {cluster.bootstrap}: {in_words(error)}") from error
+    finally:
+        await admin.close()

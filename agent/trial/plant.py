@@ -1,0 +1,104 @@
+"""The plant of a trial: the user's models, record format and services, under names of its own. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent.errors import SettingsError
+from agent.settings import KafkaSource, Plant, RedisStore
+
+_KEPT = ("records", "groups", "emission", "inference", "limits")
+_MS_PER_S = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class TrialNames:
+    """Nothing of the plant's own is read or written: `namespace` ends in random letters, and all else follows."""
+
+    namespace: str
+
+    @property
+    def input(self) -> str:
+        return f"{self.namespace}-readings"
+
+    @property
+    def outputs(self) -> dict[str, str]:
+        return {name: f"{self.namespace}-{name.replace('_', '-')}" for name in ("events", "states", "dead_letters")}
+
+    @property
+    def topics(self) -> list[str]:
+        return [self.input, *self.outputs.values()]
+
+
+@dataclass(frozen=True, slots=True)
+class TrialPace:
+    """Quicker than a plant needs it, so that much happens in little time."""
+
+    member_timeout_s: float = 6.0
+    checkpoint_every_s: float = 0.5
+    store_timeout_s: float = 1.0
+
+
+def require_services(plant: Plant) -> None:
+    """Raises SettingsError: without Kafka and Redis there is nothing to hurt."""
+    if not isinstance(plant.source, KafkaSource):
+        raise SettingsError(f"source.kind: a trial needs kafka, not {plant.source.kind}")
+    if not isinstance(plant.store, RedisStore):
+        raise SettingsError(f"store.kind: a trial needs redis, not {plant.store.kind}")
+
+
+def trial_document(
+    content: Mapping[str, Any], plant: Plant, base: Path, names: TrialNames, pace: TrialPace
+) -> dict[str, Any]:
+    """What the agents of the trial get as plant.yaml. `content` is the user's file, which lies in `base`."""
+    resolved = _absolute(dict(content), plant.model_dump(), base)
+    kept = {name: resolved[name] for name in _KEPT if name in resolved}
+    return kept | {
+        "namespace": names.namespace,
+        "source": _source(resolved["source"], names, pace),
+        "store": resolved["store"] | {"timeout": _duration(pace.store_timeout_s)},
+        "sinks": [_sink(resolved["sinks"], names)],
+        "checkpoint": {"every": _duration(pace.checkpoint_every_s), "revoke_deadline": "8s"},
+        "http": None,
+        "logging": {"format": "json"},
+    }
+
+
+def _source(given: Mapping[str, Any], names: TrialNames, pace: TrialPace) -> dict[str, Any]:
+    session = pace.member_timeout_s
+    timeouts = {"session": session, "heartbeat": session / 6, "rebalance": max(10.0, 2 * session)}
+    kept = {name: given[name] for name in ("bootstrap", "security") if name in given}
+    return kept | {
+        "kind": "kafka",
+        "topics": [names.input],
+        "timeouts": {name: _duration(seconds) for name, seconds in timeouts.items()},
+    }
+
+
+def _sink(given: list[Mapping[str, Any]], names: TrialNames) -> dict[str, Any]:
+    """Only Kafka: nobody else is to hear of made-up events."""
+    own: Mapping[str, Any] = next((sink for sink in given if sink.get("kind") == "kafka"), {})
+    kept = {name: own[name] for name in ("bootstrap", "security", "timeout") if name in own}
+    return kept | {"kind": "kafka", "topics": names.outputs}
+
+
+def _duration(seconds: float) -> str:
+    return f"{round(seconds * _MS_PER_S)}ms"
+
+
+def _absolute(content: Any, read: Any, base: Path) -> Any:
+    """The file's own values, with the paths that were read from it spelled out: the copy lies elsewhere."""
+    if isinstance(content, dict):
+        if set(content) == {"file"} and isinstance(content["file"], str):
+            return {"file": str((base / content["file"]).absolute())}
+        return {name: _absolute(value, _item(read, name), base) for name, value in content.items()}
+    if isinstance(content, list):
+        return [_absolute(value, _item(read, at), base) for at, value in enumerate(content)]
+    return str(read.absolute()) if isinstance(read, Path) else content
+
+
+def _item(read: Any, at: Any) -> Any:
+    if isinstance(read, dict):
+        return read.get(at)
+    return read[at] if isinstance(read, list | tuple) and at < len(read) else None

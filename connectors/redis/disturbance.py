@@ -1,0 +1,52 @@
+"""Ways to hurt a Redis server over its own protocol, for trials: keys that vanish, no memory left, no answers."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from connectors.redis.server import Server, translated
+
+_KEYS_AT_ONCE = 500
+_NO_MEMORY_BYTES = 1
+"""Below what any server uses, so every command that needs memory is refused."""
+
+
+async def forget_keys(server: Server, prefix: str) -> int:
+    """Remove every key below the prefix, and no other. How many there were."""
+    async with _client(server, "cannot remove keys") as client:
+        found = [key async for key in client.scan_iter(match=f"{_literally(prefix)}:*", count=1000)]
+        for low in range(0, len(found), _KEYS_AT_ONCE):
+            await client.unlink(*found[low : low + _KEYS_AT_ONCE])
+        return len(found)
+
+
+@asynccontextmanager
+async def without_memory(server: Server) -> AsyncIterator[None]:
+    """The whole server refuses to store anything meanwhile."""
+    async with _client(server, "cannot limit the memory") as client:
+        before = (await client.config_get("maxmemory"))["maxmemory"]
+        try:
+            await client.config_set("maxmemory", _NO_MEMORY_BYTES)
+            yield
+        finally:
+            await client.config_set("maxmemory", before)
+
+
+async def hold_answers(server: Server, for_s: float) -> None:
+    """The whole server takes commands and answers them only after this time."""
+    async with _client(server, "cannot pause the clients") as client:
+        await client.execute_command("CLIENT", "PAUSE", int(for_s * 1000), "ALL")
+
+
+@asynccontextmanager
+async def _client(server: Server, what: str) -> AsyncIterator[Any]:
+    client = server.client()
+    try:
+        with translated(what):
+            yield client
+    finally:
+        await client.aclose()
+
+
+def _literally(prefix: str) -> str:
+    return "".join(f"\\{letter}" if letter in "*?[]^\\" else letter for letter in prefix)
