@@ -45,6 +45,7 @@ class AlarmPlant:
         self.config = directory / "plant.yaml"
         consoles = [{"name": f"hall-{at}", "assets": [f"pump-{at}-*"]} for at in range(4)]
         section = {"topics": self.topics, "tick": tick, "partitions": 4, "consoles": consoles, "http": None}
+        section["directory"] = str(directory / "faust")
         section |= {"rules": [rule("wear", states=["worn"], raise_at=0.6, clear_below=0.4, on_delay="4s")]} | alarms
         self.config.write_text(yaml.safe_dump(self._plant(section)))
 

@@ -7,7 +7,7 @@ from agent.alarms.bench import SYSTEM, Bench
 from agent.alarms.chatter import chatters
 from agent.alarms.configuration import Rule, alarm_id
 from agent.alarms.console import AssetMemory
-from agent.alarms.hearing import settle
+from agent.alarms.hearing import REFUSED_BUNDLE, settle
 from agent.alarms.lifecycle import expired, unshelved
 from agent.identity import iso_time
 
@@ -62,10 +62,15 @@ def _notice_silence(bench: Bench) -> None:
     for rule in bench.catalogue.rules.values():
         if rule.technical != "no_data" or rule.limit_ns is None:
             continue
-        assets = [one for one in bench.console.assets.values() if one.group == rule.group and rule.covers(one.name)]
-        silent = [one for one in assets if bench.now_ns - one.heard_ns > rule.limit_ns]
+        silent = [one for one in _sending(bench, rule) if bench.now_ns - one.heard_ns > rule.limit_ns]
         for asset in sorted(silent, key=lambda one: one.name):
             _silent(bench, rule, asset)
+
+
+def _sending(bench: Bench, rule: Rule) -> list[AssetMemory]:
+    """Assets of the rule; not the group itself, of which nothing but a refused bundle was ever heard."""
+    assets = (one for one in bench.console.assets.values() if one.group == rule.group and rule.covers(one.name))
+    return [one for one in assets if any(kind != REFUSED_BUNDLE for kind, _ in one.ends)]
 
 
 def _silent(bench: Bench, rule: Rule, asset: AssetMemory) -> None:

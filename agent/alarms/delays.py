@@ -6,6 +6,7 @@
 from agent.alarms.alarm import Alarm, Json
 from agent.alarms.configuration import Rule
 from agent.alarms.inputs import EventInput
+from agent.alarms.times import time_ns
 
 UNKNOWN = "unknown"
 _ENDED_BY = {
@@ -71,7 +72,9 @@ def _of_model(event: EventInput) -> bool | None:
 
 
 def _of_lag(rule: Rule, event: EventInput) -> bool | None:
-    """How far the agent is behind: the window's end against the time at which its event came here."""
-    if event.type == "agent_lag":
-        return True
-    return event.time_ns - event.end_ns > (rule.limit_ns or 0) if event.type == "state" else None
+    """How far the agent is behind: the window's end against the time at which it told of it."""
+    if event.type != "state":
+        return None
+    published = event.data.get("published")
+    told_ns = event.time_ns if published is None else time_ns(published, "published")
+    return told_ns - event.end_ns > (rule.limit_ns or 0)

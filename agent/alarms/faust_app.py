@@ -8,43 +8,29 @@ own `table[key] = value` gives nobody a chance to wait for it.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-import faust
 import structlog
 
 from agent.alarms.configuration import Catalogue
 from agent.alarms.desk import Desk, Work
+from agent.alarms.faust_settings import ShellSettings, app_of
 from agent.alarms.inputs import Command, Tick, encoded
 from agent.alarms.intake import event_input
-from agent.alarms.publishing import ALARMS, AUDIT, INPUTS, TRANSITIONS
+from agent.alarms.progress import InputsSkipped, Patience, Stalled
+from agent.alarms.publishing import INPUTS
 from agent.alarms.tally import AlarmTally
 from agent.contracts.received import received
+from agent.watchdog import end_by_force
 from connectors.errors import RecordError
-from connectors.kafka.cluster import Cluster
 from connectors.kafka.sink import Delivery, KafkaSink
+from connectors.kafka.snapshot import snapshot
 from connectors.records import Partition, Record
 
 log = structlog.get_logger()
 _IN_FLIGHT = 1_000
+_LONGEST_PAUSE_S = 5.0
 _TABLE = "rows"
-
-
-@dataclass(frozen=True, slots=True)
-class ShellSettings:
-    """Names and sizes; `topics` maps our stream names to the cluster's."""
-
-    app_id: str
-    cluster: Cluster
-    events_topic: str
-    topics: dict[str, str] = field(
-        default_factory=lambda: {name: name for name in (INPUTS, TRANSITIONS, ALARMS, AUDIT)}
-    )
-    partitions: int = 4
-    replication: int = 1
-    tick_s: float = 1.0
-    session_s: float = 15.0
 
 
 class Shell:
@@ -55,11 +41,12 @@ class Shell:
     ) -> None:
         self.settings, self.catalogue, self.clock_ns = settings, catalogue, clock_ns
         self.tally = AlarmTally()
-        self.app = _app(settings)
+        self.app = app_of(settings)
         self.inputs = self._topic(settings.topics[INPUTS])
         self.table = self.app.Table(_TABLE, partitions=settings.partitions, key_type=bytes, value_type=bytes)
         self.desk = Desk(catalogue, lambda: self.table.data.items())
         self.sink = KafkaSink(settings.cluster, Delivery(settings.topics))
+        self._patience = Patience(settings.no_progress_s)
         self._room, self._opened = asyncio.Semaphore(_IN_FLIGHT), asyncio.Event()
         self._register()
 
@@ -71,6 +58,7 @@ class Shell:
         self.app.agent(self.inputs, name="take_inputs")(self._take_inputs)
         self.app.timer(self.settings.tick_s, name="ticks")(self._send_ticks)
         self.app.task(self._open)
+        self.beside(self._watch)
         self.app.on_partitions_revoked.connect(self._rebalanced)
         self.app.on_rebalance_complete.connect(self._rebalanced)
 
@@ -96,6 +84,41 @@ class Shell:
         """Tables are recovered and there is something to do."""
         return bool(self.app.tables.actives_ready and self.app.consumer.assignment())
 
+    @property
+    def alive(self) -> bool:
+        """False when it had something to do for long and did nothing; it then ends by itself."""
+        return self._patience.stuck_for_s <= self._patience.limit_s
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(min(self._patience.limit_s / 10, _LONGEST_PAUSE_S))
+            recovered = sum(offset or 0 for offset in self.app.tables.recovery.active_offsets.values())
+            pulse = (self.tally.inputs, recovered, self.app.consumer_generation_id)
+            if self._patience.look(time.monotonic(), pulse, busy=await self._has_something_to_do()):
+                reason = f"no progress for {self._patience.stuck_for_s:.0f} s, although there is something to do"
+                end_by_force(reason)
+                raise Stalled(reason)
+
+    async def _has_something_to_do(self) -> bool:
+        """A broker that does not answer is waited for, too."""
+        if not self.app.tables.actives_ready:
+            return True
+        waited_for = {at: offset for at, offset in self._sequence.next.items() if self._is_input(at)}
+        try:
+            async with asyncio.timeout(_LONGEST_PAUSE_S):
+                ends = await self.app.consumer.highwaters(*waited_for) if waited_for else {}
+        except Exception as error:
+            log.warning("the ends of the input log are not known", error=str(error) or type(error).__name__)
+            return True
+        return any(end > waited_for[at] for at, end in ends.items())
+
+    @property
+    def _sequence(self) -> Any:
+        return self.app.tables.recovery.sequence
+
+    def _is_input(self, place: Any) -> bool:
+        return bool(place.topic == self.settings.topics[INPUTS])
+
     async def _open(self) -> None:
         await self.sink.start()
         self._opened.set()
@@ -116,7 +139,7 @@ class Shell:
             sent.add_done_callback(lambda done, event=event: self._safe(event, [done]))
 
     def _copied(self, message: Any) -> tuple[bytes, bytes] | None:
-        record = Record(message.offset, 0, message.key, message.value, _headers(message))
+        record = Record(message.offset, int(message.timestamp * 1000), message.key, message.value, _headers(message))
         try:
             event = received(record, Partition(message.topic, message.partition))
             entry = event_input(event, self.catalogue, self.clock_ns())
@@ -146,9 +169,21 @@ class Shell:
 
     async def _take(self, event: Any) -> None:
         message = event.message
+        await self._demand_every_input(message)
         work = self.desk.take(message.key, message.value, message.offset, int(message.timestamp * 1e9))
         await self._publish(work)
         await self._write(event, work)
+        self._sequence.taken(message.tp, message.offset)
+
+    async def _demand_every_input(self, message: Any) -> None:
+        """A hole is a lost alarm, unless nothing was ever written there (the marks of somebody's transactions)."""
+        hole = self._sequence.hole(message.tp, message.offset)
+        if not hole:
+            return
+        found: Any  # a record with its partition
+        async for found in snapshot(self.settings.cluster, message.topic):
+            if found.partition == message.partition and found.offset in hole:
+                raise InputsSkipped(f"{message.tp}: inputs {hole.start} to {hole.stop - 1} were skipped")
 
     async def _publish(self, work: Work) -> None:
         if work.messages:
@@ -185,46 +220,12 @@ class Shell:
 
     async def _send_ticks(self) -> None:
         """Only for consoles whose partition is here, so that several workers do not tick for each other."""
-        held = {at.partition for at in self.app.consumer.assignment() if at.topic == self.settings.topics[INPUTS]}
+        held = {at.partition for at in self.app.consumer.assignment() if self._is_input(at)}
         value = encoded(Tick(self.clock_ns()))
         for name in self.catalogue.console_names():
             place = self.app.producer.key_partition(self.settings.topics[INPUTS], name.encode())
             if place.partition in held:
                 await self.inputs.send(key=name.encode(), value=value)
-
-
-def _app(settings: ShellSettings) -> Any:
-    cluster = settings.cluster
-    return faust.App(
-        settings.app_id,
-        broker=[f"kafka://{address}" for address in cluster.bootstrap.split(",")],
-        broker_credentials=_credentials(cluster),
-        broker_session_timeout=settings.session_s,
-        broker_heartbeat_interval=settings.session_s / 5,
-        broker_commit_interval=1.0,
-        consumer_auto_offset_reset="earliest",
-        producer_acks=-1,
-        store="memory://",
-        topic_partitions=settings.partitions,
-        topic_replication_factor=settings.replication,
-        topic_disable_leader=True,
-        table_standby_replicas=0,
-        stream_wait_empty=True,
-        web_enabled=False,
-        processing_guarantee="at_least_once",
-    )
-
-
-def _credentials(cluster: Cluster) -> Any:
-    given = cluster.arguments()
-    if cluster.protocol.startswith("SASL"):
-        return faust.SASLCredentials(
-            username=cluster.username,
-            password=cluster.password,
-            mechanism=cluster.mechanism or "PLAIN",
-            ssl_context=given.get("ssl_context"),
-        )
-    return faust.SSLCredentials(given["ssl_context"]) if cluster.protocol == "SSL" else None
 
 
 def _headers(message: Any) -> list[tuple[str, bytes]]:

@@ -8,6 +8,7 @@ from agent.alarms.configuration import Catalogue
 from agent.alarms.inputs import EventInput
 from agent.alarms.times import time_ns
 from agent.contracts.received import ReceivedEvent
+from agent.identity import iso_time
 
 _PASSED_ON = ("state", "abstention", "probabilities", "window", "channel", "last_sample", "gap", "refused", "reason")
 _FOR_PEOPLE = ("evidence", "channel_method", "model")
@@ -25,8 +26,15 @@ def event_input(event: ReceivedEvent, catalogue: Catalogue, now_ns: int) -> Even
         asset=event.asset,
         group=event.data.group,
         end_ns=time_ns(event.headers.get("ce_time"), "ce_time"),
-        data=_condensed(data, catalogue),
+        data=_condensed(data, catalogue) | _published(event, catalogue),
     )
+
+
+def _published(event: ReceivedEvent, catalogue: Catalogue) -> dict[str, str]:
+    """When the agent spoke: its lag must not grow while the alarm workers are away."""
+    if not any(rule.technical == "agent_lag" for rule in catalogue.rules_of(event.data.group)):
+        return {}
+    return {"published": iso_time(event.published_ms * 1_000_000)}
 
 
 def _condensed(data: dict[str, Any], catalogue: Catalogue) -> dict[str, Any]:

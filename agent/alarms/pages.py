@@ -38,10 +38,12 @@ class AlarmPages:
         *,
         token: str | None = None,
         ready: Callable[[], bool] = lambda: True,
+        alive: Callable[[], bool] = lambda: True,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._catalogue, self._consoles, self._send = catalogue, consoles, send
-        self._registry, self._token, self._ready, self._clock_ns = registry, token, ready, clock_ns
+        self._registry, self._token, self._clock_ns = registry, token, clock_ns
+        self._ready, self._alive = ready, alive
 
     def app(self) -> Starlette:
         return Starlette(
@@ -56,7 +58,8 @@ class AlarmPages:
         )
 
     async def livez(self, _: Request) -> Response:
-        return JSONResponse({"status": "ok"})
+        alive = self._alive()
+        return JSONResponse({"status": "ok" if alive else "no progress"}, 200 if alive else 503)
 
     async def readyz(self, _: Request) -> Response:
         ready = self._ready()

@@ -69,6 +69,15 @@ def restored(name: str, rows: Iterable[tuple[bytes, bytes]]) -> Restored:
     return Restored(console, offset)
 
 
+def is_older(row: bytes | None, known: bytes | None) -> bool:
+    """Whether an earlier input wrote `row` than the one that wrote `known`. A removal (None) is never older."""
+    return row is not None and known is not None and _offset(row) < _offset(known)
+
+
+def _offset(row: bytes) -> int:
+    return int(orjson.loads(row)["offset"])
+
+
 def _row(key: RowKey, offset: int, value: Json, before: Json | None) -> Row:
     changed = None if before is None else {name: old for name, old in before.items() if old != value[name]}
     return key.encoded(), orjson.dumps({"offset": offset, "value": value, "before": changed})

@@ -14,7 +14,8 @@ from connectors.kafka.cluster import Cluster
 from connectors.kafka.topics import TopicPlan
 
 if TYPE_CHECKING:
-    from agent.alarms.faust_app import Shell, ShellSettings
+    from agent.alarms.faust_app import Shell
+    from agent.alarms.faust_settings import ShellSettings
     from agent.alarms.webhooks import Receiver
 
 _YEAR_MS = 365 * 86_400_000
@@ -75,7 +76,7 @@ def shell_of(plant: Plant, *, http_port: int | None = None) -> "Shell":
 
 
 def _shell_settings(plant: Plant, alarms: Alarms) -> "ShellSettings":
-    from agent.alarms.faust_app import ShellSettings
+    from agent.alarms.faust_settings import ShellSettings
 
     return ShellSettings(
         app_id=group_of(plant),
@@ -86,6 +87,8 @@ def _shell_settings(plant: Plant, alarms: Alarms) -> "ShellSettings":
         replication=alarms.replication,
         tick_s=alarms.tick.seconds,
         session_s=alarms.session.seconds,
+        no_progress_s=plant.limits.no_progress.seconds,
+        directory=alarms.directory,
     )
 
 
@@ -107,6 +110,7 @@ def _add_pages(shell: "Shell", http: Http, port: int) -> None:
         registry_of(shell.tally, lambda: shell.desk.consoles, shell.catalogue),
         token=_secret(http.token),
         ready=lambda: shell.ready,
+        alive=lambda: shell.alive,
     )
     listener = listen(http.host, port)
     shell.beside(lambda: serve(pages.app(), listener))

@@ -2,30 +2,10 @@
 
 from typing import Any, Literal
 
+from agent.alarms.alarm import State
+from agent.alarms.configuration import Priority
+from agent.alarms.transitions import Change
 from agent.contracts.contract import Contract, Timestamp, described
-
-Priority = Literal["low", "medium", "high"]
-StateWord = Literal[
-    "normal", "unacknowledged", "acknowledged", "returned", "latched", "shelved", "suppressed", "out_of_service"
-]
-ChangeWord = Literal[
-    "raised",
-    "returned",
-    "acknowledged",
-    "shelved",
-    "unshelved",
-    "shelving_expired",
-    "suppressed",
-    "unsuppressed",
-    "out_of_service",
-    "in_service",
-    "reset",
-    "held",
-    "released",
-    "chattering",
-    "chatter_over",
-    "reminded",
-]
 
 
 class Rationale(Contract):
@@ -61,9 +41,9 @@ class AlarmTransition(AlarmHead):
     """A change of an alarm's life. De-duplicate by `id`."""
 
     id: str = described("Same for the same transition, however often it is sent.", min_length=1)
-    change: ChangeWord = described("What happened.")
-    before: StateWord = described("State before.")
-    after: StateWord = described("State after.")
+    change: Change = described("What happened.")
+    before: State = described("State before.")
+    after: State = described("State after.")
     at: Timestamp = described("Time of the input log at which it happened.")
     event_time: Timestamp | None = described("Event time of the event that did it; null for commands and ticks.")
     by: str = described("Who did it; `system` where nobody did.")
@@ -77,7 +57,7 @@ class AlarmTransition(AlarmHead):
 class PresentAlarm(AlarmHead):
     """An alarm as it is now. Of several for one alarm the last counts."""
 
-    state: StateWord = described("Where it stands.")
+    state: State = described("Where it stands.")
     active: bool = described("Whether its condition is there, after the delays.")
     acknowledged: bool = described("Whether somebody has seen it.")
     raised: Timestamp | None = described("When it was last raised, in the time of the input log.")

@@ -11,7 +11,7 @@ from agent.settings.problems import Problem
 from agent.settings.quantities import Duration
 from agent.settings.section import AssetId, AssetPattern, Count, Flag, Name, Real, Section, Shape, Slug, Topic
 from agent.settings.sources import repeated
-from agent.settings.surroundings import Secret
+from agent.settings.surroundings import LocalPath, Secret
 
 Text = Annotated[str, Field(min_length=1, max_length=2000)]
 RATIONALE = ("priority", "cause", "consequence", "action", "respond_within")
@@ -145,6 +145,10 @@ class Alarms(Section):
     session: Duration = Field(
         default=Duration.parse("15s"),
         description="A worker that is silent this long is replaced; the broker has limits.",
+    )
+    directory: LocalPath | None = Field(
+        default=None,
+        description="Where Faust may put files; else in the system's place for them. Nothing is kept there.",
     )
     tick: Duration = Field(default=Duration.parse("1s"), description="Time between two ticks in the input log.")
     consoles: tuple[AlarmConsole, ...] = Field(

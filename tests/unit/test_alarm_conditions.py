@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from agent.identity import iso_time
 from tests.alarm_log import Run, S, at, catalogue, command, event, rule, technical, tick
 
 DELAYED = catalogue(rule(on_delay_ns=30 * S, off_delay_ns=20 * S))
@@ -127,6 +128,25 @@ def test_an_agent_far_behind_is_a_technical_alarm() -> None:
     assert run.tell(event(0, 0.1, later=30)).state("lag:pump-1") == "normal"
     assert run.tell(event(1, 0.1, later=32)).state("lag:pump-1") == "unacknowledged"
     assert run.tell(event(40, 0.1, later=2)).state("lag:pump-1") == "returned"
+
+
+def test_the_lag_is_the_agents_own_however_late_the_alarm_workers_read_it() -> None:
+    run = Run(catalogue(rule("late", technical="agent_lag", limit_ns=60 * S)))
+    run.tell(event(0, 0.1, later=3600, published=iso_time(at(50))))
+    assert run.state("late:pump-1") == "normal"
+    assert run.tell(event(10, 0.1, later=3600, published=iso_time(at(80)))).state("late:pump-1") == "unacknowledged"
+    assert run.tell(event(20, 0.1, later=3600, published=iso_time(at(80)))).state("late:pump-1") == "returned"
+
+
+def test_a_group_of_which_only_a_refused_bundle_was_heard_is_not_silent() -> None:
+    rules = [
+        replace(rule("silent", technical="no_data", limit_ns=30 * S), assets=("*",)),
+        rule("refused", technical="model_refused"),
+    ]
+    run = Run(catalogue(*rules)).tell(technical(0, "model_refused", asset="pumps"), event(0, 0.1), tick(60))
+    assert run.state("refused:pumps") == "returned"
+    assert run.state("silent:pumps") == "normal"
+    assert run.state("silent:pump-1") == "unacknowledged"
 
 
 def test_repeated_and_older_events_change_nothing() -> None:
