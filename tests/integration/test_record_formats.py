@@ -1,0 +1,299 @@
+"""Every form of record through a real broker: the same plant told in each of them gives the same states."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import orjson
+import pytest
+
+from agent.app import build
+from agent.tally import Tally
+from connectors.decoding import REASONS, encode_chunk
+from connectors.kafka.cluster import Cluster
+from connectors.kafka.record_writer import RecordWriter
+from connectors.records import Record
+from connectors.timestamps import iso_text
+from tests.agent_process import read_topic
+from tests.offline_plant import load_plant, load_rule, write_plant
+
+START_MS = 1_760_000_000_000
+SECONDS = 40
+ASSETS = ("pump-1", "pump-2")
+
+
+class Sample(NamedTuple):
+    asset: str
+    at_ms: int
+    flow: float
+    pressure: float | None
+
+
+def samples(seconds: int = SECONDS) -> Iterator[Sample]:
+    """Flow is high for ten seconds, then low for ten, the second pump five seconds ahead; pressure is lost at 7 s."""
+    for second in range(seconds):
+        for number, asset in enumerate(ASSETS):
+            flow = 1.0 if (second + 5 * number) // 10 % 2 else -1.0
+            yield Sample(asset, START_MS + second * 1000, flow, None if second == 7 else 2.0)
+
+
+def record(asset: str | None, at_ms: int, value: object) -> Record:
+    raw = value if isinstance(value, bytes) else orjson.dumps(value)
+    return Record(0, at_ms, None if asset is None else asset.encode(), raw)
+
+
+def wide(time: Callable[[int], Any] = int, **more: str) -> list[Record]:
+    return [
+        record(each.asset, each.at_ms, {"ts": time(each.at_ms), "flow": each.flow, "pressure": each.pressure} | more)
+        for each in samples()
+    ]
+
+
+def asset_in_field() -> list[Record]:
+    return [
+        record(
+            None, each.at_ms, {"who": each.asset, "ts": each.at_ms, "v": {"flow": each.flow, "pressure": each.pressure}}
+        )
+        for each in samples()
+    ]
+
+
+def of_the_records_own_time() -> list[Record]:
+    return [record(each.asset, each.at_ms, {"flow": each.flow, "pressure": each.pressure}) for each in samples()]
+
+
+def in_other_units() -> list[Record]:
+    """f = (flow − 0.5) × 4, as a sensor might count."""
+    return [
+        record(each.asset, each.at_ms, {"ts": each.at_ms, "f": (each.flow - 0.5) * 4, "pressure": each.pressure})
+        for each in samples()
+    ]
+
+
+def narrow() -> list[Record]:
+    return [
+        record(each.asset, each.at_ms, {"ts": each.at_ms, "channel": channel, "value": getattr(each, channel)})
+        for each in samples()
+        for channel in ("pressure", "flow")
+    ]
+
+
+def chunks() -> Iterator[tuple[str, list[Sample]]]:
+    """Eight seconds of one asset at a time."""
+    for low in range(0, SECONDS, 8):
+        for asset in ASSETS:
+            own = [each for each in samples() if each.asset == asset]
+            yield asset, own[low : low + 8]
+
+
+def chunked(*, listed: bool) -> list[Record]:
+    def document(own: Sequence[Sample]) -> dict[str, Any]:
+        times = {"ts": [each.at_ms for each in own]} if listed else {"start": own[0].at_ms, "period_ms": 1000}
+        return times | {"values": {"flow": [each.flow for each in own], "pressure": [each.pressure for each in own]}}
+
+    return [record(asset, own[-1].at_ms, document(own)) for asset, own in chunks()]
+
+
+def binary() -> list[Record]:
+    def raw(own: Sequence[Sample]) -> bytes:
+        table = [(each.flow, np.nan if each.pressure is None else each.pressure) for each in own]
+        return encode_chunk(table, start_ns=own[0].at_ms * 10**6, period_ns=10**9)
+
+    return [record(asset, own[-1].at_ms, raw(own)) for asset, own in chunks()]
+
+
+def zoned(at_ms: int) -> str:
+    return iso_text(at_ms * 10**6, zoned=True)
+
+
+def in_kathmandu(at_ms: int) -> str:
+    return iso_text((at_ms + (5 * 60 + 45) * 60_000) * 10**6, zoned=False)
+
+
+class Form(NamedTuple):
+    settings: dict[str, Any]
+    made: Callable[[], list[Record]]
+    channels: list[dict[str, Any]] | None = None
+
+
+COUNTED = [{"name": "flow", "field": "f", "scale": 0.25, "offset": 0.5}, {"name": "pressure"}]
+FORMS = {
+    "wide, epoch ms": Form({}, wide),
+    "wide, epoch s": Form({"time": {"unit": "s"}}, lambda: wide(lambda at: at / 1000)),
+    "wide, epoch us": Form({"time": {"unit": "us"}}, lambda: wide(lambda at: at * 1000)),
+    "wide, epoch ns": Form({"time": {"unit": "ns"}}, lambda: wide(lambda at: at * 10**6)),
+    "wide, ISO": Form({"time": {"unit": "iso"}}, lambda: wide(zoned)),
+    "wide, ISO without a zone": Form({"time": {"unit": "iso", "utc_offset": "+05:45"}}, lambda: wide(in_kathmandu)),
+    "wide, the record's own time": Form({"time": {"field": None}}, of_the_records_own_time),
+    "wide, more fields": Form({"unknown_channel": "ignore"}, lambda: wide(colour="red")),
+    "wide, asset in a field": Form({"asset_field": "who", "values_field": "v"}, asset_in_field),
+    "wide, scaled": Form({}, in_other_units, COUNTED),
+    "narrow": Form({"format": "narrow"}, narrow),
+    "chunked, times": Form({"format": "chunked", "values_field": "values"}, lambda: chunked(listed=True)),
+    "chunked, start": Form({"format": "chunked", "values_field": "values"}, lambda: chunked(listed=False)),
+    "binary": Form({"format": "binary"}, binary),
+}
+
+
+class World:
+    """A broker with topics of one partition each, and a plant that reads them."""
+
+    def __init__(self, kafka: Any, base: str, inputs: Sequence[str], directory: Path) -> None:
+        self.bootstrap, self.inputs, self.directory = kafka.bootstrap, inputs, directory
+        self.outputs = {name: f"{base}-{name}" for name in ("events", "states", "dead_letters")}
+        for topic in (*inputs, *self.outputs.values()):
+            kafka.create_topic(topic, 1)
+
+    def plant(self, records: dict[str, Any], **group: Any) -> Path:
+        groups = [{"name": "pumps", "assets": ["pump-*"], "model": {"bundle": "bundle"}, "max_assets": 2}]
+        window = {"hop": 2, "lateness": 1}
+        return write_plant(
+            self.directory,
+            source={"kind": "kafka", "bootstrap": self.bootstrap, "topics": list(self.inputs)},
+            sinks=[{"kind": "kafka", "topics": self.outputs}],
+            records=records,
+            groups=[groups[0] | {"window": window} | group],
+        )
+
+    async def send(self, topic: str, given: Sequence[Record]) -> None:
+        writer = RecordWriter(Cluster(self.bootstrap))
+        await writer.start()
+        await writer.write(topic, given)
+        await writer.close()
+
+    @asynccontextmanager
+    async def agent(self, plant: Path) -> AsyncIterator[Tally]:
+        tally, stop = Tally(), asyncio.Event()
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+            group.create_task(build(load_plant(plant), tally=tally, load_model=load_rule).run(stop))
+            yield tally
+            stop.set()
+
+    async def judged(self, plant: Path, count: int) -> Tally:
+        async with self.agent(plant) as tally:
+            await has_read(tally, count)
+        return tally
+
+    async def events(self) -> list[dict[str, Any]]:
+        return [orjson.loads(each.value) for each in await read_topic(self.bootstrap, self.outputs["events"])]
+
+    async def letters(self) -> list[Any]:
+        return await read_topic(self.bootstrap, self.outputs["dead_letters"])
+
+
+async def has_read(tally: Tally, count: int) -> None:
+    while tally.records < count:  # noqa: ASYNC110  # a tally has no event to wait for
+        await asyncio.sleep(0.02)
+
+
+def told(events: Sequence[dict[str, Any]]) -> dict[str, list[tuple[int, str, float, list[float]]]]:
+    """Per asset and state: seconds after the start, state, coverage, contributions."""
+    start = np.datetime64(START_MS, "ms")
+    found: dict[str, list[tuple[int, str, float, list[float]]]] = {asset: [] for asset in ASSETS}
+    for event in events:
+        second = int((np.datetime64(event["window"]["end"].rstrip("Z")) - start) / np.timedelta64(1, "s"))
+        parts = [patch["contribution"] for patch in event["evidence"]["patches"]]
+        found[event["asset"]].append((second, event["state"], event["window"]["coverage"], parts))
+    return found
+
+
+UP, STEP, MIXED = [1.0] * 4, [-1.0, 1.0, 1.0, 1.0], [-1.0, -1.0, 1.0, 1.0]
+CHANGES = {
+    "pump-1": [(2, "low", 0.5, [1.0, 1.0]), (14, "high", 1.0, UP), (22, "low", 1.0, MIXED), (34, "high", 1.0, UP)],
+    "pump-2": [
+        (2, "low", 0.5, [1.0, 1.0]),
+        (8, "high", 0.875, STEP),
+        (18, "low", 1.0, STEP),
+        (28, "high", 1.0, STEP),
+        (38, "low", 1.0, STEP),
+    ],
+}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+async def test_the_same_samples_give_the_same_states_in_every_form(
+    form: Form, kafka: Any, topic_name: str, tmp_path: Path
+) -> None:
+    world, given = World(kafka, topic_name, [topic_name], tmp_path), form.made()
+    plant = world.plant(form.settings, **({} if form.channels is None else {"channels": form.channels}))
+    await world.send(topic_name, given)
+    tally = await world.judged(plant, len(given))
+    assert tally.dead_letters == {}
+    assert told(await world.events()) == CHANGES
+
+
+async def test_several_topics_are_read_as_one_plant(kafka: Any, topic_name: str, tmp_path: Path) -> None:
+    topics = [f"{topic_name}-{asset}" for asset in ASSETS]
+    world = World(kafka, topic_name, topics, tmp_path)
+    for topic, asset in zip(topics, ASSETS, strict=True):
+        await world.send(topic, [each for each in wide() if each.key == asset.encode()])
+    await world.judged(world.plant({}), 2 * SECONDS)
+    events = await world.events()
+    assert told(events) == CHANGES
+    assert {(event["asset"], event["input"]["topic"]) for event in events} == set(zip(ASSETS, topics, strict=True))
+
+
+def unusable() -> dict[str, tuple[Record, str]]:
+    """By reason: a record that is refused for it, and the field that is named."""
+    at = START_MS + (SECONDS + 1) * 1000
+
+    def own(value: object, asset: str = "pump-1") -> Record:
+        return record(asset, at, value)
+
+    return {
+        "empty": (own({"ts": at}), ""),
+        "not_json": (own(b'{"ts": 17600'), ""),
+        "wrong_type": (own({"ts": at, "flow": "1.5"}), "flow"),
+        "missing_field": (own({"flow": 1}), "ts"),
+        "unknown_asset": (own({"ts": at, "flow": 1}, "boiler"), ""),
+        "unknown_channel": (own({"ts": at, "flow": 1, "colour": 2}), "colour"),
+        "non_finite": (own({"ts": at, "flow": 1e39}), "flow"),
+        "bad_timestamp": (own({"ts": -1, "flow": 1}), "ts"),
+        "clock_far": (own({"ts": at + 2 * 86_400_000, "flow": 1}), ""),
+        "too_large": (own({"ts": at, "flow": 1, "pressure": "x" * 1100}), ""),
+        "too_many_channels": (own({"ts": at} | {f"c{n}": n for n in range(9)}), ""),
+        "late": (own({"ts": START_MS, "flow": 1}), ""),
+        "too_many_assets": (own({"ts": at, "flow": 1}, "pump-3"), ""),
+    }
+
+
+async def test_every_reason_reaches_the_dead_letters_with_bytes_key_headers_and_origin(
+    kafka: Any, topic_name: str, tmp_path: Path
+) -> None:
+    elsewhere = f"{topic_name}-elsewhere"
+    world, good, bad = World(kafka, topic_name, [topic_name, elsewhere], tmp_path), wide(), unusable()
+    await world.send(topic_name, [*good, *(marked(each) for each, _ in bad.values())])
+    stray = record("pump-1", START_MS + SECONDS * 1000, {"ts": START_MS + SECONDS * 1000, "flow": 1})
+    async with world.agent(world.plant({"max_bytes": "1KiB", "max_channels": 8})) as tally:
+        await has_read(tally, len(good) + len(bad))
+        await world.send(elsewhere, [marked(stray)])
+        await has_read(tally, len(good) + len(bad) + 1)
+    assert tally.dead_letters == dict.fromkeys([*bad, "asset_moved"], 1)
+    letters = {dict(letter.headers)["dl_reason"].decode(): letter for letter in await world.letters()}
+    assert letters.keys() == {*bad, "asset_moved"}
+    assert {*letters, "bad_chunk"} >= REASONS
+    expected = bad | {"asset_moved": (stray, "")}
+    for reason, letter in letters.items():
+        sent, field = expected[reason]
+        headers = {name: text.decode(errors="replace") for name, text in letter.headers}
+        assert (letter.key, letter.value) == (sent.key, sent.value)
+        assert letter.headers[0] == ("own", b"\xff\x00")
+        assert headers["dl_field"] == field
+        assert headers["dl_topic"] == (elsewhere if reason == "asset_moved" else topic_name)
+        place = 0 if reason == "asset_moved" else len(good) + list(bad).index(reason)
+        assert (headers["dl_partition"], headers["dl_offset"]) == ("0", str(place))
+        assert headers["dl_timestamp_ms"] == str(sent.timestamp)
+        assert headers["dl_exception"]
+        assert headers["dl_detail"]
+        assert headers["dl_version"] == version("anchormoe-agent")
+    assert told(await world.events()) == CHANGES
+
+
+def marked(given: Record) -> Record:
+    """With a header of its own that is no text."""
+    return replace(given, headers=(("own", b"\xff\x00"),))
