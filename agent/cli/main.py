@@ -21,6 +21,7 @@ from agent.cli import (
     simulate,
     tail,
     train,
+    trial,
     windows,
 )
 from agent.cli.manners import polite_errors
@@ -61,6 +62,7 @@ for group in (
     benchmark,
     tail,
     replay,
+    trial,
     simulate,
     windows,
     models,

@@ -47,6 +47,7 @@ class AgentProcess:
                 stdout=out,
                 stderr=out,
                 env={"OMP_NUM_THREADS": "1", **environ, **armed},
+                start_new_session=True,  # Ctrl-C is for the trial, which ends its agents itself
             )
         self.starts, self.started_s = self.starts + 1, time.monotonic()
 
