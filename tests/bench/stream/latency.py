@@ -1,0 +1,145 @@
+"""From the record that makes a window due to its event, at half load, with a real model; and the loop's heartbeat."""
+
+import asyncio
+import statistics
+import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+
+from agent.alongside import alongside
+from agent.pipeline import Pace, Pipeline
+from agent.pulse import beat
+from agent.vitals import Distribution
+from agent.watched import Watched
+from connectors.records import EVENTS
+from tests.bench.stream.made import decoder, fill
+from tests.bench.stream.modelled import modelled
+from tests.bench.stream.outside import Load, event_delays, round_trips
+from tests.bench.stream.world import World, rate
+
+_SUSTAINED_S = 8.0
+_ALLOWED = 3.0
+_PACE = Pace(model_wait_s=0.0)
+
+
+async def measured(world: World, predictor: Any, seconds: float) -> list[str]:
+    """The maximum wait is 0 and channels are not attributed, as the goal is stated; attribution is measured apart."""
+    group = modelled(predictor, policy="all")
+    batch_s = model_batch_s(predictor)
+    sustained = await sustained_rate(world, group)
+    load = Load(group.channels, group.shape, assets=64, per_s=sustained / 2, seconds=seconds)
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as outside:
+        trips = await _in(outside, round_trips, world.bootstrap, world.topic("trips"), 300)
+        pipeline, delays, late_s = await _delays(world, outside, group, load)
+    return [
+        f"Model {predictor.config.name}, a window every {group.shape.hop} steps, every window an event, 64 assets, "
+        "batch's maximum wait 0, no channel attribution. Sender and reader are a process of their own.",
+        "",
+        f"- sustainable with this model: {sustained:,.0f} records/s = {sustained / group.shape.hop:,.0f} windows/s; "
+        f"half load is half of it ({len(delays):,} events; the sender was at most {late_s * 1e3:.0f} ms late)",
+        *_ratios(delays, trips, batch_s),
+        f"- {_heartbeat(pipeline.vitals.loop_delay)}",
+        f"- {attribution(predictor)}",
+    ]
+
+
+async def sustained_rate(world: World, group: Watched) -> float:
+    """Records per second when there are always more to read."""
+    load = Load(group.channels, group.shape, assets=64, per_s=40_000 / _SUSTAINED_S, seconds=_SUSTAINED_S)
+    topic = world.topic("sustained")
+    await fill(world.bootstrap, topic, map(load.message, range(load.records)))
+    pipeline = world.pipeline(topic, group, decoder(group.channels), outputs=world.outputs(), pace=_PACE)
+    return await rate(pipeline, load.records, warm=load.records // 5)
+
+
+async def _delays(
+    world: World, outside: ProcessPoolExecutor, group: Watched, load: Load
+) -> tuple[Pipeline, list[float], float]:
+    topic, outputs = world.topic("latency"), world.outputs()
+    pipeline = world.pipeline(topic, group, decoder(group.channels), outputs=outputs, pace=_PACE)
+    stop = asyncio.Event()
+    running = asyncio.create_task(alongside(pipeline.run(stop), [beat(pipeline.vitals)]))
+    while not pipeline.vitals.holdings:  # noqa: ASYNC110 - it must not know that it is watched
+        await asyncio.sleep(0.05)
+    delays, late_s = await _in(outside, event_delays, world.bootstrap, topic, outputs[EVENTS], load)
+    stop.set()
+    await running
+    return pipeline, delays[len(delays) // 10 :], late_s
+
+
+async def _in(outside: ProcessPoolExecutor, call: Any, *arguments: Any) -> Any:
+    return await asyncio.get_running_loop().run_in_executor(outside, call, *arguments)
+
+
+def _ratios(delays: list[float], trips: list[float], batch_s: float) -> list[str]:
+    ours, bare = np.percentile(delays, [50, 99]), np.percentile(trips, [50, 99])
+    both = bare + batch_s
+    return [
+        f"- bare round trip p50 {bare[0] * 1e3:.1f} ms, p99 {bare[1] * 1e3:.1f} ms; "
+        f"one model batch of 32 windows {batch_s * 1e3:.1f} ms",
+        f"- record to event p50 {ours[0] * 1e3:.1f} ms = {ours[0] / both[0]:.1f}× round trip and batch together, "
+        f"p99 {ours[1] * 1e3:.1f} ms = {ours[1] / both[1]:.1f}× (allowed: {_ALLOWED:.0f}×)",
+    ]
+
+
+def _heartbeat(delay: Distribution) -> str:
+    """What Kafka's heartbeats feel while the model works in its thread."""
+    beats = sum(delay.counts)
+    shares = np.cumsum(delay.counts) / max(beats, 1)
+    told = ", ".join(
+        f"{share:.1%} within {bound * 1e3:g} ms"
+        for bound, share in zip(delay.bounds, shares, strict=False)
+        if 0.001 <= bound <= 0.1
+    )
+    return f"heartbeat of the event loop meanwhile, {beats:,} beats: {told}; mean {delay.total / beats * 1e3:.2f} ms"
+
+
+def model_batch_s(predictor: Any) -> float:
+    windows, mask = _windows(predictor)
+    predictor.predict(windows, mask)
+    return statistics.median(_timed(lambda: predictor.predict(windows, mask)) for _ in range(15))
+
+
+def attribution(predictor: Any) -> str:
+    """Eight patches of one window: what an event costs more when it names channels."""
+    windows, mask = _windows(predictor)
+    counted = _Counting(predictor)
+    spans = [(start, start + 16) for start in range(0, predictor.config.length - 15, 16)][:8]
+    counted.attribute_channels(windows[0], mask[0], spans, 0)
+    asked = counted.asked
+    spent = statistics.median(
+        _timed(lambda: predictor.attribute_channels(windows[0], mask[0], spans, 0)) for _ in range(10)
+    )
+    return f"channel attribution, apart: {asked} extra windows and {spent * 1e3:.1f} ms for an event of 8 patches"
+
+
+class _Counting:
+    """A predictor that counts the windows it is asked about."""
+
+    def __init__(self, predictor: Any) -> None:
+        self.asked = 0
+        self._inner = type(predictor)(predictor.config, predictor.model)
+        self._inner.predict = self._predict  # type: ignore[method-assign]
+        self._plain = predictor.predict
+
+    def attribute_channels(self, *arguments: Any) -> Any:
+        return self._inner.attribute_channels(*arguments)
+
+    def _predict(self, windows: Any, mask: Any) -> Any:
+        self.asked += len(windows)
+        return self._plain(windows, mask)
+
+
+def _windows(predictor: Any) -> tuple[np.ndarray, np.ndarray]:
+    config = predictor.config
+    shape = (config.rows, len(config.channels), config.length)
+    return np.random.default_rng(4).normal(size=shape).astype(np.float32), np.ones(shape, bool)
+
+
+def _timed(call: Any) -> float:
+    began = time.perf_counter()
+    call()
+    return time.perf_counter() - began

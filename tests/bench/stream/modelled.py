@@ -1,0 +1,31 @@
+"""The plant of the bench with a real model, so that the model is what everything waits for."""
+
+from typing import Any
+
+from agent.events import ModelName
+from agent.evidence import EvidencePolicy
+from agent.judgement import Judge
+from agent.standing import Emission, Policy
+from agent.watched import Publishing, Watched
+from anchormoe.windows import FillRule, Grid, WindowShape
+from tests.bench.stream.made import PERIOD_MS
+
+_HOPS_PER_WINDOW = 32
+
+
+def modelled(predictor: Any, *, policy: Policy, heartbeat: int = 0) -> Watched:
+    """Short hops: fewer records per window, so that sending them does not take the processor from the agent."""
+    config = predictor.config
+    rules = [FillRule()] * len(config.channels)
+    return Watched(
+        name="all",
+        channels=config.channels,
+        grid=Grid(PERIOD_MS * 1_000_000),
+        shape=WindowShape(config.length, max(config.length // _HOPS_PER_WINDOW, 1), 0),
+        idle_after=10**6,
+        rebuild_horizon=8 * config.length,
+        max_assets=1_000,
+        judge=Judge(predictor, tuple(config.classes), config.channels, rules, 0.0),
+        model=ModelName(config.name, config.version, config.digest),
+        publishing=Publishing("bench", Emission(policy, heartbeat), EvidencePolicy(), None),
+    )
