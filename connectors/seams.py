@@ -125,7 +125,9 @@ class WindowStore(Protocol):
         """Raises `Fenced` when another owner has claimed the partition, `ClaimLost` when nobody holds it."""
         ...
 
-    async def load(self, claim: Claim, layout: str) -> StoredWindows | None: ...
+    async def load(self, claim: Claim, layout: str) -> StoredWindows | None:
+        """None also when what is there cannot be trusted, such as rings without the header that belongs to them."""
+        ...
 
     async def save(self, claim: Claim, layout: str, checkpoint: Checkpoint) -> Sequence[str]:
         """Write in bounded chunks, header last. Raises `Fenced` or `ClaimLost` like `verify`.

@@ -1,7 +1,7 @@
 """The names under which windows are kept. Pure.
 
-    <prefix>:{<topic>:<number>}:claim                    hash: epoch, token
-    <prefix>:{<topic>:<number>}:<layout>:header          hash: header, assets (a JSON list)
+    <prefix>:{<topic>:<number>}:claim                    hash: epoch, token, write (number of the last one)
+    <prefix>:{<topic>:<number>}:<layout>:header          hash: header, assets (a JSON list), torn (0 or 1)
     <prefix>:{<topic>:<number>}:<layout>:ring:<asset>    string: raw little-endian float32, slot after slot
 
 The braces are a hash tag: all keys of a partition live in one slot of a Redis Cluster, so one script may touch them.

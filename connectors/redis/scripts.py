@@ -1,8 +1,13 @@
-"""The fenced scripts. Each one compares the owner's token before it writes; a missing token is a refusal."""
+"""The fenced scripts. Each one compares the owner's token before it writes; a missing token is a refusal.
+
+Writes of an owner carry growing numbers: a server that was slow also runs commands that were given up meanwhile, in no
+certain order, and an older one must not undo a later one. Between its first ring and its header a checkpoint is marked
+as torn: rings that ran ahead of their header have overwritten what the header's windows need.
+"""
 
 CLAIM = """
 local epoch = redis.call('HINCRBY', KEYS[1], 'epoch', 1)
-redis.call('HSET', KEYS[1], 'token', ARGV[1])
+redis.call('HSET', KEYS[1], 'token', ARGV[1], 'write', 0)
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return epoch
 """
@@ -13,18 +18,25 @@ FENCED = -1
 UNCLAIMED = -2
 """What they answer when there is no token at all."""
 
+OVERTAKEN = -3
+"""What they answer to a write that comes after a later one of the same owner."""
+
 _CHECK = """
 local owner = redis.call('HGET', KEYS[1], 'token')
 if not owner then return -2 end
 if owner ~= ARGV[1] then return -1 end
+if tonumber(ARGV[2]) < tonumber(redis.call('HGET', KEYS[1], 'write') or 0) then return -3 end
+redis.call('HSET', KEYS[1], 'write', ARGV[2])
 """
 
 SAVE_RINGS = (
     _CHECK
     + """
--- KEYS: claim, rings …   ARGV: token, ttl ms, then per ring: size, pieces, (offset, bytes) …
-local lost, at = {}, 3
-for ring = 2, #KEYS do
+-- KEYS: claim, header, rings …   ARGV: token, write, ttl ms, then per ring: size, pieces, (offset, bytes) …
+local lost, at = {}, 4
+redis.call('HSET', KEYS[2], 'torn', 1)
+redis.call('PEXPIRE', KEYS[2], ARGV[3])
+for ring = 3, #KEYS do
   local key, size, pieces = KEYS[ring], tonumber(ARGV[at]), tonumber(ARGV[at + 1])
   at = at + 2
   local whole = pieces == 1 and tonumber(ARGV[at]) == 0 and string.len(ARGV[at + 1]) == size
@@ -32,16 +44,16 @@ for ring = 2, #KEYS do
     redis.call('SET', key, ARGV[at + 1])
   elseif redis.call('STRLEN', key) ~= size then
     -- SETRANGE would make zeros that look like data.
-    lost[#lost + 1] = ring - 2
+    lost[#lost + 1] = ring - 3
   else
     for piece = 0, pieces - 1 do
       redis.call('SETRANGE', key, ARGV[at + 2 * piece], ARGV[at + 2 * piece + 1])
     end
   end
-  redis.call('PEXPIRE', key, ARGV[2])
+  redis.call('PEXPIRE', key, ARGV[3])
   at = at + 2 * pieces
 end
-redis.call('PEXPIRE', KEYS[1], ARGV[2])
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return lost
 """
 )
@@ -49,13 +61,13 @@ return lost
 SAVE_HEADER = (
     _CHECK
     + """
--- KEYS: claim, header, rings whose life is prolonged …   ARGV: token, ttl ms, header, assets
+-- KEYS: claim, header, rings whose life is prolonged …   ARGV: token, write, ttl ms, header, assets
 for ring = 3, #KEYS do
-  if redis.call('PEXPIRE', KEYS[ring], ARGV[2]) == 0 then return ring - 2 end
+  if redis.call('PEXPIRE', KEYS[ring], ARGV[3]) == 0 then return ring - 2 end
 end
-redis.call('HSET', KEYS[2], 'header', ARGV[3], 'assets', ARGV[4])
-redis.call('PEXPIRE', KEYS[2], ARGV[2])
-redis.call('PEXPIRE', KEYS[1], ARGV[2])
+redis.call('HSET', KEYS[2], 'header', ARGV[4], 'assets', ARGV[5], 'torn', 0)
+redis.call('PEXPIRE', KEYS[2], ARGV[3])
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return 0
 """
 )

@@ -12,7 +12,7 @@ from connectors.errors import ConnectorError, TransientError
 from connectors.fault_points import AFTER_RINGS, passing
 from connectors.records import Partition
 from connectors.redis.keys import claim_key, header_key, ring_key
-from connectors.redis.scripts import CLAIM, FENCED, SAVE_HEADER, SAVE_RINGS, UNCLAIMED
+from connectors.redis.scripts import CLAIM, FENCED, OVERTAKEN, SAVE_HEADER, SAVE_RINGS, UNCLAIMED
 from connectors.redis.server import Server, translated
 from connectors.seams import Checkpoint, Claim, ClaimLost, Fenced, RingWrite, StoredWindows
 
@@ -37,6 +37,7 @@ class RedisWindowStore:
         self._ttl_ms = int(ttl_s * 1000)
         self._client: Any = None
         self._touched: dict[str, float] = {}
+        self._writes = 0
 
     async def start(self) -> None:
         """Connect, and refuse a server that may throw windows away."""
@@ -62,11 +63,10 @@ class RedisWindowStore:
         _require(claim, UNCLAIMED if found is None else FENCED if found.decode() != claim.token else 0)
 
     async def load(self, claim: Claim, layout: str) -> StoredWindows | None:
-        key = header_key(self._prefix, claim.partition, layout)
-        header, listed = await self._do(
-            f"cannot read the windows of {claim.partition}", self._client.hmget(key, "header", "assets")
-        )
-        if header is None or listed is None:
+        """None also when the last checkpoint got no further than its rings."""
+        asked = self._client.hmget(header_key(self._prefix, claim.partition, layout), "header", "assets", "torn")
+        header, listed, torn = await self._do(f"cannot read the windows of {claim.partition}", asked)
+        if header is None or listed is None or torn == b"1":
             return None
         return StoredWindows(header, await self._rings(claim.partition, layout, orjson.loads(listed)))
 
@@ -94,11 +94,13 @@ class RedisWindowStore:
 
     async def _save_rings(self, claim: Claim, layout: str, writes: Sequence[RingWrite]) -> list[str]:
         keys = [ring_key(self._prefix, claim.partition, layout, write.asset) for write in writes]
-        arguments: list[Any] = [claim.token, self._ttl_ms]
+        arguments: list[Any] = []
         for write in writes:
             arguments += [write.size, len(write.pieces)]
             arguments += [part for piece in write.pieces for part in piece]
-        lost = await self._script(claim, SAVE_RINGS, keys, arguments)
+        lost = await self._script(
+            claim, SAVE_RINGS, [header_key(self._prefix, claim.partition, layout), *keys], arguments
+        )
         self._touched.update(dict.fromkeys(keys, self._clock()))
         return [writes[at].asset for at in lost]
 
@@ -108,7 +110,7 @@ class RedisWindowStore:
         rings = {ring_key(self._prefix, claim.partition, layout, asset): asset for asset in checkpoint.assets}
         old = [key for key in rings if now - self._touched.setdefault(key, now - 2 * half_life_s) > half_life_s]
         keys = [header_key(self._prefix, claim.partition, layout), *old]
-        arguments = [claim.token, self._ttl_ms, checkpoint.header, orjson.dumps(list(checkpoint.assets))]
+        arguments = [checkpoint.header, orjson.dumps(list(checkpoint.assets))]
         vanished = await self._script(claim, SAVE_HEADER, keys, arguments)
         if vanished:
             return [rings[old[int(vanished) - 1]]]
@@ -116,8 +118,11 @@ class RedisWindowStore:
         return []
 
     async def _script(self, claim: Claim, script: str, keys: list[str], arguments: list[Any]) -> Any:
+        self._writes += 1
         all_keys = [claim_key(self._prefix, claim.partition), *keys]
-        called = self._client.eval(script, len(all_keys), *all_keys, *arguments)
+        called = self._client.eval(
+            script, len(all_keys), *all_keys, claim.token, self._writes, self._ttl_ms, *arguments
+        )
         answer = await self._do(f"cannot store the windows of {claim.partition}", called)
         _require(claim, answer)
         return answer
@@ -140,6 +145,8 @@ def _require(claim: Claim, answer: Any) -> None:
         raise ClaimLost(f"nobody holds the claim of {claim.partition}")
     if answer == FENCED:
         raise Fenced(f"{claim.partition} has another owner")
+    if answer == OVERTAKEN:
+        raise ConnectorError(f"a later write of {claim.partition} came first")
 
 
 def _chunks(writes: Sequence[RingWrite]) -> Iterator[list[RingWrite]]:

@@ -84,6 +84,63 @@ class TestRedisWindowStore(WindowStoreContract):
         assert dict(stored.rings) == {write.asset: write.pieces[0][1] for write in writes}
 
 
+class Broken(Exception):
+    """The process is gone."""
+
+
+class Listening:
+    """A client that remembers its script calls, and breaks at the call it is told."""
+
+    def __init__(self, client, *, break_at=None):
+        self._client, self._break_at = client, break_at
+        self.calls = []
+
+    def __getattr__(self, name):
+        return getattr(self._client, name)
+
+    async def eval(self, *arguments):
+        self.calls.append(arguments)
+        if len(self.calls) == self._break_at:
+            raise Broken
+        return await self._client.eval(*arguments)
+
+
+@pytest.fixture
+async def store(redis_server, key_prefix):
+    store = RedisWindowStore(Server(redis_server.url), prefix=key_prefix)
+    await store.start()
+    yield store
+    await store.close()
+
+
+async def test_rings_without_the_header_that_belongs_to_them_are_not_believed(store):
+    """A ring that ran ahead of its header has overwritten what the header's windows need."""
+    claim = await store.claim(HERE)
+    await store.save(claim, LAYOUT, checkpoint([whole("a", b"0123")], b"one"))
+    plain, store._client = store._client, Listening(store._client, break_at=2)
+    with pytest.raises(Broken):
+        await store.save(claim, LAYOUT, checkpoint([RingWrite("a", 4, ((1, b"x"),))], b"two"))
+    store._client = plain
+    assert await store.load(await store.claim(HERE), LAYOUT) is None
+    claim = await store.claim(HERE)
+    await store.save(claim, LAYOUT, checkpoint([whole("a", b"4567")], b"three"))
+    assert (await store.load(claim, LAYOUT)).header == b"three"
+
+
+async def test_a_write_that_arrives_after_a_later_one_changes_nothing(store):
+    """A slow server runs what was given up too, and in no certain order."""
+    claim = await store.claim(HERE)
+    plain, store._client = store._client, Listening(store._client)
+    await store.save(claim, LAYOUT, checkpoint([whole("a", b"0123")], b"one"))
+    given_up = list(store._client.calls)
+    await store.save(claim, LAYOUT, checkpoint([whole("a", b"4567")], b"two"))
+    for call in given_up:
+        await plain.eval(*call)
+    store._client = plain
+    found = await store.load(claim, LAYOUT)
+    assert (found.header, dict(found.rings)) == (b"two", {"a": b"4567"})
+
+
 async def test_a_server_that_evicts_is_refused(redis_factory, key_prefix):
     server = redis_factory("redis", max_memory="64mb", max_memory_policy="allkeys-lru")
     store = RedisWindowStore(Server(server.url), prefix=key_prefix)

@@ -143,9 +143,8 @@ class WindowStoreContract:
         patches = [RingWrite("a", 4, ((1, b"x"),)), RingWrite("b", 4, ((1, b"y"),))]
         assert list(await store.save(claim, "layout", checkpoint(patches, b"two"))) == ["a"]
         stored = await store.load(claim, "layout")
-        assert stored is not None
-        assert stored.header == b"one"
-        assert "a" not in stored.rings
+        # A store may also disown windows whose header was not written after their rings.
+        assert stored is None or (stored.header == b"one" and "a" not in stored.rings)
         assert list(await store.save(claim, "layout", checkpoint([whole("a", b"0x23"), patches[1]], b"two"))) == []
         repaired = await store.load(claim, "layout")
         assert repaired is not None
