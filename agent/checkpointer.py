@@ -9,7 +9,6 @@ import structlog
 from agent.partition import GroupWindows, OwnedPartition, checkpoint_of
 from connectors.errors import ConnectorError, TransientError
 from connectors.fault_points import AFTER_COMMIT, AFTER_HEADER, passing
-from connectors.records import Position
 from connectors.seams import ClaimLost, Source, WindowStore
 
 log = structlog.get_logger()
@@ -52,7 +51,7 @@ class Checkpointer:
             for owned in (each for each in partitions if each.position != each.saved):
                 await self._renewed(owned, partial(self._store_all, owned))
                 passing(AFTER_HEADER)
-                await self._source.commit({owned.partition: Position(owned.position, owned.rebuild_metadata())})
+                await self._source.commit({owned.partition: owned.commits(owned.position)})
                 passing(AFTER_COMMIT)
                 owned.saved = owned.position
         except TransientError as error:
@@ -67,7 +66,7 @@ class Checkpointer:
             await call()
         except ClaimLost:
             log.warning("the store has forgotten the claim; claiming anew", partition=str(owned.partition))
-            await self._source.commit({owned.partition: Position(owned.saved, owned.rebuild_metadata())})
+            await self._source.commit({owned.partition: owned.commits(owned.saved)})
             owned.claim = await self._store.claim(owned.partition)
             for windows in owned.groups.values():
                 windows.rings.mark_lost(range(len(windows.rings)))

@@ -13,10 +13,10 @@ from agent.rings import Rings
 from agent.silence import Silence
 from agent.standing import Standing
 from agent.watched import Watched
-from connectors.records import Partition
+from connectors.records import Partition, Position
 from connectors.seams import Checkpoint, Claim, RingWrite, StoredWindows
 
-_HEADER_VERSION = 2
+_HEADER_VERSION = 3
 _REBUILD = "rebuild="
 
 
@@ -75,6 +75,13 @@ class OwnedPartition:
     saved: int
     rewound_at: int = -1
 
+    def commits(self, offset: int) -> Position:
+        """What to commit when everything below `offset` is stored: never less than an earlier owner has published.
+
+        While lost windows are rebuilt they are incomplete; a successor must not take them for what was due there.
+        """
+        return Position(max(offset, self.publish_from), self.rebuild_metadata())
+
     def rebuild_metadata(self) -> str:
         """Goes with the commit: where to read from when the windows are lost."""
         return f"{_REBUILD}{min(group.horizon.offset(group.rings.newest) for group in self.groups.values())}"
@@ -108,6 +115,7 @@ def restore(windows: GroupWindows, stored: StoredWindows) -> bool:
     windows.late_runs.runs = dict(header["late_runs"])
     windows.cursor = header["cursor"]
     windows.horizon.base = header["rebuild"]
+    windows.lossy, windows.whole_from = header["lossy"], header["whole_from"]
     return True
 
 
@@ -123,6 +131,8 @@ def _header(windows: GroupWindows) -> bytes:
             "cursor": windows.cursor,
             "rebuild": windows.horizon.offset(newest),
             "late_runs": list(windows.late_runs.runs.items()),
+            "lossy": windows.lossy,
+            "whole_from": windows.whole_from,
             "assets": assets,
         }
     )

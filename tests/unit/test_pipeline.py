@@ -141,6 +141,50 @@ async def test_lost_windows_are_rebuilt_from_the_log_without_repeating_events(lo
     assert len(sink.of(EVENTS)) > before
 
 
+async def test_a_crash_in_the_middle_of_a_rebuild_takes_no_published_event_back():
+    """Until a rebuild has come to where the log was committed, its windows are incomplete."""
+    flows = [1.0 if step % 7 < 4 else -1.0 for step in range(120)]
+    log, store, sink = filled(flows), MemoryWindowStore(), MemorySink()
+    every = {"group": watched(policy="all")}
+    await run(log, sink=sink, store=store, **every)
+    committed = log.commits.get(A)
+    store.flush()
+    rebuilding = pipeline_on(log, sink, store, bounded=False, **every)
+    await started(rebuilding)
+    while rebuilding._ownership.partitions[A].position < committed.offset - 4:
+        await rebuilding.step()
+        await rebuilding._checkpoint(list(rebuilding._ownership.partitions.values()))
+        assert log.commits.get(A).offset == committed.offset
+    store.flush()
+    put(log, "p1", 220, 1.0)
+    await rebuilding.step()
+    await rebuilding._checkpoint(list(rebuilding._ownership.partitions.values()))
+    assert log.commits.get(A).offset >= committed.offset
+    await rebuilding._close()
+    for step in range(121, 140):
+        put(log, "p1", 100 + step, 1.0)
+    await run(log, sink=sink, store=store, **every)
+    undisturbed = await run(filled([*flows, *[1.0] * 20]), **every)
+    assert events_of(sink) == events_of(undisturbed[1])
+
+
+async def test_lost_history_is_still_known_as_lost_after_a_restart():
+    log, store, sink = filled([1.0] * 30), MemoryWindowStore(), MemorySink()
+    every = {"group": watched(policy="all")}
+    await run(log, sink=sink, store=store, **every)
+    store.flush()
+    log.discard_before(A, 29)
+    put(log, "p1", 130, 1.0)
+    await run(log, sink=sink, store=store, **every)
+    for step in range(31, 40):
+        put(log, "p1", 100 + step, 1.0)
+    after = MemorySink()
+    await run(log, sink=after, store=store, **every)
+    reasons = [event["abstention"] for event in data_of(after) if event["type"] == "state"]
+    assert reasons[0] == "history_lost"
+    assert reasons[-1] is None
+
+
 async def test_history_that_is_gone_from_the_log_too_gives_unknown_with_the_reason():
     log, store, sink = filled([1.0] * 30), MemoryWindowStore(), MemorySink()
     await run(log, sink=sink, store=store)
