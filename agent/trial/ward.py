@@ -70,7 +70,7 @@ class Ward:
                 raise TrialError(f"no recovery within {_PATIENCE_S:g} s: committed {committed}, wanted {ends}")
             await asyncio.sleep(_LOOK_EVERY_S)
 
-    async def restarted(self, agent: AgentProcess, starts: int, *, timeout_s: float = 60) -> float:
+    async def restarted(self, agent: AgentProcess, starts: int, *, timeout_s: float = 120) -> float:
         """When the supervisor started it for the time after `starts`."""
         if not await until(lambda: agent.starts > starts, timeout_s):
             raise TrialError(f"{agent.name} did not end as it was told, within {timeout_s:g} s")

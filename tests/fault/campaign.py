@@ -98,7 +98,7 @@ def _trial(broker: KafkaBroker, redis: RedisServer, directory: Path, seed: int) 
         Names("chaos"),
         bootstrap=broker.bootstrap,
         redis_url=redis.url,
-        emission={"policy": "all"},
+        emission={"policy": "all", "channels": "none"},
     )
     pace, size = TrialPace(member_timeout_s=MEMBER_TIMEOUT_S), TrialSize()
     return Trial(plant, directory, names, seed, size, pace, Services(broker, redis))

@@ -151,11 +151,12 @@ def _how(campaign: Campaign) -> list[str]:
     return [
         "## How",
         "",
-        "Each round writes a known stream (six pumps in four partitions, 200 records/s, with late, repeated, broken and "
-        "missing records) into a new topic, runs two agents as processes with emission policy `all`, and injures them "
-        "while records flow; agents that end are started again at once, as a supervisor would. Then the events without "
-        "repeats are compared with those of `anchormoe-agent replay` over the same records: ids and bytes. Every other "
-        "round's Redis keeps nothing on disk, so a killed one comes back empty. The broker allows member time-outs from "
+        "Each round writes a known stream (six pumps in four partitions, 200 records/s, with late, repeated, broken "
+        "and missing records) into a new topic, runs two agents as processes with emission policy `all`, and injures "
+        "them while records flow; agents that end are started again at once, as a supervisor would. Then the events "
+        "without repeats are compared with those of `anchormoe-agent replay` over the same records: ids and bytes. "
+        "Every other round's Redis keeps nothing on disk, so a killed one comes back empty. The broker allows member "
+        "time-outs from "
         f"1 s (`group.min.session.timeout.ms`); the agents use {campaign.member_timeout_s:g} s and a checkpoint every "
         "0.5 s. `anchormoe-agent trial` does the same on a cluster of yours, without the injuries that need the "
         "servers' processes.",
