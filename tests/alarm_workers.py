@@ -39,8 +39,19 @@ def rule(name: str, **facts: Any) -> dict[str, Any]:
 class AlarmPlant:
     """A plant file with its own topics. `tick` is long: the tests write their own ticks, so that time is theirs."""
 
-    def __init__(self, bootstrap: str, directory: Path, name: str, *, tick: str = "1h", **alarms: Any) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        directory: Path,
+        name: str,
+        *,
+        tick: str = "1h",
+        door: dict[str, Any] | None = None,
+        **alarms: Any,
+    ) -> None:
+        """`door`: how the worker reaches the broker, where it is another way than the test's own."""
         self.bootstrap, self.name = bootstrap, name
+        self._door = {"bootstrap": bootstrap} | (door or {})
         self.topics = {one: f"{name}-{one}" for one in ("inputs", "transitions", "alarms", "audit")}
         self.config = directory / "plant.yaml"
         consoles = [{"name": f"hall-{at}", "assets": [f"pump-{at}-*"]} for at in range(4)]
@@ -55,7 +66,7 @@ class AlarmPlant:
             "namespace": self.name,
             "source": {"kind": "memory"},
             "groups": [{"name": "pumps", "assets": ["pump-*"], "model": {"bundle": "none"}}],
-            "sinks": [{"kind": "kafka", "bootstrap": self.bootstrap, "topics": topics}],
+            "sinks": [{"kind": "kafka", "topics": topics, **self._door}],
             "emission": {"policy": "all"},
             "alarms": alarms,
             "logging": {"format": "json", "level": "info"},
@@ -121,6 +132,13 @@ class Worker:
     def kill(self) -> None:
         self._process.kill()
         self._process.wait(10)
+
+    def freeze(self) -> None:
+        """Nothing of it runs on, and nobody is told."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
 
     def stop(self) -> int:
         if self.alive:

@@ -10,8 +10,10 @@ from agent.alarms.publishing import ALARMS, AUDIT, INPUTS, TRANSITIONS
 from agent.app import cluster_of
 from agent.errors import SettingsError
 from agent.settings import Alarms, AlarmWebhook, Http, KafkaSecurity, KafkaSink, Plant
+from connectors.errors import ConnectorError
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.topics import TopicPlan
+from connectors.outages import Outage
 
 if TYPE_CHECKING:
     from agent.alarms.faust_app import Shell
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 _YEAR_MS = 365 * 86_400_000
 _WEEK_MS = 7 * 86_400_000
+_ASKING_S = 10.0
+_OUTAGES = {"login": "the login is refused", "tls": "no trusted connection", "unreachable": "not reachable"}
 
 
 def alarms_in(plant: Plant) -> Alarms:
@@ -60,6 +64,18 @@ def topic_plans(plant: Plant) -> Sequence[TopicPlan]:
         for name, topic in streams(alarms).items()
     ]
     return [TopicPlan(events, alarms.partitions, alarms.replication, exact=False), *own]
+
+
+async def prepare(plant: Plant) -> None:
+    """The topics are there. Raises ConnectorError, which says whether address, certificate or login is the trouble."""
+    from connectors.kafka.inspection import inspect_cluster
+    from connectors.kafka.topics import ensure_topics
+
+    cluster = cluster_in(plant)
+    found = await inspect_cluster(cluster, (), timeout_s=_ASKING_S)
+    if isinstance(found, Outage):
+        raise ConnectorError(f"Kafka at {cluster.bootstrap}: {_OUTAGES[found.kind]}: {found.reason}")
+    await ensure_topics(cluster, topic_plans(plant))
 
 
 def shell_of(plant: Plant, *, http_port: int | None = None) -> "Shell":

@@ -36,10 +36,9 @@ def alarms(
 
 
 def _shell(plant: "Plant", http_port: int | None) -> "Shell":
-    from agent.alarms.wiring import cluster_in, shell_of, topic_plans
-    from connectors.kafka.topics import ensure_topics
+    from agent.alarms.wiring import prepare, shell_of
 
-    asyncio.run(ensure_topics(cluster_in(plant), topic_plans(plant)))
+    asyncio.run(prepare(plant))
     return shell_of(plant, http_port=http_port)
 
 
@@ -47,4 +46,5 @@ def _run(shell: "Shell") -> None:
     import faust
 
     worker = faust.Worker(shell.app, loglevel="WARNING", redirect_stdouts=False, override_logging=False, quiet=True)
+    worker.spinner = None  # it would write terminal codes into logs
     worker.execute_from_commandline()

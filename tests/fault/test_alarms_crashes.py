@@ -27,12 +27,6 @@ def workers(plant: AlarmPlant) -> Iterator[Workers]:
     started.end()
 
 
-@pytest.mark.xfail(
-    raises=AssertionError,
-    strict=False,
-    reason="known fault, issue 6 is open: after both workers were killed and started at once, Faust's recovery of the "
-    "table sometimes stands still for minutes; when it does not, the transitions are equal",
-)
 def test_kills_and_rebalances_change_neither_alarms_nor_transitions(plant: AlarmPlant, workers: Workers) -> None:
     entries = inputs(seed=7, count=1200)
     transitions, alarms = expected(plant, entries)
