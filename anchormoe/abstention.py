@@ -33,6 +33,8 @@ class Abstention:
     """classes at least this probable form the conformal set; more than one of them is no answer"""
     most_unusual: float | None = None
     required: tuple[bool, ...] = ()
+    without: tuple[float | None, ...] = ()
+    """accuracy without each channel, of a model that was trained to do without one; None where it is not known"""
     rates: Mapping[str, float] = field(default_factory=dict)
     """share of TRAIN on which each rule fires, out-of-fold"""
     coverage: float | None = None
@@ -49,7 +51,7 @@ class Abstention:
         top = np.sort(probabilities, axis=1)[:, ::-1]
         hits: dict[str, Bool] = {}
         if any(self.required):
-            hits["channel_missing"] = (missing & np.array(self.required)).any(axis=1)
+            hits["channel_missing"] = self._lacks(missing & np.array(self.required))
         if self.most_unusual is not None:
             hits["out_of_distribution"] = unusual > self.most_unusual
         if self.least_probability is not None:
@@ -60,15 +62,22 @@ class Abstention:
             hits["conformal"] = (probabilities >= self.conformal).sum(axis=1) > 1
         return hits
 
+    def _lacks(self, missing: Bool) -> Bool:
+        """(B,) from (B, C): any channel; but one alone may be missing where the accuracy without it is known."""
+        if not self.without:
+            return np.asarray(missing.any(axis=1))
+        unknown = np.array([accuracy is None for accuracy in self.without])
+        return np.asarray((missing & unknown).any(axis=1) | (missing.sum(axis=1) > 1))
+
     def to_dict(self) -> dict[str, Any]:
         stored = {one.name: getattr(self, one.name) for one in fields(self)}
-        return stored | {"required": list(self.required), "rates": dict(self.rates)}
+        return stored | {"required": list(self.required), "without": list(self.without), "rates": dict(self.rates)}
 
     @classmethod
     def from_dict(cls, stored: Any, n_channels: int) -> "Abstention":
         """Strict. Raises ModelError."""
         names = {one.name for one in fields(cls)}
-        if not isinstance(stored, Mapping) or set(stored) != names:
+        if not isinstance(stored, Mapping) or set(stored) | {"without"} != names:  # older bundles do not know it
             raise ModelError(f"calibration.json: abstention needs exactly {', '.join(sorted(names))}")
         required, rates = stored["required"], stored["rates"]
         if not isinstance(required, list) or [type(one) for one in required] != [bool] * n_channels:
@@ -76,7 +85,12 @@ class Abstention:
         if not isinstance(rates, Mapping) or not set(rates) <= set(RULES):
             raise ModelError("calibration.json: abstention.rates names an unknown rule")
         parts = {name: _share_or_none(stored[name], name) for name in (*THRESHOLDS, "coverage")}
-        return cls(**parts, required=tuple(required), rates={name: _share(rates[name], name) for name in rates})
+        return cls(
+            **parts,
+            required=tuple(required),
+            without=_accuracies(stored.get("without", []), n_channels),
+            rates={name: _share(rates[name], name) for name in rates},
+        )
 
 
 def half_missing(cases: Cases) -> Bool:
@@ -98,6 +112,8 @@ class Evidenced:
     cases: Cases
     folds: Int64
     groups: Int64 | None = None
+    without: tuple[float | None, ...] = ()
+    """accuracy without each channel, of a model that learnt to do without one"""
 
 
 def fit_abstention(train: Evidenced, wishes: Mapping[str, float | None] = MappingProxyType({})) -> Abstention:
@@ -111,6 +127,7 @@ def fit_abstention(train: Evidenced, wishes: Mapping[str, float | None] = Mappin
         conformal=conformal_threshold(train.probabilities, train.y) if _conformal_is_possible(train) else None,
         most_unusual=float(np.quantile(unusual, _UNUSUAL_QUANTILE)) if many else None,
         required=tuple(bool(one) for one in rare & many),
+        without=train.without,
     )
     rules = replace(rules, **require_wishes(wishes))
     rates = {name: float(hits.mean()) for name, hits in rules.fired(train.probabilities, unusual, missing).items()}
@@ -170,6 +187,12 @@ def _coverage(train: Evidenced) -> float:
         threshold = conformal_threshold(train.probabilities[rest], train.y[rest])
         covered[here] = train.probabilities[here, train.y[here]] >= threshold
     return float(covered.mean())
+
+
+def _accuracies(stored: Any, n_channels: int) -> tuple[float | None, ...]:
+    if not isinstance(stored, list) or len(stored) not in (0, n_channels):
+        raise ModelError(f"calibration.json: abstention.without must list {n_channels} numbers or null, or nothing")
+    return tuple(_share_or_none(value, "without") for value in stored)
 
 
 def _share_or_none(value: Any, name: str) -> float | None:

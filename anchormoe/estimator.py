@@ -17,7 +17,8 @@ from anchormoe.progress import ProgressCallback, silent
 from anchormoe.recipe_settings import RecipeSettings
 from anchormoe.recipes import FittedModel, fit_model
 
-_PARAMETERS = ("recipe", "profile", "objective", "alignment", "class_weight", "device", "random_state")
+_PARAMETERS = ("recipe", "profile", "objective", "alignment", "class_weight", "channel_dropout", "device",
+               "random_state")  # fmt: skip
 
 
 class AnchorMoEClassifier:
@@ -30,13 +31,15 @@ class AnchorMoEClassifier:
 
     def __init__(
         self, recipe: str = "joint", profile: str = "balanced", objective: str = "accuracy",
-        alignment: str = "aligned", class_weight: str = "auto", device: str = "cpu", random_state: Any = None,
+        alignment: str = "aligned", class_weight: str = "auto", channel_dropout: int = 0,
+        device: str = "cpu", random_state: Any = None,
     ) -> None:  # fmt: skip
         self.recipe = recipe
         self.profile = profile
         self.objective = objective
         self.alignment = alignment
         self.class_weight = class_weight
+        self.channel_dropout = channel_dropout
         self.device = device
         self.random_state = random_state
 
@@ -112,6 +115,7 @@ class AnchorMoEClassifier:
             objective=self.objective,  # type: ignore[arg-type]
             alignment=self.alignment,  # type: ignore[arg-type]
             class_weight=self.class_weight,  # type: ignore[arg-type]
+            channel_dropout=self.channel_dropout,
             device=self.device,
         )
 

@@ -30,6 +30,7 @@ def model_card(
         "## Figures\n\n" + _figures(metrics),
         "## Evidence\n\n" + _MEANING + "\n\n" + _sources(fitted),
         "## When it answers `unknown`\n\n" + _rules(fitted),
+        *_without(metrics["out_of_fold"]),
         "## Limits\n\n" + _LIMITS,
     ]
     shown = [f"![{_CAPTIONS[name]}]({name})" for name in pictures if name in _CAPTIONS]
@@ -92,7 +93,23 @@ def _rules(fitted: FittedModel) -> str:
         "low_margin": f"lead over the second class below {rules.least_margin}",
         "conformal": f"more than one class reaches {rules.conformal} (coverage {rules.coverage})",
         "out_of_distribution": f"more than {rules.most_unusual} of the values outside TRAIN's usual range",
-        "channel_missing": "a channel less than half valid",
+        "channel_missing": "a channel less than half valid" + (", but for one of those below" if rules.without else ""),
     }
     lines = [f"| `{name}` | {thresholds[name]} | {rate:.1%} |" for name, rate in rules.rates.items()]
     return "| rule | fires when | on TRAIN, out-of-fold |\n|---|---|---|\n" + "\n".join(lines)
+
+
+def _without(figures: Mapping[str, Any]) -> list[str]:
+    """A section for models that were trained with channel dropout."""
+    known = figures.get("accuracy_without_channel")
+    if known is None:
+        return []
+    head = (
+        f"## With a channel missing\n\nTrained with channel dropout: one channel at a time may be missing. Accuracy, "
+        f"out-of-fold on TRAIN (with all channels {figures['accuracy']:.3f}):\n\n| without | accuracy |\n|---|---|\n"
+    )
+    return [head + "\n".join(f"| {name} | {_accuracy(value)} |" for name, value in known.items())]
+
+
+def _accuracy(value: float | None) -> str:
+    return "– (too few cases: `channel_missing`)" if value is None else f"{value:.3f}"

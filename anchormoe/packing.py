@@ -57,7 +57,7 @@ def pack(
     predictor = predictor_of(fitted, train, name=name, version=version)
     metrics = {
         "protocol": fitted.settings.protocol,
-        "out_of_fold": out_of_fold_figures(fitted, train.y, train.classes),
+        "out_of_fold": out_of_fold_figures(fitted, train.y, train.classes) | _without_channels(fitted, train),
         "test": None if test is None else dict(test),
     }
     data = _data_facts(train)
@@ -79,6 +79,12 @@ def out_of_fold_figures(fitted: FittedModel, y: Int64, classes: Sequence[str]) -
     logits = fitted.oof_logits
     figures = summary(y, np.asarray(logits.argmax(axis=1), np.int64), softmax(logits), classes)
     return figures | {"abstention_rates": dict(fitted.report["abstention_rates"])}
+
+
+def _without_channels(fitted: FittedModel, train: Dataset) -> dict[str, Json]:
+    """What is left of the accuracy when a channel is missing, for a model that was trained to do without."""
+    known = fitted.model.abstention.without
+    return {"accuracy_without_channel": dict(zip(train.channels, known, strict=True))} if known else {}
 
 
 def metrics_lines(fitted: FittedModel, metrics: Mapping[str, Json]) -> bytes:

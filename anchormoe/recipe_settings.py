@@ -13,6 +13,7 @@ from anchormoe.evidence import Json
 Profile = Literal["fast", "balanced", "accurate"]
 ClassWeight = Literal["auto", "none", "balanced"]
 Protocol = Literal["honest", "optimistic"]
+MOST_COPIES = 8
 GROUPS = ("kernel", "experts", "paper", "abstention")
 """Fields that are mappings themselves."""
 
@@ -30,6 +31,8 @@ class RecipeSettings:
     device: str = "cpu"
     patch_length: int | None = None
     patch_stride: int | None = None
+    channel_dropout: int = 0
+    """copies of each case that lack one channel; with them a model may go on when a channel fails"""
     kernel: Mapping[str, Any] = field(default_factory=dict)
     experts: Mapping[str, Any] = field(default_factory=dict)
     paper: Mapping[str, Any] = field(default_factory=dict)
@@ -42,13 +45,15 @@ class RecipeSettings:
         for name, kind in kinds.items():
             if getattr(self, name) not in get_args(kind):
                 raise DataError(f"{name} must be one of {', '.join(get_args(kind))}, not {getattr(self, name)!r}")
+        if type(self.channel_dropout) is not int or not 0 <= self.channel_dropout <= MOST_COPIES:
+            raise DataError(f"channel_dropout: must be a number of copies from 0 to {MOST_COPIES}")
         require_wishes(self.abstention)
         if self.protocol == "optimistic" and self.recipe != "paper":
             raise DataError("protocol optimistic picks the paper's epoch on TEST: it needs recipe paper")
 
     def to_dict(self) -> dict[str, Json]:
         names = ("recipe", "profile", "objective", "alignment", "class_weight", "protocol", "patch_length")
-        plain = {name: getattr(self, name) for name in (*names, "patch_stride")}
+        plain = {name: getattr(self, name) for name in (*names, "patch_stride", "channel_dropout")}
         return plain | {name: dict(getattr(self, name)) for name in GROUPS}
 
 

@@ -9,6 +9,7 @@ from anchormoe.abstention import Evidenced, fit_abstention, simple_folds
 from anchormoe.blend import Blend, choose_blend, experts_can_count
 from anchormoe.calibration import crossfitted, fit_calibration, softmax
 from anchormoe.cases import Cases, Float64, Int64
+from anchormoe.channel_dropout import accuracies_without, with_copies
 from anchormoe.checkpoints import Checkpoints
 from anchormoe.errors import DataError
 from anchormoe.evidence import Json, centred
@@ -44,7 +45,8 @@ def fit_model(
 ) -> FittedModel:  # fmt: skip
     """Everything chosen on TRAIN alone, leave-group-out where there are groups. Raises DataError.
 
-    1. scale  2. fit the recipe's sources  3. blend  4. calibrate  5. set the rules to abstain
+    1. scale  2. with channel_dropout, add copies that lack a channel  3. fit the recipe's sources  4. blend
+    5. calibrate  6. set the rules to abstain; both without the copies
     """
     settings = settings or RecipeSettings()
     require_usable(cases, y, n_classes)
@@ -54,11 +56,14 @@ def fit_model(
     training = Training(
         normalizer.apply(cases), y, n_classes, groups, weights, seed, progress, scaled_test, checkpoints
     )
+    training, lacking = with_copies(training, settings.channel_dropout)
     fits, blend = _fit_sources(training, settings, fitters or FITTERS)
-    blended = np.asarray(np.sum([weight * fit.oof_logits for fit, weight in blend], axis=0))
+    everyone = np.asarray(np.sum([weight * fit.oof_logits for fit, weight in blend], axis=0))
+    without = accuracies_without(everyone, training.y, lacking, cases.channels)
+    blended = everyone[: len(y)]
     folds = simple_folds(len(y), groups)
     honest = crossfitted(blended, y, folds)
-    abstention = fit_abstention(Evidenced(softmax(honest), y, cases, folds, groups), settings.abstention)
+    abstention = fit_abstention(Evidenced(softmax(honest), y, cases, folds, groups, without), settings.abstention)
     parts = tuple(Part(fit.name, fit.source, weight) for fit, weight in blend)
     model = AdditiveModel(normalizer, parts, fit_calibration(blended, y), abstention, _patching(cases, settings, fits))
     return FittedModel(model, settings, honest, _report(fits, model, weights is not None))
@@ -149,4 +154,5 @@ def _report(fits: list[SourceFit], model: AdditiveModel, weighted: bool) -> dict
         "class_weighted": weighted,
         "abstention_rates": dict(model.abstention.rates),
         "conformal_coverage": model.abstention.coverage,
+        "accuracy_without_channel": list(model.abstention.without),
     }
