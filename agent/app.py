@@ -49,8 +49,6 @@ if TYPE_CHECKING:
 
 _NS_PER_MS = 1_000_000
 _NS_PER_S = 1_000_000_000
-_REBUILD_HORIZON_WINDOWS = 8
-"""An asset that is silent for this many windows is rebuilt from nothing: a gap stands between its windows anyway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +156,7 @@ def watched_of(group: ResolvedGroup, settings: Plant, predictor: "Predictor") ->
         grid=group.grid,
         shape=group.shape,
         idle_after=group.idle_after,
-        rebuild_horizon=_REBUILD_HORIZON_WINDOWS * group.shape.length,
+        rebuild_horizon=group.rebuild_horizon,
         max_assets=min(group.max_assets, settings.limits.assets_per_partition),
         judge=configured.judge,
         model=configured.model,

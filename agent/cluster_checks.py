@@ -18,7 +18,6 @@ Found = Iterator[Problem]
 
 _REPLICAS = 3
 _IN_SYNC = 2
-_REBUILD_WINDOWS = 8
 _UNLIMITED = -1
 _NS_PER_MS = 1_000_000
 
@@ -46,7 +45,7 @@ def retention_needed_ms(groups: Sequence[ResolvedGroup]) -> int:
 
 
 def _rebuilt_steps(group: ResolvedGroup) -> int:
-    return group.shape.length + group.shape.lateness + _REBUILD_WINDOWS * group.shape.length
+    return group.shape.length + group.shape.lateness + group.rebuild_horizon
 
 
 def kafka_problems(uses: Sequence[Use], facts: "ClusterFacts", needs: Needs) -> Found:

@@ -1,6 +1,7 @@
 """What the agent holds for one partition: per group the rings, the standings and how far they have read. Pure."""
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -74,6 +75,7 @@ class OwnedPartition:
     position: int
     saved: int
     rewound_at: int = -1
+    restated_s: float = -math.inf
 
     def commits(self, offset: int) -> Position:
         """What to commit when everything below `offset` is stored: never less than an earlier owner has published.
@@ -81,6 +83,11 @@ class OwnedPartition:
         While lost windows are rebuilt they are incomplete; a successor must not take them for what was due there.
         """
         return Position(max(offset, self.publish_from), self.rebuild_metadata())
+
+    @property
+    def rebuilding(self) -> bool:
+        """Its windows are still behind what an earlier owner has published."""
+        return self.position < self.publish_from
 
     def rebuild_metadata(self) -> str:
         """Goes with the commit: where to read from when the windows are lost."""

@@ -45,6 +45,7 @@ class Pace:
     checkpoint_records: int = 50_000
     revoke_deadline_s: float = 10.0
     stop_deadline_s: float = 20.0
+    restate_every_s: float = 600.0
     endurance: Endurance = field(default_factory=Endurance)
 
 
@@ -127,6 +128,15 @@ class Pipeline:
                 await self._tell_silence()
             if self._checkpoint_due():
                 await self._checkpoint(list(self._ownership.partitions.values()))
+                await self._restate()
+
+    async def _restate(self) -> None:
+        """After a take-over, and now and then; only what is known to the end, so not in a rebuild."""
+        for owned in self._ownership.partitions.values():
+            if not owned.rebuilding and self._clock() - owned.restated_s >= self._pace.restate_every_s:
+                await self._checkpointer.verify(owned)
+                await self._publisher.restate(owned)
+                owned.restated_s = self._clock()
 
     async def _tell_silence(self) -> None:
         """Nothing came: whoever is quiet now is not just stuck in a backlog."""

@@ -30,6 +30,16 @@ class Publisher:
         await self._write_states(new)
         self._count(said, new, refused)
 
+    async def restate(self, owned: OwnedPartition) -> None:
+        """The last state of every asset again: an earlier owner may have written an older one after a newer one."""
+        messages = [
+            state_message(windows.watched.origin(asset, owned.partition), standing)
+            for windows in owned.groups.values()
+            for asset, standing in windows.standings.items()
+        ]
+        if messages:
+            await self._sink.write(messages)
+
     async def announce(self, sightings: list[Sighting]) -> None:
         """Technical events that belong to no batch."""
         await self._write([event_message(sighting.event, sighting.origin.namespace) for sighting in sightings], [])

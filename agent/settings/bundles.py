@@ -28,6 +28,9 @@ class BundleFacts(Protocol):
     def length(self) -> int: ...
 
 
+_REBUILD_HORIZON_WINDOWS = 8
+
+
 @dataclass(frozen=True, slots=True)
 class ResolvedChannel:
     """value = raw × scale + offset; `range` is in `unit`, for people, and no filter."""
@@ -62,6 +65,11 @@ class ResolvedGroup:
     @property
     def fill_rules(self) -> tuple[FillRule, ...]:
         return tuple(channel.fill for channel in self.channels)
+
+    @property
+    def rebuild_horizon(self) -> int:
+        """Steps after which a silent asset is rebuilt from nothing: a gap stands between its windows anyway."""
+        return _REBUILD_HORIZON_WINDOWS * self.shape.length
 
     @property
     def hop_ns(self) -> int:

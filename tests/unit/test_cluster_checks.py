@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from agent import app, cluster_checks
 from agent.cluster_checks import (
     Needs,
     Role,
@@ -145,10 +144,6 @@ def test_the_retention_needed_is_twice_the_rebuild_of_the_slowest_group() -> Non
 
 def test_less_than_a_millisecond_is_rounded_up() -> None:
     assert retention_needed_ms([group(length=1, lateness=0, period_ns=1)]) == 1
-
-
-def test_the_rebuild_horizon_is_that_of_the_running_agent() -> None:
-    assert cluster_checks._REBUILD_WINDOWS == app._REBUILD_HORIZON_WINDOWS
 
 
 @pytest.mark.parametrize(

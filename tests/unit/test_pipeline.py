@@ -61,6 +61,21 @@ async def test_the_last_state_follows_its_event_and_is_keyed_by_asset():
     assert data_of(sink, STATES)[-1]["state"] == "high"
 
 
+async def test_a_new_owner_states_again_what_it_found_and_then_now_and_then():
+    now = 0.0
+    log, store = filled([1.0] * 10), MemoryWindowStore()
+    await run(log, store=store)
+    put(log, "p1", 110, 1.0)
+    sink = MemorySink()
+    pipeline = pipeline_on(log, sink, store, bounded=False, clock=lambda: now)
+    await started(pipeline)
+    for now in (10.0, 11.0, 20.0, 620.0):  # noqa: B007  # the pipeline's clock
+        await pipeline.step()
+    await pipeline._close()
+    assert [(state["asset"], state["state"]) for state in data_of(sink, STATES)] == [("p1", "high")] * 2
+    assert not [event for event in data_of(sink) if event["type"] == "state"]
+
+
 async def test_unusable_and_late_records_become_dead_letters_with_the_original_bytes():
     log = filled([1.0] * 10)
     log.append(A, b"not json", key=b"p1", timestamp_ms=5)
