@@ -147,7 +147,7 @@ def _verdicts(windows: Sequence[Floats], speakers: Sequence[Sequence[Speaker]]) 
             places.setdefault(speaker, []).append((batch, at))
     found: dict[tuple[int, int], Verdict] = {}
     for speaker, own in places.items():
-        together = np.stack([windows[batch][at] for batch, at in own])
+        together = np.ascontiguousarray(np.stack([windows[batch][at] for batch, at in own]))  # rings lie the other way
         found.update(zip(own, speaker.judge.verdicts(together), strict=True))
     return [[found[batch, at] for at in range(len(chosen))] for batch, chosen in enumerate(speakers)]
 
