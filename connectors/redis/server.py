@@ -1,5 +1,6 @@
 """How to reach a Redis or Valkey server, and its errors in our words."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,6 +12,10 @@ from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 
 from connectors.errors import ConnectorError, TransientError
+
+# Redis before 7 tells a script's failure as an error of its own, with the code in the middle of the text.
+_PASSING = re.compile(r"(?:^|-)(OOM|READONLY|MISCONF|BUSY|CLUSTERDOWN|MASTERDOWN|TRYAGAIN|NOREPLICAS)\b")
+_WORDS = {"OOM": "the server's memory is full", "READONLY": "the server is a read-only replica"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +54,17 @@ def translated(what: str) -> Iterator[None]:
         raise ConnectorError(f"{what}: {error}") from error
     except (exceptions.ConnectionError, exceptions.TimeoutError, exceptions.BusyLoadingError, OSError) as error:
         raise TransientError(f"{what}: {error}") from error
-    except exceptions.OutOfMemoryError as error:
-        raise TransientError(f"{what}: the server's memory is full") from error
-    except exceptions.ReadOnlyError as error:
-        raise TransientError(f"{what}: the server is a read-only replica") from error
     except exceptions.RedisError as error:
+        if phase := _phase(error):
+            raise TransientError(f"{what}: {phase}") from error
         raise ConnectorError(f"{what}: {error}") from error
+
+
+def _phase(error: exceptions.RedisError) -> str | None:
+    """What the server suffers from, if it may pass; None for a refusal that stays."""
+    if isinstance(error, exceptions.OutOfMemoryError):
+        return _WORDS["OOM"]
+    if isinstance(error, exceptions.ReadOnlyError):
+        return _WORDS["READONLY"]
+    found = _PASSING.search(str(error))
+    return None if found is None else _WORDS.get(found[1], str(error))

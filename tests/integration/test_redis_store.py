@@ -4,9 +4,11 @@ import pytest
 
 from connectors.errors import ConnectorError, TransientError
 from connectors.records import Partition
+from connectors.redis.disturbance import without_memory
 from connectors.redis.server import Server
 from connectors.redis.window_store import RedisWindowStore
 from connectors.seams import Checkpoint, RingWrite, WindowStore
+from tests.services.redis_binaries import FLAVOURS
 from tests.unit.connectors.contract_window_store import HERE, WindowStoreContract, checkpoint, opened, whole
 
 LAYOUT = "layout"
@@ -139,6 +141,21 @@ async def test_a_write_that_arrives_after_a_later_one_changes_nothing(store):
     store._client = plain
     found = await store.load(claim, LAYOUT)
     assert (found.header, dict(found.rings)) == (b"two", {"a": b"4567"})
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+async def test_a_server_without_memory_is_a_phase(redis_factory, key_prefix, flavour):
+    server = redis_factory(flavour)
+    store = RedisWindowStore(Server(server.url), prefix=key_prefix)
+    await store.start()
+    claim = await store.claim(HERE)
+    async with without_memory(Server(server.url)):
+        with pytest.raises(TransientError, match="memory is full"):
+            await store.save(claim, LAYOUT, checkpoint([whole("a", b"0123")], b"head"))
+        with pytest.raises(TransientError, match="memory is full"):
+            await store.claim(HERE)
+    assert list(await store.save(claim, LAYOUT, checkpoint([whole("a", b"0123")], b"head"))) == []
+    await store.close()
 
 
 async def test_a_server_that_evicts_is_refused(redis_factory, key_prefix):
