@@ -24,11 +24,13 @@ from agent.tally import Tally
 from agent.vitals import Vitals
 from agent.watched import Watched
 from connectors.decoding import Decoder, Readings
-from connectors.errors import ConnectorError
+from connectors.errors import ConnectorError, TransientError
 from connectors.records import Batch, Partition
 from connectors.seams import Sink, Source, WindowStore
 
 log = structlog.get_logger()
+
+_TAKE_AGAIN_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +160,20 @@ class Pipeline:
     async def assigned(self, partitions: Collection[Partition]) -> None:
         async with self._turn:
             for partition in partitions:
-                await self._ownership.take(partition, self._clock())
+                await self._take(partition)
                 self._report_holdings()
+
+    async def _take(self, partition: Partition) -> None:
+        """A store that is away for a moment is waited for, as long as a hand-over may last."""
+        deadline = self._clock() + self._pace.revoke_deadline_s
+        while True:
+            try:
+                return await self._ownership.take(partition, self._clock())
+            except TransientError as error:
+                if self._clock() >= deadline:
+                    raise
+                log.warning("cannot take the partition yet", partition=str(partition), reason=str(error))
+                await asyncio.sleep(_TAKE_AGAIN_S)
 
     async def revoked(self, partitions: Collection[Partition]) -> None:
         """Hand over within the deadline; a hand-over that fails stops the agent, because the error goes up."""

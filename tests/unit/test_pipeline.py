@@ -238,6 +238,20 @@ async def test_a_second_owner_stops_the_first_before_it_publishes():
         await task
 
 
+async def test_a_store_that_is_away_for_a_moment_is_waited_for_when_a_partition_is_taken():
+    class Late(MemoryWindowStore):
+        refusals = 2
+
+        async def claim(self, partition):
+            self.refusals -= 1
+            if self.refusals >= 0:
+                raise TransientError("no answer")
+            return await super().claim(partition)
+
+    _, sink = await run(filled([1.0] * 10), store=Late())
+    assert states_of(sink) == [(None, "high")]
+
+
 async def test_without_the_store_publishing_goes_on_and_commits_wait():
     class Down(MemoryWindowStore):
         down = False
