@@ -2,24 +2,29 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
+
+import orjson
 
 from agent.alongside import alongside
 from agent.app import Parts, build
 from agent.candidates import LoadModel
 from agent.event_set import EventSet
 from agent.pipeline import Pace, Pipeline
-from agent.settings import LoadedPlant
+from agent.settings import LoadedPlant, ResolvedGroup
 from agent.tally import Tally
 from connectors.jsonl import to_line
 from connectors.memory import MemoryWindowStore
-from connectors.records import DEAD_LETTERS, EVENTS, Message
+from connectors.records import DEAD_LETTERS, EVENTS, Message, Partition
 from connectors.seams import Source
+from connectors.spans import Stretch
 
 Report = Callable[[int, int], None]
 """Told how many records are done, and of how many."""
 
+_NS_PER_MS = 1_000_000
 _REPORT_EVERY_S = 0.25
 _NEVER_S = 1e9
 _LETTERS_KEPT = 100_000
@@ -27,11 +32,15 @@ _LETTERS_KEPT = 100_000
 
 @dataclass(slots=True)
 class Replayed:
-    """What came out. `letters` are lines of dead letters, the first hundred thousand."""
+    """What came out. `letters` are lines of dead letters, the first hundred thousand.
+
+    `before` counts the records that were read before the begin, only to fill the windows.
+    """
 
     events: EventSet = field(default_factory=EventSet)
     letters: list[bytes] = field(default_factory=list)
     tally: Tally = field(default_factory=Tally)
+    before: int = 0
     seconds: float = 0.0
     whole: bool = False
 
@@ -40,11 +49,18 @@ class Replayed:
         return self.tally.records / self.seconds if self.seconds else 0.0
 
 
-class ReplaySink:
-    """Last states are left out: they follow from the events."""
+class BoundedSource(Source, Protocol):
+    """Files, or a range of topics. What was read only to fill the windows lies before a stretch's `start`."""
 
-    def __init__(self, into: Replayed) -> None:
-        self._into = into
+    @property
+    def stretches(self) -> Mapping[Partition, Stretch]: ...
+
+
+class ReplaySink:
+    """What records of the replayed stretches made. Last states are left out: they follow from the events."""
+
+    def __init__(self, into: Replayed, source: BoundedSource) -> None:
+        self._into, self._source = into, source
 
     async def start(self) -> None:
         """There is nothing to open."""
@@ -52,17 +68,42 @@ class ReplaySink:
     async def write(self, messages: Sequence[Message]) -> None:
         for message in messages:
             if message.stream == EVENTS:
-                self._into.events.add(message)
-            elif message.stream == DEAD_LETTERS and len(self._into.letters) < _LETTERS_KEPT:
-                self._into.letters.append(to_line(message))
+                self._add_event(message)
+            elif message.stream == DEAD_LETTERS:
+                self._add_letter(message)
 
     async def close(self) -> None:
         """There is nothing to close."""
 
+    def _add_event(self, message: Message) -> None:
+        data = orjson.loads(message.value or b"")
+        if self._is_within(**data["input"]):
+            self._into.tally.events[data["type"]] += 1
+            self._into.events.add(message)
+
+    def _add_letter(self, message: Message) -> None:
+        said = {name: text.decode() for name, text in message.headers if name.startswith("dl_")}
+        if not self._is_within(said["dl_topic"], int(said["dl_partition"]), int(said["dl_offset"])):
+            return
+        self._into.tally.dead_letters[said["dl_reason"]] += 1
+        if len(self._into.letters) < _LETTERS_KEPT:
+            self._into.letters.append(to_line(message))
+
+    def _is_within(self, topic: str, partition: int, offset: int) -> bool:
+        return offset >= self._source.stretches[Partition(topic, partition)].start
+
+
+def warm_up_ms(groups: Iterable[ResolvedGroup]) -> int:
+    """How far before its begin a replay reads to fill the windows: as far as the live agent to rebuild lost ones."""
+    return max(
+        (group.rebuild_horizon + group.shape.hop + group.shape.lateness) * group.grid.period_ns // _NS_PER_MS
+        for group in groups
+    )
+
 
 async def replay(
     plant: LoadedPlant,
-    source: Source,
+    source: BoundedSource,
     *,
     stop: asyncio.Event,
     report: Report,
@@ -70,11 +111,13 @@ async def replay(
 ) -> Replayed:
     """As fast as it goes, until the source ends or `stop`. Raises what the live agent would."""
     replayed = Replayed()
-    parts = Parts(source, MemoryWindowStore(), ReplaySink(replayed), _unhurried(plant))
-    pipeline = build(plant, tally=replayed.tally, load_model=load_model, parts=parts)
+    parts = Parts(source, MemoryWindowStore(), ReplaySink(replayed, source), _unhurried(plant))
+    pipeline = build(plant, load_model=load_model, parts=parts)
     begun = time.monotonic()
     await alongside(pipeline.run(stop), [_watch(pipeline, report)])
     replayed.seconds, replayed.whole = time.monotonic() - begun, not stop.is_set()
+    replayed.tally.records, replayed.tally.windows = pipeline.tally.records, pipeline.tally.windows
+    replayed.before = sum(stretch.start - stretch.begin for stretch in source.stretches.values())
     return replayed
 
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from agent.cli.manners import WRONG_USAGE, fail
 
 if TYPE_CHECKING:
+    from agent.replaying import BoundedSource
     from agent.settings import Plant
     from connectors.kafka.cluster import Cluster
     from connectors.records import Batch, Message
-    from connectors.seams import Source
     from connectors.spans import Mark, Span
 
 KAFKA = "kafka"
@@ -55,7 +55,7 @@ def is_topic(names: list[str]) -> bool:
     return not files
 
 
-def bounded_source(settings: "Plant", names: list[str], span: "Span") -> "tuple[Source, bool]":
+def bounded_source(settings: "Plant", names: list[str], span: "Span") -> "tuple[BoundedSource, bool]":
     """The source to replay and whether it is Kafka; without names it is the plant's own."""
     from agent.settings import FileSource, KafkaSource
 
@@ -69,7 +69,7 @@ def bounded_source(settings: "Plant", names: list[str], span: "Span") -> "tuple[
     return _files(settings, names, span), False
 
 
-def _topics(settings: "Plant", names: list[str], span: "Span") -> "Source":
+def _topics(settings: "Plant", names: list[str], span: "Span") -> "BoundedSource":
     from agent.settings import KafkaSource
     from connectors.kafka.range_source import KafkaRangeSource
 
@@ -94,20 +94,18 @@ def cluster_near(settings: "Plant", names: list[str]) -> "Cluster":
     return cluster_of(sinks[0].bootstrap, sinks[0].security or KafkaSecurity())
 
 
-def _files(settings: "Plant", names: list[str], span: "Span") -> "Source":
+def _files(settings: "Plant", names: list[str], span: "Span") -> "BoundedSource":
     from agent.app import file_format, matching
     from agent.settings import FileSource
     from connectors.files import FileSource as Files
     from connectors.files import find_files
-    from connectors.spanned import SpannedSource
 
     own = settings.source if isinstance(settings.source, FileSource) else None
     paths = [path for place in matching(Path(name) for name in names) for path in find_files(place)]
     format, single = file_format(settings, own), own.single_partition if own else True
     if all(path.suffix.lower() in _TELLING for path in paths):
         format = replace(format, kind="auto")  # other files than the plant's may be written otherwise
-    source = Files(paths, format, single_partition=single)
-    return source if span.everything else SpannedSource(source, span)
+    return Files(paths, format, single_partition=single, span=span)
 
 
 async def topic_batches(cluster: "Cluster", topic: str) -> "AsyncGenerator[Batch, None]":

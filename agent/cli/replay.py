@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +17,11 @@ from agent.cli.meter import metered
 
 if TYPE_CHECKING:
     from agent.comparison import Comparison
-    from agent.event_set import EventSet
-    from agent.replaying import Replayed
+    from agent.event_set import EventName, EventSet
+    from agent.replaying import BoundedSource, Replayed
     from agent.settings import LoadedPlant
     from agent.verification import Score
     from connectors.records import Message
-    from connectors.seams import Source
 
 _SHOWN = 10
 
@@ -36,7 +36,7 @@ def replay(
         [], "--input", "-i", metavar="FILE|TOPIC", help="JSONL, CSV or Parquet files, `kafka`, or a topic; repeatable."
     ),
     first: str | None = typer.Option(
-        None, "--from", metavar="OFFSET|TIME", help="Begin here; windows that reach further back differ."
+        None, "--from", metavar="OFFSET|TIME", help="Begin here; what fills the windows is read before it."
     ),
     last: str | None = typer.Option(None, "--to", metavar="OFFSET|TIME", help="End before this."),
     out: Path | None = typer.Option(None, "--out", help="Directory for events.jsonl and dead-letters.jsonl."),
@@ -53,9 +53,11 @@ def replay(
     events are compared without `input`, the position of the record.
     """
     from agent.logs import set_up_logs
+    from agent.replaying import warm_up_ms
     from agent.settings import load
 
-    plant, span = load(config, os.environ), span_of(first, last)
+    plant = load(config, os.environ)
+    span = replace(span_of(first, last), warm_up_ms=warm_up_ms(plant.groups))
     set_up_logs(plant.settings.logging.format, "warning")
     intervals = _truth(truth)
     source, from_kafka = bounded_source(plant.settings, inputs, span)
@@ -74,7 +76,7 @@ def replay(
 
 
 async def _replay(
-    plant: "LoadedPlant", source: "Source", topic: str | None, *, quiet: bool
+    plant: "LoadedPlant", source: "BoundedSource", topic: str | None, *, quiet: bool
 ) -> "tuple[Replayed, list[Message]]":
     """What is replayed, and what was published; in this order, so that the live agent had time for the same records."""
     from agent.replaying import replay as replayed
@@ -125,7 +127,7 @@ def _score(plant: "LoadedPlant", replayed: "Replayed", intervals: Any) -> "Score
     return score(map(orjson.loads, replayed.events.values()), intervals, tolerance_ns=window_ns)
 
 
-def _compared(events: "EventSet", messages: "list[Message]", source: "Source", from_kafka: bool) -> "Comparison":
+def _compared(events: "EventSet", messages: "list[Message]", source: "BoundedSource", from_kafka: bool) -> "Comparison":
     from agent.comparison import compare
     from agent.event_set import EventSet
 
@@ -152,16 +154,15 @@ def _in_range(value: bytes, source: Any) -> bool:
     from connectors.records import Partition
 
     made_by = orjson.loads(value)["input"]
-    partition = Partition(made_by["topic"], made_by["partition"])
-    if partition not in source.ends:
-        return True
-    return bool(source.starts[partition] <= made_by["offset"] < source.ends[partition])
+    stretch = source.stretches.get(Partition(made_by["topic"], made_by["partition"]))
+    return stretch is None or bool(stretch.start <= made_by["offset"] < stretch.end)
 
 
 def _as_json(replayed: "Replayed", scored: "Score | None", compared: "Comparison | None") -> str:
     tally = replayed.tally
     facts: dict[str, Any] = {
         "records": tally.records,
+        "records_before": replayed.before,
         "windows": tally.windows,
         "events": dict(sorted(tally.events.items())),
         "dead_letters": dict(sorted(tally.dead_letters.items())),
@@ -175,7 +176,8 @@ def _as_json(replayed: "Replayed", scored: "Score | None", compared: "Comparison
 
 def _told(replayed: "Replayed", scored: "Score | None", compared: "Comparison | None", out: Path | None) -> str:
     speed = f"{replayed.seconds:.1f} s, {replayed.records_per_s:,.0f} records/s"
-    lines = [f"{replayed.tally}", speed]
+    before = f"{replayed.before} of the records came before --from and filled the windows"
+    lines = [f"{replayed.tally}", *([before] if replayed.before else []), speed]
     lines += [] if out is None else [f"{len(replayed.events)} events in {out / 'events.jsonl'}"]
     lines += [] if scored is None else _told_score(scored)
     lines += [] if compared is None else _told_comparison(compared)
@@ -200,9 +202,12 @@ def _told_comparison(compared: "Comparison") -> list[str]:
     counts = f"{len(compared.missing)} missing, {len(compared.extra)} extra, {len(compared.different)} different"
     lines = [f"compared: {compared.equal} equal, {counts}"]
     for word, names in (("missing", compared.missing), ("extra", compared.extra)):
-        lines += [f"  {word}: {name.asset} {name.type} {name.id}" for name in names[:_SHOWN]]
-    lines += [
-        f"  different: {each.name.asset} {each.name.type} {each.name.id}: {', '.join(each.fields)}"
-        for each in compared.different[:_SHOWN]
-    ]
+        lines += [f"  {word}: {_named(name)}" for name in names[:_SHOWN]]
+    lines += [f"  different: {_named(each.name)}: {', '.join(each.fields)}" for each in compared.different[:_SHOWN]]
     return lines
+
+
+def _named(event: "EventName") -> str:
+    from agent.identity import iso_time
+
+    return f"{iso_time(event.time_ns)} {event.asset} {event.type} {event.id}"

@@ -28,6 +28,10 @@ class FileLines:
     def end(self) -> int:
         return self._starts[-1]
 
+    def records(self) -> Iterator[Record]:
+        """All of them, apart from what `read` does."""
+        return (record for _, record in self._from(0) if record is not None)
+
     def read(self, offset: int, max_records: int) -> tuple[list[Record], int]:
         """Blank lines are numbered and not given."""
         if offset != self._next:

@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from connectors.commits import FileCommits, MemoryCommits
@@ -12,6 +12,7 @@ from connectors.files.rows import FileFormat
 from connectors.logs import LogSource
 from connectors.records import Partition, Record
 from connectors.seams import Assignment
+from connectors.spans import Span, Stretch, found_stretch
 
 _SUFFIXES = {".jsonl", ".ndjson", ".csv", ".parquet"}
 
@@ -27,11 +28,17 @@ class FileSource(LogSource):
         topic: str = "files",
         single_partition: bool = False,
         positions: Path | None = None,
+        span: Span | None = None,
     ) -> None:
         parts = [tuple(paths)] if single_partition else [(path,) for path in paths]
-        self._file_log = _FileLog(topic, parts, format)
+        self._file_log = _FileLog(topic, parts, format, span or Span())
         self._positions_path = positions
         super().__init__(self._file_log, MemoryCommits(), bounded=True)
+
+    @property
+    def stretches(self) -> Mapping[Partition, Stretch]:
+        """What is read of each partition; known after `start`."""
+        return self._file_log.stretches
 
     async def start(self, assignment: Assignment) -> None:
         """Raises `ConnectorError` naming the file that cannot be read, or the positions of other files."""
@@ -44,8 +51,9 @@ class FileSource(LogSource):
 class _FileLog:
     """Each partition a sequence of files."""
 
-    def __init__(self, topic: str, parts: Sequence[tuple[Path, ...]], format: FileFormat) -> None:
-        self._format = format
+    def __init__(self, topic: str, parts: Sequence[tuple[Path, ...]], format: FileFormat, span: Span) -> None:
+        self._format, self._span = format, span
+        self.stretches: dict[Partition, Stretch] = {}
         self._parts = {Partition(topic, number): paths for number, paths in enumerate(parts)}
         self._lines: dict[Partition, FileLines] = {}
 
@@ -61,21 +69,31 @@ class _FileLog:
         if not any(self._parts.values()):
             raise ConnectorError("there is no file to read")
         self._lines = {partition: FileLines(paths, self._format) for partition, paths in self._parts.items()}
+        self.stretches = {partition: self._stretch(lines) for partition, lines in self._lines.items()}
 
     def first(self, partition: Partition) -> int:
-        return 0
+        return self.stretches[partition].begin
 
     def read(self, partition: Partition, offset: int, max_records: int) -> tuple[Sequence[Record], int]:
-        return self._lines[partition].read(offset, max_records)
+        end = self.stretches[partition].end
+        records, behind = self._lines[partition].read(offset, max_records)
+        if behind <= end:
+            return records, behind
+        return [record for record in records if record.offset < end], end
 
     def behind(self, partition: Partition, offset: int) -> int:
-        return max(self._lines[partition].end - offset, 0)
+        return max(self.stretches[partition].end - offset, 0)
 
     def ended(self, partition: Partition, offset: int) -> bool:
         return self.behind(partition, offset) == 0
 
     def due_in_s(self) -> float:
         return math.inf
+
+    def _stretch(self, lines: FileLines) -> Stretch:
+        if self._span.everything:
+            return Stretch(0, 0, lines.end)
+        return found_stretch(self._span, lines.records, first=0, behind=lines.end)
 
     def watch(self, news: asyncio.Event) -> None:
         """A recording does not grow."""

@@ -1,5 +1,6 @@
 """Topics from one offset to another as a bounded source: joins no group, commits nothing, ends where it should."""
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,9 @@ from connectors.kafka.cluster import Cluster
 from connectors.kafka.translation import translated
 from connectors.records import Batch, Partition, Position
 from connectors.seams import Assignment
-from connectors.spans import Mark, Span
+from connectors.spans import Mark, Span, Stretch
+
+Offsets = Mapping[TopicPartition, int]
 
 _REQUEST_MS = 40_000
 
@@ -19,7 +22,7 @@ _REQUEST_MS = 40_000
 class KafkaRangeSource:
     """What was there when it started, in all partitions of some topics, whoever else reads them.
 
-    `ends` is where each partition ends for this reader, `starts` where it began; both are known after `start`.
+    `stretches` says what is read of each partition; known after `start`.
     """
 
     def __init__(self, cluster: Cluster, topics: Sequence[str], span: Span | None = None) -> None:
@@ -27,12 +30,11 @@ class KafkaRangeSource:
         self._consumer: Any = None
         self._commits: dict[Partition, Position] = {}
         self._positions: dict[Partition, int] = {}
-        self.starts: dict[Partition, int] = {}
-        self.ends: dict[Partition, int] = {}
+        self.stretches: dict[Partition, Stretch] = {}
 
     @property
     def exhausted(self) -> bool:
-        return self._consumer is not None and all(at >= self.ends[each] for each, at in self._positions.items())
+        return self._consumer is not None and all(map(self._ended, self._positions))
 
     async def start(self, assignment: Assignment) -> None:
         await self.open()
@@ -68,16 +70,16 @@ class KafkaRangeSource:
         return self._commits.get(partition)
 
     async def first_offset(self, partition: Partition) -> int:
-        return self.starts[partition]
+        return self.stretches[partition].begin
 
     async def start_offset(self, partition: Partition) -> int:
-        return self.starts[partition]
+        return self.stretches[partition].begin
 
     def seek(self, partition: Partition, offset: int) -> None:
         self._require(partition)
         self._consumer.seek(_at(partition), offset)
         self._positions[partition] = offset
-        if offset < self.ends[partition]:
+        if offset < self.stretches[partition].end:
             self._resume([partition])
 
     async def commit(self, positions: Mapping[Partition, Position]) -> None:
@@ -93,7 +95,7 @@ class KafkaRangeSource:
         self._resume([each for each in partitions if each in self._positions and not self._ended(each)])
 
     async def lag(self) -> Mapping[Partition, int]:
-        return {each: max(self.ends[each] - at, 0) for each, at in self._positions.items()}
+        return {each: max(self.stretches[each].end - at, 0) for each, at in self._positions.items()}
 
     async def close(self) -> None:
         consumer, self._consumer = self._consumer, None
@@ -105,13 +107,15 @@ class KafkaRangeSource:
         held = await self._partitions()
         self._consumer.assign(held)
         lowest, highest = await self._consumer.beginning_offsets(held), await self._consumer.end_offsets(held)
-        first = await self._offsets(self._span.first, held, lowest, highest)
-        last = await self._offsets(self._span.last, held, highest, highest)
+        first = await self._found(self._span.first, held, lowest, highest)
+        last = await self._found(self._span.last, held, highest, highest)
+        warm = await self._warmed_up(first, lowest, highest)
         for at in held:
             each = Partition(at.topic, at.partition)
-            self.ends[each] = min(max(last[at], lowest[at]), highest[at])
-            self.starts[each] = self._positions[each] = min(max(first[at], lowest[at]), self.ends[each])
-            self._consumer.seek(at, self.starts[each])
+            limits = {"first": lowest[at], "behind": highest[at]}
+            self.stretches[each] = Stretch.within(warm[at], first[at], last[at], **limits)
+            self._positions[each] = self.stretches[each].begin
+            self._consumer.seek(at, self._positions[each])
         self._pause_ended()
 
     async def _partitions(self) -> list[TopicPartition]:
@@ -130,19 +134,35 @@ class KafkaRangeSource:
             TopicPartition(topic["topic"], part["partition"]) for topic in described for part in topic["partitions"]
         ]
 
-    async def _offsets(
-        self,
-        mark: Mark | None,
-        held: Sequence[TopicPartition],
-        otherwise: Mapping[TopicPartition, int],
-        highest: Mapping[TopicPartition, int],
-    ) -> Mapping[TopicPartition, int]:
+    async def _found(
+        self, mark: Mark | None, held: Sequence[TopicPartition], otherwise: Offsets, highest: Offsets
+    ) -> Offsets:
         if mark is None or (mark.offset is None and mark.time_ms is None):
             return otherwise
         if mark.offset is not None:
             return dict.fromkeys(held, mark.offset)
-        found = await self._consumer.offsets_for_times(dict.fromkeys(held, mark.time_ms))
-        return {at: highest[at] if found.get(at) is None else found[at].offset for at in held}
+        return await self._at_time(dict.fromkeys(held, mark.time_ms), highest)
+
+    async def _at_time(self, times_ms: Mapping[TopicPartition, int | None], otherwise: Offsets) -> Offsets:
+        found = await self._consumer.offsets_for_times(times_ms) if times_ms else {}
+        return {at: otherwise[at] if found.get(at) is None else found[at].offset for at in times_ms}
+
+    async def _warmed_up(self, first: Offsets, lowest: Offsets, highest: Offsets) -> Offsets:
+        """Where to begin so that the windows are full at `first`, by the own time of the record that lies there."""
+        if self._span.first is None or not self._span.warm_up_ms:
+            return first
+        times = {
+            at: await self._timestamp(at, offset) - self._span.warm_up_ms
+            for at, offset in first.items()
+            if lowest[at] < offset < highest[at]
+        }
+        earlier = await self._at_time({at: max(time, 0) for at, time in times.items()}, first)
+        return {at: earlier.get(at, offset) for at, offset in first.items()}
+
+    async def _timestamp(self, at: TopicPartition, offset: int) -> int:
+        self._consumer.seek(at, offset)
+        async with asyncio.timeout(_REQUEST_MS / 1000):
+            return int((await self._consumer.getone(at)).timestamp)
 
     async def _move_on(self) -> None:
         """The consumer's own position also passes what is no record: markers of transactions, compacted ends."""
@@ -158,10 +178,10 @@ class KafkaRangeSource:
         self._consumer.resume(*(_at(each) for each in partitions if _at(each) in paused))
 
     def _ended(self, partition: Partition) -> bool:
-        return self._positions[partition] >= self.ends[partition]
+        return self._positions[partition] >= self.stretches[partition].end
 
     def _within(self, partition: Partition, records: Sequence[Any]) -> Batch:
-        end = self.ends[partition]
+        end = self.stretches[partition].end
         whole = not records or records[-1].offset < end
         return Batch(partition, records if whole else [record for record in records if record.offset < end])
 

@@ -8,7 +8,7 @@ from connectors.kafka.cluster import Cluster
 from connectors.kafka.range_source import KafkaRangeSource
 from connectors.kafka.record_writer import RecordWriter
 from connectors.records import Partition, Record
-from connectors.spans import Mark, Span
+from connectors.spans import Mark, Span, Stretch
 from tests.integration.test_kafka_connector import fill
 from tests.unit.connectors.contract_source import Watcher, drain
 
@@ -34,6 +34,20 @@ async def test_a_span_by_offset_and_by_time_is_cut_exactly(kafka, topic_name):
     wanted = {0: list(range(5, 12)), 1: list(range(5, 12))}
     assert await read(kafka, topic_name, Span(Mark(offset=5), Mark(offset=12))) == wanted
     assert await read(kafka, topic_name, Span(Mark(time_ms=6), Mark(time_ms=13))) == wanted
+
+
+async def test_what_fills_the_windows_is_read_before_the_span(kafka, topic_name):
+    await fill(kafka, topic_name)
+    for first in (Mark(offset=9), Mark(time_ms=10)):
+        source = KafkaRangeSource(Cluster(kafka.bootstrap), [topic_name], Span(first, Mark(offset=12), warm_up_ms=4))
+        await source.start(Watcher())
+        found = await drain(source)
+        await source.close()
+        assert {partition.number: stretch for partition, stretch in source.stretches.items()} == {
+            0: Stretch(begin=5, start=9, end=12),
+            1: Stretch(begin=5, start=9, end=12),
+        }
+        assert [record.offset for record in found[Partition(topic_name, 0)]] == list(range(5, 12))
 
 
 async def test_what_comes_later_is_not_read_and_no_group_is_left_behind(kafka, topic_name):

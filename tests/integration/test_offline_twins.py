@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from datetime import UTC, datetime
 
 import orjson
 import pytest
@@ -96,6 +97,15 @@ def test_replay_gives_what_the_live_agent_published_and_windows_can_be_looked_at
     by_the_log = sum(count for kind, count in tally.events.items() if kind != "no_data")
     assert summary["comparison"]["equal"] == by_the_log
     assert (code, summary["records"], summary["dead_letters"]) == (0, len(given), {"not_json": BROKEN})
+
+    for first in ("60", given[150 * 2 // 3].timestamp):
+        begin = first if first == "60" else datetime.fromtimestamp(first / 1000, UTC).isoformat()
+        options = ("--from", begin, "--compare", f"{topic_name}-events", "--json")
+        code, said = command("replay", "-c", plant, "--input", "kafka", *options)
+        part = json.loads(said)
+        assert (code, part["comparison"]["same"]) == (0, True)
+        assert 0 < part["comparison"]["equal"] < summary["comparison"]["equal"]
+        assert part["records_before"] > 0
 
     copy = tmp_path / "copy.jsonl"
     copy.write_bytes(b"".join(map(logged, given)))

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,10 @@ from structlog.testing import capture_logs
 from agent import app
 from agent.cli.inputs import span_of, stream_files
 from agent.cli.main import main
-from agent.replaying import Replayed, replay
+from agent.replaying import Replayed, replay, warm_up_ms
 from connectors.files.rows import FileFormat, logged
 from connectors.files.source import FileSource
 from connectors.records import Record
-from connectors.spanned import SpannedSource
 from connectors.spans import Mark, Span
 from tests.offline_plant import START_MS, load_plant, load_rule, records, write_plant
 
@@ -52,8 +52,7 @@ def rows() -> list[dict[str, Any]]:
 
 def replayed(plant: Path, path: Path, span: Span | None = None) -> Replayed:
     async def run() -> Replayed:
-        source: Any = FileSource([path], FileFormat("auto"), single_partition=True)
-        source = source if span is None else SpannedSource(source, span)
+        source = FileSource([path], FileFormat("auto"), single_partition=True, span=span)
         return await replay(
             load_plant(plant), source, stop=asyncio.Event(), report=lambda *_: None, load_model=load_rule
         )
@@ -108,6 +107,35 @@ def test_a_span_is_cut_by_offset_and_by_time(tmp_path: Path) -> None:
     assert by_time.tally.records == sum(10_000 <= each.timestamp - START_MS < 20_000 for each in good())
 
 
+@pytest.mark.parametrize("first", [Mark(offset=1), Mark(offset=61), Mark(offset=100), Mark(time_ms=START_MS + 47_500)])
+def test_a_span_begins_with_full_windows_and_says_only_what_its_own_records_made(tmp_path: Path, first: Mark) -> None:
+    plant, path = write_plant(tmp_path, emission={"policy": "all"}), written(tmp_path, "log")
+    warm_up = warm_up_ms(load_plant(plant).groups)
+    assert warm_up == (8 * 4 + 2 + 1) * 1000
+    whole, cut = replayed(plant, path), replayed(plant, path, Span(first, None, warm_up))
+    start = next(at for at, record in enumerate(good()) if first.reached_by(replace(record, offset=at)))
+    made = [line for line in whole.events.lines() if json.loads(line)["data"]["input"]["offset"] >= start]
+    assert list(cut.events.lines()) == made
+    assert cut.tally.events["state"] == len(made)
+    expected = [record for record in good()[:start] if record.timestamp >= good()[start].timestamp - warm_up]
+    assert (cut.before, cut.tally.records) == (len(expected), len(expected) + len(good()) - start)
+
+
+def test_a_span_behind_the_end_is_empty(tmp_path: Path) -> None:
+    plant, path = write_plant(tmp_path), written(tmp_path, "log")
+    found = replayed(plant, path, Span(Mark(offset=10_000), None, 1000))
+    assert (found.tally.records, found.before, len(found.events)) == (0, 0, 0)
+
+
+def test_dead_letters_before_the_begin_are_not_said_again(tmp_path: Path) -> None:
+    plant, path = write_plant(tmp_path), tmp_path / "all.jsonl"
+    path.write_bytes(b"".join(map(logged, records(60))))
+    found = replayed(plant, path, Span(Mark(offset=60), None, 30_000))
+    broken = [record.offset for record in records(60) if not (record.value or b"").endswith(b"}")]
+    assert found.tally.dead_letters == {"not_json": sum(offset >= 60 for offset in broken)}
+    assert len(found.letters) == found.tally.dead_letters["not_json"]
+
+
 def test_a_file_name_can_be_the_asset(tmp_path: Path) -> None:
     for name in ("pump-a", "pump-b"):
         lines = [f"{START_MS + second * 1000},{second % 3},1" for second in range(20)]
@@ -116,7 +144,7 @@ def test_a_file_name_can_be_the_asset(tmp_path: Path) -> None:
     plant = load_plant(write_plant(tmp_path, source=source, sinks=[{"kind": "console"}]))
 
     async def run() -> Replayed:
-        own = app.source_of(plant.settings)
+        own: Any = app.source_of(plant.settings)
         return await replay(plant, own, stop=asyncio.Event(), report=lambda *_: None, load_model=load_rule)
 
     with capture_logs():
