@@ -89,11 +89,17 @@ async def rebalance(ward: Ward) -> Wound:
 
 async def stop_and_wake(ward: Ward) -> Wound:
     """An owner that stands still until the group has replaced it, and then wants to write."""
+    if len(ward.fleet.living) < 2:
+        raise TrialError("somebody must be there to replace the owner; run two agents")
     victim = ward.anyone()
     heard = len(victim.said())
     begun_s, starts = time.monotonic(), victim.starts
+    others = [agent for agent in ward.fleet.living if agent is not victim]
+    taken = sum(agent.takings for agent in others)
     victim.signal(signal.SIGSTOP)
     try:
+        if not await until(lambda: sum(agent.takings for agent in others) > taken, ward.member_timeout_s + _JOINING_S):
+            raise TrialError(f"nobody took over from {victim.name}, which stood still")
         recovered_s = await ward.recovered(begun_s)
     finally:
         victim.signal(signal.SIGCONT)
