@@ -10,7 +10,7 @@ QUICK := tests/architecture tests/unit/connectors $(wildcard tests/unit/test_set
 	tests/unit/test_windows.py tests/unit/test_rings.py tests/unit/test_pipeline.py tests/unit/test_terminal.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check test bench bundles clean
+.PHONY: help setup run check test chaos bench bundles clean
 
 help:            ## what can be done here
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
@@ -47,6 +47,10 @@ test: $(VENV)/.dev   ## every check and every test, on real services
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/pytest --durations=15 $(ARGS)
+
+chaos: $(VENV)/.dev   ## N=100 injuries in about an hour: nothing lost, nothing invented; writes docs/results/faults.md
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.fault.campaign --injuries $(or $(N),100) --seed $(or $(SEED),1) \
+	  --out docs/results/faults.md
 
 bench: $(VENV)/.dev   ## what it costs: model and streaming, measured on this machine
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.bench_paper
