@@ -1,22 +1,21 @@
 """The wiring: settings in, a pipeline of real parts out. The only place that knows every package."""
 
-import glob
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
 from agent.candidates import Candidates, LoadModel, speaker_of
 from agent.checkpointer import Endurance
+from agent.connections import cluster_of, server_of, sink_cluster, window_prefix
 from agent.errors import SettingsError
 from agent.evidence import EvidencePolicy
+from agent.model_loading import fresh_loader, model_loader
 from agent.observer import Observer
 from agent.pipeline import Pace, Pipeline
 from agent.reloading import Reloadable, Reloading
 from agent.settings import (
     FileSource,
     JsonlSink,
-    KafkaSecurity,
     KafkaSink,
     KafkaSource,
     LoadedPlant,
@@ -27,6 +26,7 @@ from agent.settings import (
     ResolvedGroup,
     SimulatorSource,
     WebhookSink,
+    file_format,
     group_layouts,
     record_format,
 )
@@ -43,9 +43,6 @@ from connectors.seams import Sink, Source, WindowStore
 
 if TYPE_CHECKING:
     from anchormoe import Predictor
-    from connectors.files.rows import FileFormat
-    from connectors.kafka.cluster import Cluster
-    from connectors.redis.server import Server
 
 _NS_PER_MS = 1_000_000
 _NS_PER_S = 1_000_000_000
@@ -84,32 +81,8 @@ def build(
         observer=observer,
         tally=tally,
         vitals=vitals,
-        models=_reloading(plant, groups, load_model or _fresh_loader(settings), vitals, parts.journal),
+        models=_reloading(plant, groups, load_model or fresh_loader(settings), vitals, parts.journal),
     )
-
-
-def model_loader(settings: Plant) -> LoadModel:
-    """Loads each bundle once, however many groups use it."""
-    fresh, loaded = _fresh_loader(settings), dict[Path, "Predictor"]()
-
-    def load(directory: Path) -> "Predictor":
-        if directory not in loaded:
-            loaded[directory] = fresh(directory)
-        return loaded[directory]
-
-    return load
-
-
-def _fresh_loader(settings: Plant) -> LoadModel:
-    """Reads and checks a bundle each time: one that takes over may have been written anew in its place."""
-
-    def load(directory: Path) -> "Predictor":
-        from anchormoe import Predictor  # torch is heavy: only a run that needs models pays for it
-
-        device = _device(settings.inference.device)
-        return Predictor.load(directory, device=device, threads=settings.inference.threads)
-
-    return load
 
 
 def _reloading(
@@ -128,7 +101,7 @@ def candidates_of(plant: LoadedPlant, load: LoadModel | None = None) -> dict[str
     models = plant.settings.models
     if models is None:
         raise SettingsError("models: missing; name the directory of the bundles that may take over")
-    fresh = load or _fresh_loader(plant.settings)
+    fresh = load or fresh_loader(plant.settings)
     pairs = zip(plant.settings.groups, plant.groups, strict=True)
     return {running.name: Candidates(models.directory, stated, running, fresh) for stated, running in pairs}
 
@@ -143,7 +116,7 @@ def journal_of(settings: Plant) -> Journal:
     from connectors.kafka.journal import KafkaJournal
 
     topic = sink.topics.activations or f"{settings.namespace}-activations"
-    return KafkaJournal(cluster_of(sink.bootstrap, sink.security or KafkaSecurity()), topic)
+    return KafkaJournal(sink_cluster(sink), topic)
 
 
 def watched_of(group: ResolvedGroup, settings: Plant, predictor: "Predictor") -> Watched:
@@ -244,33 +217,10 @@ def _simulator(source: SimulatorSource) -> Source:
 
 def _file_source(settings: Plant, source: FileSource) -> Source:
     from connectors.files.source import FileSource as Files
+    from connectors.files.source import matching_files
 
-    paths, form = matching(source.paths), file_format(settings, source)
+    paths, form = matching_files(source.paths), file_format(settings, source)
     return Files(paths, form, single_partition=source.single_partition, positions=source.positions)
-
-
-def matching(patterns: Iterable[Path]) -> tuple[Path, ...]:
-    """The files behind patterns, in the order of their names; one that matches nothing stays, and is missed later."""
-    found = [sorted(glob.glob(str(pattern), recursive=True)) or [str(pattern)] for pattern in patterns]
-    return tuple(dict.fromkeys(Path(name) for names in found for name in names))
-
-
-def file_format(settings: Plant, source: FileSource | None = None) -> "FileFormat":
-    """How lines become records; without a file source as the records of any other source say."""
-    from connectors.files.rows import FileFormat
-
-    records = settings.records
-    plain = FileFormat(
-        kind="auto",
-        asset_field=records.asset_field or "asset",
-        time_field=records.time.field or "ts",
-        time_unit=records.time.unit,
-        utc_offset_minutes=records.time.utc_offset_minutes,
-    )
-    if source is None:
-        return plain
-    arrival = source.arrival_field or plain.time_field
-    return replace(plain, kind=source.format, asset=source.asset, time_field=arrival, delimiter=source.delimiter)
 
 
 def _kafka_source(settings: Plant, source: KafkaSource) -> Source:
@@ -303,48 +253,13 @@ def _kafka_sink(sink: KafkaSink) -> Sink:
     }
     compression = None if sink.compression == "none" else sink.compression
     delivery = Delivery(topics, timeout_ms=sink.timeout // _NS_PER_MS, compression=compression)
-    return Producer(cluster_of(sink.bootstrap, sink.security or KafkaSecurity()), delivery)
-
-
-def cluster_of(bootstrap: str | None, security: KafkaSecurity) -> "Cluster":
-    from connectors.kafka.cluster import Cluster
-
-    return Cluster(
-        bootstrap=bootstrap or "",
-        protocol=security.protocol,
-        mechanism=security.sasl_mechanism,
-        username=security.username,
-        password=security.password.get_secret_value() if security.password else None,
-        ca_file=_text(security.ca_file),
-        cert_file=_text(security.cert_file),
-        key_file=_text(security.key_file),
-        key_password=security.key_password.get_secret_value() if security.key_password else None,
-    )
+    return Producer(sink_cluster(sink), delivery)
 
 
 def _redis_store(settings: Plant, store: RedisStore) -> WindowStore:
     from connectors.redis.window_store import RedisWindowStore
 
     return RedisWindowStore(server_of(store), prefix=window_prefix(settings, store), ttl_s=store.ttl / _NS_PER_S)
-
-
-def window_prefix(settings: Plant, store: RedisStore) -> str:
-    """What the keys of all windows begin with."""
-    return f"{store.key_prefix}:{settings.namespace}"
-
-
-def server_of(store: RedisStore) -> "Server":
-    from connectors.redis.server import Server
-
-    return Server(
-        url=store.url or "",
-        username=store.username,
-        password=store.password.get_secret_value() if store.password else None,
-        ca_file=_text(store.tls.ca_file),
-        cert_file=_text(store.tls.cert_file),
-        key_file=_text(store.tls.key_file),
-        timeout_s=store.timeout / _NS_PER_S,
-    )
 
 
 def _pace(settings: Plant) -> Pace:
@@ -367,15 +282,3 @@ def _endurance(settings: Plant) -> Endurance:
     if not isinstance(store, RedisStore):
         return Endurance()
     return Endurance(store.pause_after / _NS_PER_S, store.exit_after / _NS_PER_S)
-
-
-def _device(wanted: str) -> str:
-    if wanted != "auto":
-        return wanted
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def _text(path: Path | None) -> str | None:
-    return None if path is None else str(path)

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from agent.app import cluster_of, server_of
 from agent.cluster_checks import (
     Needs,
     Role,
@@ -16,6 +15,7 @@ from agent.cluster_checks import (
     redis_problems,
     retention_needed_ms,
 )
+from agent.connections import cluster_of, server_of
 from agent.settings import Examination, KafkaSecurity, KafkaSink, KafkaSource, LoadedPlant, Plant, Problem, RedisStore
 from agent.settings.document import read_document
 from agent.settings.problems import Path

@@ -7,7 +7,7 @@ from pydantic import SecretStr
 
 from agent.alarms.catalogue import catalogue_of
 from agent.alarms.publishing import ALARMS, AUDIT, INPUTS, TRANSITIONS
-from agent.app import cluster_of
+from agent.connections import cluster_of
 from agent.errors import SettingsError
 from agent.settings import Alarms, AlarmWebhook, Http, KafkaSecurity, KafkaSink, Plant
 from connectors.errors import ConnectorError

@@ -98,14 +98,14 @@ def replay(
 
 async def _letters(plant: "Plant", config: Path) -> "AsyncGenerator[Letter, None]":
     """From the first Kafka sink's topic, or else the first directory of JSON lines."""
-    from agent.app import cluster_of
+    from agent.connections import sink_cluster
     from agent.letters import Letter, Place
-    from agent.settings import JsonlSink, KafkaSecurity, KafkaSink
+    from agent.settings import JsonlSink, KafkaSink
 
     topics = [sink for sink in plant.sinks if isinstance(sink, KafkaSink)]
     places = [sink.directory for sink in plant.sinks if isinstance(sink, JsonlSink)]
     if topics:
-        cluster = cluster_of(topics[0].bootstrap, topics[0].security or KafkaSecurity())
+        cluster = sink_cluster(topics[0])
         async for batch in topic_batches(cluster, topics[0].topics.dead_letters):
             for record in batch.records:
                 where = Place(batch.partition.number, record.offset)

@@ -82,8 +82,8 @@ def _topics(settings: "Plant", names: list[str], span: "Span") -> "BoundedSource
 
 def cluster_near(settings: "Plant", names: list[str]) -> "Cluster":
     """Where the plant reads, or else writes."""
-    from agent.app import cluster_of
-    from agent.settings import KafkaSecurity, KafkaSink, KafkaSource
+    from agent.connections import cluster_of, sink_cluster
+    from agent.settings import KafkaSink, KafkaSource
 
     if isinstance(settings.source, KafkaSource):
         return cluster_of(settings.source.bootstrap, settings.source.security)
@@ -91,17 +91,16 @@ def cluster_near(settings: "Plant", names: list[str]) -> "Cluster":
     if not sinks:
         wrong = "there is no such file, and the plant knows no Kafka where it could be a topic"
         fail(f"{', '.join(names)}: {wrong}", code=WRONG_USAGE)
-    return cluster_of(sinks[0].bootstrap, sinks[0].security or KafkaSecurity())
+    return sink_cluster(sinks[0])
 
 
 def _files(settings: "Plant", names: list[str], span: "Span") -> "BoundedSource":
-    from agent.app import file_format, matching
-    from agent.settings import FileSource
+    from agent.settings import FileSource, file_format
     from connectors.files import FileSource as Files
-    from connectors.files import find_files
+    from connectors.files import find_files, matching_files
 
     own = settings.source if isinstance(settings.source, FileSource) else None
-    paths = [path for place in matching(Path(name) for name in names) for path in find_files(place)]
+    paths = [path for place in matching_files(Path(name) for name in names) for path in find_files(place)]
     format, single = file_format(settings, own), own.single_partition if own else True
     if all(path.suffix.lower() in _TELLING for path in paths):
         format = replace(format, kind="auto")  # other files than the plant's may be written otherwise

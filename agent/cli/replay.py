@@ -140,12 +140,12 @@ def _compared(events: "EventSet", messages: "list[Message]", source: "BoundedSou
 
 def _events_cluster(plant: "LoadedPlant", topic: str) -> Any:
     """Events lie where the sink writes them, which may be another cluster than the source's."""
-    from agent.app import cluster_of
-    from agent.settings import KafkaSecurity, KafkaSink
+    from agent.connections import sink_cluster
+    from agent.settings import KafkaSink
 
     for sink in plant.settings.sinks:
         if isinstance(sink, KafkaSink):
-            return cluster_of(sink.bootstrap, sink.security or KafkaSecurity())
+            return sink_cluster(sink)
     return cluster_near(plant.settings, [topic])
 
 

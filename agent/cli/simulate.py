@@ -203,7 +203,7 @@ def _outlet(plant: "Plant", to: str) -> "Outlet":
 
     if to != KAFKA:
         return FileOutlet(Path(to))
-    from agent.app import cluster_of
+    from agent.connections import cluster_of
     from agent.settings import KafkaSource
 
     if not isinstance(plant.source, KafkaSource):

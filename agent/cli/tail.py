@@ -37,11 +37,12 @@ def tail(
 ) -> None:
     """Show explained events live, from the plant's Kafka. Joins no consumer group and commits nothing."""
     from agent.client import read_events
+    from agent.connections import sink_cluster
 
     begin, limit_s = _begin(since), None if limit is None else _duration_s("--for", limit)
     sink = _kafka_sink(config)
     events = read_events(
-        _cluster(sink),
+        sink_cluster(sink),
         topic=sink.topics.events,
         assets=asset,
         states=state,
@@ -89,13 +90,6 @@ def _kafka_sink(config: Path) -> "KafkaSink":
     if not sinks:
         fail(f"{config}: sinks: none is of kind kafka, so there is no topic to read", code=WRONG_USAGE)
     return sinks[0]
-
-
-def _cluster(sink: "KafkaSink") -> Any:
-    from agent.app import cluster_of
-    from agent.settings import KafkaSecurity
-
-    return cluster_of(sink.bootstrap, sink.security or KafkaSecurity())
 
 
 def _begin(since: str | None) -> datetime | None:

@@ -85,7 +85,7 @@ def reset(
 
 
 async def _send_reset(config: Path, asset: str, partition: "Partition", reason: str) -> None:
-    from agent.app import cluster_of
+    from agent.connections import cluster_of
     from agent.control import RESET_HEADER
     from agent.settings import KafkaSource, load_settings
     from connectors.kafka.record_writer import RecordWriter
@@ -110,7 +110,7 @@ def _assets(config: Path) -> "list[StoredAsset]":
 
 
 async def _read(plant: "LoadedPlant", config: Path) -> "list[StoredAsset]":
-    from agent.app import server_of, window_prefix
+    from agent.connections import server_of, window_prefix
     from agent.settings import RedisStore
     from agent.stored_windows import stored_assets, unjudged
     from connectors.redis.window_reader import WindowReader

@@ -2,7 +2,7 @@
 
 from agent.settings.alarms import AlarmRule, Alarms, AlarmWebhook
 from agent.settings.bundles import ResolvedChannel, ResolvedGroup, reconcile
-from agent.settings.formats import group_layouts, record_format
+from agent.settings.formats import file_format, group_layouts, record_format
 from agent.settings.groups import Channel, Group, Window
 from agent.settings.http import Http
 from agent.settings.loading import Examination, LoadedPlant, examine, load, load_settings
@@ -57,6 +57,7 @@ __all__ = [
     "WebhookSink",
     "Window",
     "examine",
+    "file_format",
     "group_layouts",
     "load",
     "load_settings",

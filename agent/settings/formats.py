@@ -1,9 +1,13 @@
-"""The settings in the words of the connectors' decoders. Pure."""
+"""The settings in the words of those who read records: decoders and files. Pure."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from agent.settings.bundles import ResolvedChannel, ResolvedGroup
+from agent.settings.plant import Plant
 from agent.settings.records import Records
+from agent.settings.sources import FileSource
+from connectors.files.rows import FileFormat
 from connectors.layouts import ChannelField, GroupLayout, RecordFormat
 
 
@@ -34,3 +38,19 @@ def group_layouts(groups: Iterable[ResolvedGroup]) -> tuple[GroupLayout, ...]:
 def _channel_field(channel: ResolvedChannel) -> ChannelField:
     low, high = channel.range or (None, None)
     return ChannelField(channel.name, channel.field, channel.scale, channel.offset, low, high)
+
+
+def file_format(settings: Plant, source: FileSource | None = None) -> FileFormat:
+    """How lines become records; without a file source as the records of any other source say."""
+    records = settings.records
+    plain = FileFormat(
+        kind="auto",
+        asset_field=records.asset_field or "asset",
+        time_field=records.time.field or "ts",
+        time_unit=records.time.unit,
+        utc_offset_minutes=records.time.utc_offset_minutes,
+    )
+    if source is None:
+        return plain
+    arrival = source.arrival_field or plain.time_field
+    return replace(plain, kind=source.format, asset=source.asset, time_field=arrival, delimiter=source.delimiter)

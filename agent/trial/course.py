@@ -12,8 +12,8 @@ from random import Random
 import orjson
 import yaml
 
-from agent.app import cluster_of, server_of, window_prefix
 from agent.comparison import compare
+from agent.connections import cluster_of, server_of, window_prefix
 from agent.event_set import EventSet
 from agent.judgement import HISTORY_LOST
 from agent.replaying import replay

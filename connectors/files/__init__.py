@@ -1,6 +1,6 @@
 """Recordings in files as a source: JSONL, CSV, Parquet or logged records, resumable."""
 
 from connectors.files.rows import FileFormat
-from connectors.files.source import FileSource, find_files
+from connectors.files.source import FileSource, find_files, matching_files
 
-__all__ = ["FileFormat", "FileSource", "find_files"]
+__all__ = ["FileFormat", "FileSource", "find_files", "matching_files"]

@@ -1,8 +1,9 @@
 """Files as a bounded source: every file a partition, or all of them one after the other as a single one."""
 
 import asyncio
+import glob
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from connectors.commits import FileCommits, MemoryCommits
@@ -100,6 +101,12 @@ class _FileLog:
 
     def unwatch(self, news: asyncio.Event) -> None:
         """A recording does not grow."""
+
+
+def matching_files(patterns: Iterable[Path]) -> tuple[Path, ...]:
+    """The files behind patterns, in the order of their names; one that matches nothing stays, and is missed later."""
+    found = [sorted(glob.glob(str(pattern), recursive=True)) or [str(pattern)] for pattern in patterns]
+    return tuple(dict.fromkeys(Path(name) for names in found for name in names))
 
 
 def find_files(place: Path) -> tuple[Path, ...]:

@@ -1,0 +1,56 @@
+"""Where the settings' services are and how one gets in: clusters, servers, names of keys."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.settings import KafkaSecurity, KafkaSink, Plant, RedisStore
+
+if TYPE_CHECKING:
+    from connectors.kafka.cluster import Cluster
+    from connectors.redis.server import Server
+
+_NS_PER_S = 1_000_000_000
+
+
+def cluster_of(bootstrap: str | None, security: KafkaSecurity) -> "Cluster":
+    from connectors.kafka.cluster import Cluster
+
+    return Cluster(
+        bootstrap=bootstrap or "",
+        protocol=security.protocol,
+        mechanism=security.sasl_mechanism,
+        username=security.username,
+        password=security.password.get_secret_value() if security.password else None,
+        ca_file=_text(security.ca_file),
+        cert_file=_text(security.cert_file),
+        key_file=_text(security.key_file),
+        key_password=security.key_password.get_secret_value() if security.key_password else None,
+    )
+
+
+def sink_cluster(sink: KafkaSink) -> "Cluster":
+    """Where it writes; by the time the settings are loaded it has the source's address if it had none of its own."""
+    return cluster_of(sink.bootstrap, sink.security or KafkaSecurity())
+
+
+def server_of(store: RedisStore) -> "Server":
+    from connectors.redis.server import Server
+
+    return Server(
+        url=store.url or "",
+        username=store.username,
+        password=store.password.get_secret_value() if store.password else None,
+        ca_file=_text(store.tls.ca_file),
+        cert_file=_text(store.tls.cert_file),
+        key_file=_text(store.tls.key_file),
+        timeout_s=store.timeout / _NS_PER_S,
+    )
+
+
+def window_prefix(settings: Plant, store: RedisStore) -> str:
+    """What the keys of all windows begin with."""
+    return f"{store.key_prefix}:{settings.namespace}"
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
