@@ -171,28 +171,43 @@ def _window_sightings(intake: Intake, judged: Judged, partition: Partition) -> l
     at, verdict = judged.at, judged.verdict
     watched = windows.watched
     asset, end = windows.rings.names[int(due.row[at])], int(due.end[at])
-    origin = watched.origin(asset, partition)
-    offset = int(intake.offsets[due.sample[at]])
     previous = previous_of(windows.standings.get(asset), end, windows.rings.shape.hop)
     windows.standings[asset] = following(previous, verdict, end)
-    found = [
-        Sighting(event, origin, watched.channels)
-        for event in channel_events(origin, previous, verdict.missing, end=end, offset=offset)
-    ]
     changed = previous is None or previous.state != verdict.state
-    if watched.publishing.emission.wanted(changed=changed, end=end):
-        event = state_event(
-            origin,
-            verdict,
-            end=end,
-            offset=offset,
-            previous=previous,
-            model=judged.speaker.model,
-            evidence=_evidence(watched, judged, due.windows[at], end),
-            channel_method=watched.publishing.channel_method,
-        )
-        found.append(Sighting(event, origin, watched.channels, windows.standings[asset], due.windows[at]))
-    return found
+    wanted = watched.publishing.emission.wanted(changed=changed, end=end)
+    if not wanted and not verdict.missing and (previous is None or not previous.missing):
+        return []  # nearly always
+    told = _About(watched.origin(asset, partition), previous, end, int(intake.offsets[due.sample[at]]))
+    found = [
+        Sighting(event, told.origin, watched.channels)
+        for event in channel_events(told.origin, previous, verdict.missing, end=end, offset=told.offset)
+    ]
+    return [*found, _state_sighting(windows, judged, told, due.windows[at])] if wanted else found
+
+
+@dataclass(frozen=True, slots=True)
+class _About:
+    """Which window an event speaks of, what was said before it, and the record that made it due."""
+
+    origin: Origin
+    previous: Standing | None
+    end: int
+    offset: int
+
+
+def _state_sighting(windows: GroupWindows, judged: Judged, told: _About, window: Floats) -> Sighting:
+    watched = windows.watched
+    event = state_event(
+        told.origin,
+        judged.verdict,
+        end=told.end,
+        offset=told.offset,
+        previous=told.previous,
+        model=judged.speaker.model,
+        evidence=_evidence(watched, judged, window, told.end),
+        channel_method=watched.publishing.channel_method,
+    )
+    return Sighting(event, told.origin, watched.channels, windows.standings[told.origin.asset], window)
 
 
 def _glance(intake: Intake, judged: Judged) -> Glance:

@@ -11,6 +11,7 @@ import orjson
 from agent.alongside import alongside
 from agent.app import Parts, build
 from agent.candidates import LoadModel
+from agent.collector import calm_collector
 from agent.event_set import EventSet
 from agent.pipeline import Pace, Pipeline
 from agent.settings import LoadedPlant, ResolvedGroup
@@ -114,7 +115,8 @@ async def replay(
     parts = Parts(source, MemoryWindowStore(), ReplaySink(replayed, source), _unhurried(plant))
     pipeline = build(plant, load_model=load_model, parts=parts)
     begun = time.monotonic()
-    await alongside(pipeline.run(stop), [_watch(pipeline, report)])
+    with calm_collector():
+        await alongside(pipeline.run(stop), [_watch(pipeline, report)])
     replayed.seconds, replayed.whole = time.monotonic() - begun, not stop.is_set()
     replayed.tally.records, replayed.tally.windows = pipeline.tally.records, pipeline.tally.windows
     replayed.before = sum(stretch.start - stretch.begin for stretch in source.stretches.values())

@@ -83,6 +83,7 @@ async def _watch(plant: "LoadedPlant", seconds: float | None) -> "Tally":
     """The address is taken first, then the models are loaded, then anything is connected."""
     from agent.alongside import alongside
     from agent.app import build
+    from agent.collector import calm_collector
     from agent.signals import stop_on_signals
     from agent.tally import Tally
 
@@ -91,7 +92,7 @@ async def _watch(plant: "LoadedPlant", seconds: float | None) -> "Tally":
     with _listener(plant.settings) as listener:
         pipeline = build(plant, observer=view, tally=tally)
         pipeline.vitals.models_loaded = True
-        with stop_on_signals(stop):
+        with stop_on_signals(stop), calm_collector():
             if seconds is not None:
                 asyncio.get_running_loop().call_later(seconds, stop.set)
             view.start()
