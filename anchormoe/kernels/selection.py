@@ -5,33 +5,35 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anchormoe.cases import Float64, Int64
+from anchormoe.cases import Float64
 from anchormoe.kernels.ridge import STRENGTHS, Problem, RidgePath, ridge_path
 
 Mix = dict[str, float]
 """Weights of blocks in a sum of Gram matrices."""
 
 PICKS = 15
-GREEDY_WEIGHTS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-GREEDY_GAIN = 0.01
-GREEDY_STEPS = 4
-GREEDY_CASES = 300
-"""The search fits hundreds of mixes; on more cases than this it works with every second, third … of them."""
 FEW_CASES = 60
 FEW_PER_CLASS = 6
 MOST_GIVEN_STRENGTH = 0.25
 """Above what larger sets choose for kernels that know something."""
 
-SAFE_MIX: Mix = {"K": 1.0, "D": 1.0, "H": 0.3}
-"""Good on every set that was tried; where there are too few cases to choose by, it is not chosen but given."""
-NAMED_MIXES: tuple[Mix, ...] = (
-    SAFE_MIX,
-    {"K": 1.0, "H": 0.3},
+GIVEN_MIXES: tuple[Mix, ...] = (
+    {"K": 1.0},
     {"K": 1.0, "H": 0.3, "K2": 1.0, "K4": 0.5},
+    {"K": 1.0, "H": 0.3, "K2": 1.0, "K4": 0.5, "M1": 0.3, "M4": 0.3, "C1": 0.3},
+)
+"""Where there are too few cases to choose by, these are not chosen but given, with equal shares.
+
+Fitted on 12 or 24 cases of TRAIN of eight and nine UEA sets, they were right on .65 and .80 of its other cases; one mix
+with first differences (K + D + .3 H) on .63 and .77, a choice by leave-one-out on .59 and .78.
+"""
+NAMED_MIXES: tuple[Mix, ...] = (
+    {"K": 1.0, "D": 1.0, "H": 0.3},
+    {"K": 1.0, "H": 0.3},
     {"K": 1.0, "D": 1.0, "H": 0.3, "K2": 1.0, "K4": 0.5},
     {"K": 1.0, "H": 0.3, "M1": 1.0, "C1": 1.0},
     {"M1": 1.0, "M4": 1.0},
-    {"K": 1.0, "H": 0.3, "K2": 1.0, "K4": 0.5, "M1": 0.3, "M4": 0.3, "C1": 0.3},
+    *GIVEN_MIXES,
 )
 
 
@@ -72,16 +74,15 @@ def available(mix: Mix, names: Sequence[str]) -> Mix:
 
 
 def candidates(grams: Mapping[str, Float64], problem: Problem, progress: Callable[[int, int], None]) -> list[Candidate]:
-    """Single blocks, the named mixes and what a greedy search finds; `progress` gets how many of how many."""
+    """Single blocks and the named mixes; `progress` gets how many of how many.
+
+    A greedy search for further mixes took most of the time and found nothing that held on other cases of TRAIN.
+    """
     mixes = _distinct([{name: 1.0} for name in grams] + [available(mix, list(grams)) for mix in NAMED_MIXES])
     found: list[Candidate] = []
     for mix in mixes:
         found.append(candidate(grams, mix, problem))
-        progress(len(found), len(mixes) + 1)
-    searched = greedy_mix(grams, problem, min(found, key=lambda one: one.error).mix)
-    if searched not in mixes:
-        found.append(candidate(grams, searched, problem))
-    progress(len(mixes) + 1, len(mixes) + 1)
+        progress(len(found), len(mixes))
     return found
 
 
@@ -90,10 +91,12 @@ def candidate(grams: Mapping[str, Float64], mix: Mix, problem: Problem, strength
 
 
 def given(grams: Mapping[str, Float64], problem: Problem) -> Choice:
-    """The safe mix, for too few cases to choose by: their best leave-one-out guess is often to say nothing at all."""
+    """For too few cases to choose by; strengths are mild, since their best guess is often to say nothing at all."""
     mild = STRENGTHS[STRENGTHS <= MOST_GIVEN_STRENGTH]
-    only = candidate(grams, available(SAFE_MIX, list(grams)), problem, mild)
-    return Choice((only.mix,), (only.strength,), (1.0,))
+    mixes = _distinct([available(mix, list(grams)) for mix in GIVEN_MIXES])
+    fitted = [candidate(grams, mix, problem, mild) for mix in mixes]
+    strengths = tuple(one.strength for one in fitted)
+    return Choice(tuple(mixes), strengths, (1 / len(mixes),) * len(mixes))
 
 
 def choose(found: Sequence[Candidate], problem: Problem, picks: int = PICKS) -> Choice:
@@ -126,35 +129,3 @@ def _distinct(mixes: Sequence[Mix]) -> list[Mix]:
         if mix and mix not in found:
             found.append(mix)
     return found
-
-
-def greedy_mix(grams: Mapping[str, Float64], problem: Problem, start: Mix) -> Mix:
-    """Adds the block and weight that lower the error most, until that is less than 1 %."""
-    part = _spaced(problem)
-    problem = problem.subset(part)
-    grams = {name: gram[np.ix_(part, part)] for name, gram in grams.items()}
-    best = candidate(grams, start, problem)
-    for _ in range(GREEDY_STEPS):
-        step = _best_addition(grams, problem, best.mix)
-        if step is None or step.error > best.error * (1 - GREEDY_GAIN):
-            break
-        best = step
-    return best.mix
-
-
-def _best_addition(grams: Mapping[str, Float64], problem: Problem, base: Mix) -> Candidate | None:
-    tried = [
-        candidate(grams, {**base, name: weight}, problem)
-        for name in grams
-        if name not in base
-        for weight in GREEDY_WEIGHTS
-    ]
-    return min(tried, key=lambda one: one.error, default=None)
-
-
-def _spaced(problem: Problem) -> Int64:
-    """At most GREEDY_CASES cases, in turn from the classes (and groups), which stand together when sorted."""
-    order = np.lexsort(
-        (*problem.targets.T, np.zeros(len(problem.targets)) if problem.groups is None else problem.groups)
-    )
-    return np.sort(order[:: -(-len(order) // GREEDY_CASES)])

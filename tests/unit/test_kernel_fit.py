@@ -187,7 +187,7 @@ def test_progress_is_told_and_may_stop_the_fit():
     assert seen == ["kernel features"]
 
 
-def test_few_cases_get_the_safe_mix_and_many_choose():
+def test_few_cases_are_given_their_mixes_and_many_choose():
     assert selection.too_few_to_choose([30, 29])
     assert selection.too_few_to_choose([100, 5])
     assert not selection.too_few_to_choose([30, 30])
@@ -196,9 +196,17 @@ def test_few_cases_get_the_safe_mix_and_many_choose():
 def test_too_few_cases_are_not_regularised_into_silence():
     cases, y = _cases(n=6)
     fit = fit_kernel(cases, np.random.default_rng(0).permutation(y), 2, settings=KernelSettings(), seed=0)
-    (mix,) = fit.report["mixes"]
-    assert mix["blocks"] == selection.SAFE_MIX
-    assert mix["strength"] <= selection.MOST_GIVEN_STRENGTH
+    mixes = fit.report["mixes"]
+    assert [mix["blocks"] for mix in mixes] == list(selection.GIVEN_MIXES)
+    assert [mix["share"] for mix in mixes] == [1 / 3] * 3
+    assert all(mix["strength"] <= selection.MOST_GIVEN_STRENGTH for mix in mixes)
+
+
+def test_given_mixes_that_cannot_be_told_apart_count_once():
+    grams, targets = {"K": np.eye(4)}, np.array([[1.0, -1.0], [-1.0, 1.0]] * 2)
+    choice = selection.given(grams, Problem.of(targets, None, None))
+    assert choice.mixes == ({"K": 1.0},)
+    assert choice.shares == (1.0,)
 
 
 def test_the_ensemble_prefers_what_predicts_best():
