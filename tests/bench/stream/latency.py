@@ -1,24 +1,19 @@
 """From the record that makes a window due to its event, at half load, with a real model; and the loop's heartbeat."""
 
-import asyncio
 import statistics
 import time
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
 
-from agent.alongside import alongside
 from agent.pipeline import Pace, Pipeline
-from agent.pulse import beat
 from agent.vitals import Distribution
 from agent.watched import Watched
 from connectors.records import EVENTS
 from tests.bench.stream.made import decoder, fill
 from tests.bench.stream.modelled import modelled
 from tests.bench.stream.outside import Load, event_delays, round_trips
-from tests.bench.stream.world import World, rate
+from tests.bench.stream.world import World, at_work, rate
 
 _SUSTAINED_S = 8.0
 _ALLOWED = 3.0
@@ -31,9 +26,8 @@ async def measured(world: World, predictor: Any, seconds: float) -> list[str]:
     batch_s = model_batch_s(predictor)
     sustained = await sustained_rate(world, group)
     load = Load(group.channels, group.shape, assets=64, per_s=sustained / 2, seconds=seconds)
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as outside:
-        trips = await _in(outside, round_trips, world.bootstrap, world.topic("trips"), 300)
-        pipeline, delays, late_s = await _delays(world, outside, group, load)
+    trips = await world.elsewhere(round_trips, world.bootstrap, world.topic("trips"), 300)
+    pipeline, delays, late_s = await _delays(world, group, load)
     return [
         f"Model {predictor.config.name}, a window every {group.shape.hop} steps, every window an event, 64 assets, "
         "batch's maximum wait 0, no channel attribution. Sender and reader are a process of their own.",
@@ -55,23 +49,12 @@ async def sustained_rate(world: World, group: Watched) -> float:
     return await rate(pipeline, load.records, warm=load.records // 5)
 
 
-async def _delays(
-    world: World, outside: ProcessPoolExecutor, group: Watched, load: Load
-) -> tuple[Pipeline, list[float], float]:
+async def _delays(world: World, group: Watched, load: Load) -> tuple[Pipeline, list[float], float]:
     topic, outputs = world.topic("latency"), world.outputs()
     pipeline = world.pipeline(topic, group, decoder(group.channels), outputs=outputs, pace=_PACE)
-    stop = asyncio.Event()
-    running = asyncio.create_task(alongside(pipeline.run(stop), [beat(pipeline.vitals)]))
-    while not pipeline.vitals.holdings:  # noqa: ASYNC110 - it must not know that it is watched
-        await asyncio.sleep(0.05)
-    delays, late_s = await _in(outside, event_delays, world.bootstrap, topic, outputs[EVENTS], load)
-    stop.set()
-    await running
+    async with at_work(pipeline):
+        delays, late_s = await world.elsewhere(event_delays, world.bootstrap, topic, outputs[EVENTS], load)
     return pipeline, delays[len(delays) // 10 :], late_s
-
-
-async def _in(outside: ProcessPoolExecutor, call: Any, *arguments: Any) -> Any:
-    return await asyncio.get_running_loop().run_in_executor(outside, call, *arguments)
 
 
 def _ratios(delays: list[float], trips: list[float], batch_s: float) -> list[str]:

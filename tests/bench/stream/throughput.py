@@ -1,14 +1,12 @@
 """Records per second end to end without the model, against a loop that only fetches and parses."""
 
 import statistics
-import time
 from collections.abc import Iterator
 
 import numpy as np
-import orjson
-from aiokafka import AIOKafkaConsumer
 
 from connectors.decoding import encode_chunk
+from tests.bench.stream.bare import bare_rate
 from tests.bench.stream.made import (
     CHANNELS,
     FIRST_WINDOW,
@@ -48,29 +46,12 @@ async def _row(world: World, assets: int, records: int) -> str:
     await fill(world.bootstrap, topic, log_of(assets, total))
     bare, ours = [], []
     for _ in range(_ROUNDS):
-        bare.append(await bare_loop(world.bootstrap, topic, total))
+        bare.append(await world.elsewhere(bare_rate, world.bootstrap, topic, total))
         pipeline = world.pipeline(topic, watched(Mute(), max_assets=assets), decoder(), outputs=world.outputs())
         ours.append(await rate(pipeline, total, warm=warm))
     middle = statistics.median(one / other for one, other in zip(ours, bare, strict=True))
     best, own = max(bare), max(ours)
     return f"| {assets:,} assets | {best:,.0f} | {own:,.0f} | {own / best:.0%} | {middle:.0%} | {1e6 / own:.2f} |"
-
-
-async def bare_loop(bootstrap: str, topic: str, records: int) -> float:
-    """Records per second of a loop that only fetches and parses."""
-    consumer = AIOKafkaConsumer(
-        topic, bootstrap_servers=bootstrap, auto_offset_reset="earliest", max_partition_fetch_bytes=4 << 20
-    )
-    await consumer.start()
-    seen, began = 0, time.perf_counter()
-    while seen < records:
-        for batch in (await consumer.getmany(timeout_ms=500, max_records=5000)).values():
-            for record in batch:
-                orjson.loads(record.value)
-            seen += len(batch)
-    took = time.perf_counter() - began
-    await consumer.stop()
-    return records / took
 
 
 async def _chunks(world: World, values: int) -> str:

@@ -3,8 +3,16 @@
 import asyncio
 import itertools
 import time
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import asynccontextmanager
+from multiprocessing import get_context
+from typing import Any, TypeVar
 
+from agent.alongside import alongside
+from agent.collector import calm_collector
 from agent.pipeline import Pace, Pipeline
+from agent.pulse import beat
 from agent.watched import Watched
 from connectors.decoding import Decoder
 from connectors.kafka.cluster import Cluster
@@ -16,12 +24,15 @@ from connectors.redis.window_store import RedisWindowStore
 from tests.services.kafka import KafkaBroker
 from tests.services.redis import RedisOptions, RedisServer
 
+Answer = TypeVar("Answer")
+
 
 class World:
     def __init__(self) -> None:
         self.kafka = KafkaBroker(quick_start=False)
         self.redis = RedisServer("redis", RedisOptions())
         self._numbers = itertools.count()
+        self._elsewhere = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
         self.kafka.start()
         self.redis.start()
 
@@ -29,8 +40,13 @@ class World:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._elsewhere.shutdown()
         self.kafka.close()
         self.redis.close()
+
+    async def elsewhere(self, call: Callable[..., Answer], *arguments: Any) -> Answer:
+        """In a process of its own, so that it shares neither the interpreter nor the event loop with the agent."""
+        return await asyncio.get_running_loop().run_in_executor(self._elsewhere, call, *arguments)
 
     @property
     def bootstrap(self) -> str:
@@ -63,12 +79,13 @@ class World:
 async def rate(pipeline: Pipeline, records: int, *, warm: int = 1) -> float:
     """Records per second after the first `warm` ones until all are in, published, stored and committed."""
     stop = asyncio.Event()
-    task = asyncio.create_task(pipeline.run(stop))
-    await passed(pipeline, warm, task)
-    before, began = pipeline.tally.records, time.perf_counter()
-    await passed(pipeline, records, task)
-    stop.set()
-    await task
+    with calm_collector():  # as the command does
+        task = asyncio.create_task(pipeline.run(stop))
+        await passed(pipeline, warm, task)
+        before, began = pipeline.tally.records, time.perf_counter()
+        await passed(pipeline, records, task)
+        stop.set()
+        await task
     return (records - before) / (time.perf_counter() - began)
 
 
@@ -76,3 +93,16 @@ async def passed(pipeline: Pipeline, records: int, task: "asyncio.Task[None]") -
     """The pipeline under test must not know that it is watched, so this looks from time to time."""
     while pipeline.tally.records < records and not task.done():  # noqa: ASYNC110 - see above
         await asyncio.sleep(0.001)
+
+
+@asynccontextmanager
+async def at_work(pipeline: Pipeline) -> AsyncIterator[None]:
+    """From the moment it has its partitions; with the heartbeat that the command has too."""
+    stop = asyncio.Event()
+    with calm_collector():
+        running = asyncio.create_task(alongside(pipeline.run(stop), [beat(pipeline.vitals)]))
+        while not pipeline.vitals.holdings and not running.done():  # noqa: ASYNC110 - see above
+            await asyncio.sleep(0.05)
+        yield
+        stop.set()
+        await running
