@@ -1,9 +1,6 @@
 """One window's explanation as a picture: the series with its evidence, the sum as a waterfall, experts, channels."""
 
-import base64
-import html
 import io
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,16 +12,8 @@ MAX_CHANNELS = 8
 MAX_EXPERTS = 8
 
 
-def draw(path: Path, explanation: Explanation, *, title: str) -> None:
-    """`.png`, or `.html` with the picture inside and the numbers as tables."""
-    picture = png(explanation, title=title)
-    if path.suffix == ".html":
-        path.write_text(page(explanation, picture, title=title), encoding="utf-8")
-    else:
-        path.write_bytes(picture)
-
-
-def png(explanation: Explanation, *, title: str) -> bytes:
+def png(explanation: Explanation, *, title: str | None = None) -> bytes:
+    """Without a title where a page has its own."""
     from matplotlib.figure import Figure
 
     channels = _shown_channels(explanation)
@@ -33,7 +22,8 @@ def png(explanation: Explanation, *, title: str) -> bytes:
     left, right = figure.subfigures(1, 2, width_ratios=[1.55, 1])
     _draw_series(left, explanation, channels)
     _draw_sums(right, explanation, channels)
-    figure.suptitle(f"{title}\n{headline(explanation)}", x=0.01, ha="left", fontsize=12, color=INK)
+    if title is not None:
+        figure.suptitle(f"{title}\n{headline(explanation)}", x=0.01, ha="left", fontsize=12, color=INK)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", metadata={"Software": "anchormoe"})
     return buffer.getvalue()
@@ -42,11 +32,16 @@ def png(explanation: Explanation, *, title: str) -> bytes:
 def headline(explanation: Explanation) -> str:
     """State, probability, truth and the identity in one line."""
     probability = explanation.probabilities[explanation.label]
-    said = f"{explanation.state} ({probability:.1%})"
+    said = f"{spoken(explanation.state)} ({probability:.1%})"
     if explanation.abstention:
         said = f"unknown by rule {explanation.abstention}; most probable {said}"
-    truth = "" if explanation.truth is None else f", in truth {explanation.truth}"
+    truth = "" if explanation.truth is None else f", in truth {spoken(explanation.truth)}"
     return f"{said}{truth};  logit {explanation.logit:+.3f} = context {explanation.context:+.3f} + evidence"
+
+
+def spoken(state: str) -> str:
+    """A class whose name is a bare number needs the word before it."""
+    return f"class {state}" if state.replace(".", "", 1).isdecimal() else state
 
 
 def _shown_channels(explanation: Explanation) -> list[int]:
@@ -64,8 +59,9 @@ def _draw_series(part: Any, explanation: Explanation, channels: list[int]) -> No
     _draw_evidence(axes[-1], explanation)
     left_out = len(explanation.config.channels) - len(channels)
     note = f"  ({left_out} channels with less effect not shown)" if left_out else ""
-    axes[0].set_title(f"the window; shaded: evidence for (blue) and against (orange) {explanation.state}{note}",
-                      loc="left", fontsize=10, color=INK)  # fmt: skip
+    part.align_ylabels(axes)  # beside the widest numbers, never over them
+    shaded = f"shaded: evidence for (blue) and against (orange) {spoken(explanation.state)}"
+    axes[0].set_title(f"the window; {shaded}{note}", loc="left", fontsize=10, color=INK)
 
 
 def _draw_channel(axis: Any, explanation: Explanation, channel: int) -> None:
@@ -129,7 +125,8 @@ def _draw_waterfall(axis: Any, explanation: Explanation) -> None:
         _label(axis, place, max(start, start + value), f"{value:+.3f}")
     axis.barh(len(rows), ends[-1], color=INK, height=0.66)
     _label(axis, len(rows), max(0.0, ends[-1]), f"{ends[-1]:+.3f}")
-    axis.set_yticks(range(len(rows) + 1), [*(name for name, _ in rows), f"logit of {explanation.state}"], fontsize=8)
+    names = [*(name for name, _ in rows), f"logit of {spoken(explanation.state)}"]
+    axis.set_yticks(range(len(names)), names, fontsize=8)
     axis.invert_yaxis()
     axis.axvline(0, color=GREY, linewidth=0.8)
     axis.margins(x=0.16)
@@ -164,7 +161,7 @@ def _draw_experts(axis: Any, experts: list[tuple[str, float]]) -> None:
     axis.axvline(0, color=GREY, linewidth=0.8)
     axis.margins(x=0.16)
     axis.set_ylim(max(len(experts), 3) - 0.5, -0.5)
-    axis.set_title("by expert (w weight, κ reliability)", loc="left", fontsize=10, color=INK)
+    axis.set_title("by expert, logit without context (w weight, κ reliability)", loc="left", fontsize=10, color=INK)
     _plain(axis)
 
 
@@ -193,35 +190,3 @@ def _colours() -> Any:
 def _plain(axis: Any) -> None:
     axis.spines[["top", "right"]].set_visible(False)
     axis.tick_params(labelsize=8)
-
-
-def page(explanation: Explanation, picture: bytes, *, title: str) -> str:
-    """One file, no scripts, nothing loaded from elsewhere."""
-    rows = "".join(
-        f"<tr><td>{html.escape(name)}</td><td>{value:+.6g}</td></tr>" for name, value in waterfall(explanation)
-    )
-    total = f"<tr class=sum><td>logit of {html.escape(explanation.state)}</td><td>{explanation.logit:+.6g}</td></tr>"
-    classes = "".join(
-        f"<tr><td>{html.escape(name)}</td><td>{value:.4f}</td></tr>"
-        for name, value in zip(explanation.config.classes, explanation.probabilities, strict=True)
-    )
-    encoded = base64.b64encode(picture).decode()
-    return _PAGE.format(
-        title=html.escape(title), headline=html.escape(headline(explanation)), picture=encoded, rows=rows + total,
-        classes=classes, residual=explanation.residual, model=html.escape(explanation.config.name),
-        version=html.escape(explanation.config.version), digest=explanation.config.digest[:12],
-    )  # fmt: skip
-
-
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
-<style>body{{font:15px/1.5 system-ui,sans-serif;color:#1f2933;max-width:1300px;margin:2rem auto;padding:0 1rem}}
-img{{max-width:100%}} table{{border-collapse:collapse;margin:1rem 2rem 1rem 0;display:inline-table;vertical-align:top}}
-td{{padding:.15rem .8rem;border-bottom:1px solid #e4e7eb}} td+td{{text-align:right;font-variant-numeric:tabular-nums}}
-.sum td{{font-weight:600;border-top:2px solid #1f2933}}</style></head><body>
-<h1>{title}</h1><p>{headline}</p><img alt="The window with its evidence" src="data:image/png;base64,{picture}">
-<h2>The sum</h2><table>{rows}</table><table>{classes}</table>
-<p>Residual of the identity {residual:.1e}. Model {model} {version}, digest {digest}. A contribution is what this model
-added up, not what would happen if the span were deleted. Not a medical device and not a primary alarm.</p>
-</body></html>
-"""

@@ -40,7 +40,7 @@ def explain(
         fail(f"--part {part}: must be test or train", code=2)
     found = _explained(bundle, data, part, case, (data_dir, config, seed))
     if out is not None:
-        from anchormoe.explanation_plot import draw
+        from anchormoe.explanation_page import draw
 
         out.parent.mkdir(parents=True, exist_ok=True)
         draw(out, found, title=f"{data} {part.upper()}, case {case}")

@@ -4,7 +4,6 @@ import json
 import shutil
 import statistics
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from agent.cli.manners import fail
 from agent.errors import SettingsError
 
 if TYPE_CHECKING:
+    from anchormoe.checkpoints import Checkpoints
     from anchormoe.data.dataset import Split
     from anchormoe.recipe_settings import RecipeSettings
     from anchormoe.trainer import Trained
@@ -45,20 +45,25 @@ def train(
     as_json: bool = typer.Option(False, "--json", help="Print the result as one JSON object."),
 ) -> None:
     """Fit a model on the TRAIN part of a data set, judge it once on TEST, and write a bundle."""
-    from anchormoe import bundle
+    from anchormoe import bundle, parallel
     from anchormoe.data.dataset import load
 
-    bundle.refuse_existing(out, force=force)
+    bundle.refuse_existing(out, force=force or resume)
     split = load(data, data_dir=data_dir, config=config if data.startswith("recordings:") else None, seed=seed)
     options = {"recipe": recipe, "profile": profile, "objective": objective, "protocol": protocol}
     settings = _settings(config, changes, options | {"device": _device(device)}, split)
-    _announce(split, settings, quiet=as_json)
     started = time.perf_counter()
-    checkpoints = Checkpoint(out, split, settings, resume=resume)
-    trained = _trained(
-        split, settings, range(seed, seed + seeds), checkpoints, (name or split.train.name, model_version), as_json
-    )
-    digest = bundle.write(out, trained.artefact, force=force)
+    with parallel.joined():
+        first = _is_first()
+        _announce(split, settings, quiet=as_json or not first)
+        checkpoints = Checkpoint(out, split, settings, resume=resume)
+        trained = _trained(
+            split, settings, range(seed, seed + seeds), checkpoints, (name or split.train.name, model_version),
+            as_json or not first,
+        )  # fmt: skip
+    if not first:
+        return
+    digest = bundle.write(out, trained.artefact, force=force or resume)
     if not trained.kept.fitted.interrupted:
         checkpoints.remove()
     _print(trained, out, digest, time.perf_counter() - started, as_json)
@@ -72,17 +77,25 @@ class Checkpoint:
 
         self._directory = out.parent / f"{out.name}.checkpoints"
         self._facts = {"settings": settings.to_dict(), "data": data_fingerprint(split.train.cases, split.train.y)}
+        self._resume = resume
         if resume:
             self._require_same()
-        else:
+        elif _is_first():
             self.remove()
 
-    def of(self, seed: int) -> Any:
-        from anchormoe.checkpoints import DirectoryCheckpoints
+    def of(self, seed: int) -> "Checkpoints | None":
+        from anchormoe.checkpoints import DirectoryCheckpoints, OthersCheckpoints
 
+        kept = DirectoryCheckpoints(self._directory / f"seed-{seed}")
+        if not _is_first():
+            return OthersCheckpoints(kept) if self._resume else None
         self._directory.mkdir(parents=True, exist_ok=True)
         (self._directory / "run.json").write_text(json.dumps(self._facts, sort_keys=True))
-        return DirectoryCheckpoints(self._directory / f"seed-{seed}")
+        return kept
+
+    def kept(self) -> list[str]:
+        """The stages that are there to go on from."""
+        return sorted(f"{file.parent.name}: {file.stem}" for file in self._directory.glob("seed-*/*.json"))
 
     def remove(self) -> None:
         shutil.rmtree(self._directory, ignore_errors=True)
@@ -95,6 +108,13 @@ class Checkpoint:
             raise SettingsError(f"--resume: the run in {self._directory} had other settings or data")
 
 
+def _is_first() -> bool:
+    """Of the processes that train together; the first one speaks and writes."""
+    from anchormoe import parallel
+
+    return parallel.rank() == 0
+
+
 def _settings(config: Path | None, changes: list[str], options: dict[str, Any], split: "Split") -> "RecipeSettings":
     from agent.cli.train_settings import train_settings
 
@@ -104,13 +124,15 @@ def _settings(config: Path | None, changes: list[str], options: dict[str, Any], 
 def _device(wanted: str) -> str:
     import torch
 
+    from anchormoe.parallel import own_device
+
     if wanted == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
+        return own_device("cuda") if torch.cuda.is_available() else "cpu"
     if wanted.startswith("cuda") and not torch.cuda.is_available():
         raise SettingsError(f"--device {wanted}: there is no CUDA device here")
     if wanted != "cpu" and not wanted.startswith("cuda"):
         raise SettingsError(f"--device {wanted}: must be auto, cpu or cuda")
-    return wanted
+    return own_device(wanted)
 
 
 def _announce(split: "Split", settings: "RecipeSettings", *, quiet: bool) -> None:
@@ -140,14 +162,15 @@ def _trained(
     from agent.cli.progress_bar import shown_progress
     from anchormoe.trainer import train as run
 
-    resumable: Callable[[int], Any] = checkpoints.of if settings.recipe == "paper" else lambda seed: None
     try:
         with shown_progress(quiet=quiet) as progress:
             return run(
-                split, settings, seeds=seeds, name=named[0], version=named[1], progress=progress, checkpoints=resumable
-            )
+                split, settings, seeds=seeds, name=named[0], version=named[1], progress=progress,
+                checkpoints=checkpoints.of,
+            )  # fmt: skip
     except KeyboardInterrupt:
-        fail("interrupted before there was anything to keep")
+        kept = checkpoints.kept()
+        fail(f"interrupted before there was a model to write; kept for --resume: {', '.join(kept) or 'nothing'}")
 
 
 def _print(trained: "Trained", out: Path, digest: str, seconds: float, as_json: bool) -> None:
@@ -166,7 +189,7 @@ def _print(trained: "Trained", out: Path, digest: str, seconds: float, as_json: 
     if len(trained.runs) > 1:
         typer.echo(_seeds_line(trained))
     if trained.kept.fitted.interrupted:
-        typer.echo("interrupted: this is the best so far")
+        typer.echo("interrupted: this is the best so far; the same command with --resume goes on from here")
     typer.echo(f"{out} written in {seconds:.0f} s, digest {digest[:12]}")
 
 

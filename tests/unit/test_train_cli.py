@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from agent.cli.main import app
 from agent.cli.train_settings import train_settings
 from agent.errors import SettingsError
 from anchormoe.errors import DataError, ModelError
+from anchormoe.explanation_plot import spoken
 
 QUICK = ["--recipe", "kernel", "--profile", "fast", "--device", "cpu"]
 
@@ -117,6 +119,22 @@ def test_the_numbers_of_an_explanation_add_up(bundle: Path) -> None:
     assert sum("channels" in patch for patch in facts["patches"]) == 4
 
 
+def test_the_page_names_every_expert_and_both_sums_end_in_the_logit(bundle: Path, tmp_path: Path) -> None:
+    run("explain", str(bundle), "--data", "uea:BasicMotions", "--case", "3", "--out", str(tmp_path / "case.html"))
+    page = (tmp_path / "case.html").read_text()
+    sums = re.findall(r"<tr class=sum><td>logit of Standing</td><td>([+-][\d.]+)</td>", page)
+    assert len(sums) == 2
+    assert sums[0] == sums[1]
+    assert "<td>kernel</td>" in page
+    assert "<script" not in page
+
+
+def test_a_class_called_by_a_number_is_spoken_of_as_a_class() -> None:
+    assert spoken("7") == "class 7"
+    assert spoken("2.0") == "class 2.0"
+    assert spoken("normal") == "normal"
+
+
 def test_a_case_that_does_not_exist_is_named(bundle: Path) -> None:
     with pytest.raises(DataError, match="has 40 TEST cases"):
         run("explain", str(bundle), "--data", "uea:BasicMotions", "--case", "40")
@@ -184,22 +202,63 @@ def started(*arguments: str) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-@pytest.mark.slow
-def test_ctrl_c_keeps_the_best_so_far_and_resume_goes_on(tmp_path: Path) -> None:
-    out = tmp_path / "paper"
-    options = ["train", "--data", "uea:BasicMotions", "--out", str(out), "--recipe", "paper", "--device", "cpu"]
+def interrupted(out: Path, stage: str, *options: str) -> tuple[int, str, str]:
+    """The run that is interrupted as soon as it has kept the stage: exit code, stdout, stderr."""
     process = started(*options)
-    checkpoints = tmp_path / "paper.checkpoints"
     deadline = time.monotonic() + 120
-    while not list(checkpoints.glob("seed-0/*.json")) and time.monotonic() < deadline:
-        time.sleep(0.1)
+    while not (out.parent / f"{out.name}.checkpoints" / "seed-0" / f"{stage}.json").exists():
+        assert time.monotonic() < deadline
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=120)
-    assert process.returncode == 0, errors
+    return process.returncode, output, errors
+
+
+def files_of(bundle: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in bundle.iterdir()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("recipe", "stage", "settings"),
+    [
+        ("paper", "fold 1", ["paper.epochs=12", "paper.width=16"]),
+        ("joint", "experts", ["experts.min_steps=50", "experts.max_steps=50", "experts.width=16"]),
+        ("kernel", "kernel fold 1", []),
+    ],
+)
+def test_ctrl_c_keeps_the_best_so_far_and_resume_ends_as_if_nothing_had_happened(
+    tmp_path: Path, recipe: str, stage: str, settings: list[str]
+) -> None:
+    out, profile = tmp_path / "bundle", [] if recipe == "paper" else ["--profile", "fast"]
+    options = ["train", "--data", "uea:BasicMotions" if recipe == "paper" else "uea:JapaneseVowels", "--device", "cpu",
+               "--recipe", recipe, *profile, *(part for change in settings for part in ("--set", change))]  # fmt: skip
+    code, output, errors = interrupted(out, stage, *options, "--out", str(out))
+    assert code == 0, errors
     assert "interrupted: this is the best so far" in output
-    assert checkpoints.is_dir()
-    resumed = started(*options, "--resume", "--force")
-    output, errors = resumed.communicate(timeout=280)
-    assert resumed.returncode == 0, errors
-    assert "interrupted" not in output
-    assert not checkpoints.exists()
+    assert "interrupted" in (out / "MODEL_CARD.md").read_text()
+    assert run("bundle", "verify", str(out))[0] == 0
+    for rest in (["--out", str(out), "--resume"], ["--out", str(tmp_path / "whole")]):
+        process = started(*options, *rest)  # one thread like the first: sums of several differ in their last digit
+        assert "interrupted" not in process.communicate(timeout=280)[0]
+        assert process.returncode == 0
+    assert not (tmp_path / "bundle.checkpoints").exists()
+    assert files_of(out) == files_of(tmp_path / "whole")
+
+
+@pytest.mark.slow
+def test_torchrun_trains_one_bundle_with_two_processes(tmp_path: Path) -> None:
+    command = [
+        sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0", "--rdzv-backend",
+        "c10d", "--rdzv-endpoint", "localhost:0", "-m", "agent.cli.main", "train", "--data", "uea:BasicMotions",
+        "--out", str(tmp_path / "bundle"), "--recipe", "experts", "--profile", "fast", "--device", "cpu",
+        "--set", "experts.min_steps=20", "--set", "experts.max_steps=20",
+    ]  # fmt: skip
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=240, env=os.environ | {"OMP_NUM_THREADS": "1"}, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("written in") == 1
+    assert run("bundle", "verify", str(tmp_path / "bundle"))[0] == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["bundle"]
