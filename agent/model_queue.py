@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from agent.assessment import Assessment, Intake, assess_together
+from agent.model_thread import ModelThread
 from agent.vitals import Vitals
 from connectors.records import Partition
 
@@ -28,7 +28,7 @@ class ModelQueue:
         self._waiting: list[Waiting] = []
         self._since = 0.0
         # One thread: torch never runs on the event loop, and batches keep their order.
-        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="model")
+        self._worker = ModelThread()
 
     def add(self, intakes: Sequence[Intake], partition: Partition) -> Judged:
         """What will be said about a batch. A batch that says nothing is done at once, if nothing waits before it."""
@@ -54,7 +54,7 @@ class ModelQueue:
         if not self._waiting:
             return
         waiting, self._waiting = self._waiting, []
-        done = asyncio.get_running_loop().run_in_executor(self._worker, self._judge, waiting)
+        done = asyncio.wrap_future(self._worker.submit(lambda: self._judge(waiting)))
         done.add_done_callback(lambda judged: _deliver(waiting, judged))
 
     def after_all(self, call: Callable[[], object]) -> None:
@@ -62,9 +62,9 @@ class ModelQueue:
         self.flush()
         self._worker.submit(call)
 
-    def close(self) -> None:
-        """A thread cannot be cancelled, but its batches are small."""
-        self._worker.shutdown(wait=True, cancel_futures=True)
+    async def close(self) -> None:
+        """A thread cannot be cancelled, but its batches are small; put it under a time-out all the same."""
+        await self._worker.close()
 
     def _judge(self, waiting: Sequence[Waiting]) -> list[list[Assessment]]:
         with self._vitals.stage("judge"):

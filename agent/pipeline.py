@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -47,6 +47,7 @@ class Pace:
     checkpoint_records: int = 50_000
     revoke_deadline_s: float = 10.0
     stop_deadline_s: float = 20.0
+    close_deadline_s: float = 5.0
     restate_every_s: float = 600.0
     endurance: Endurance = field(default_factory=Endurance)
 
@@ -357,9 +358,18 @@ class Pipeline:
         self._last_checkpoint, self._records_at_checkpoint = self._clock(), self.tally.records
 
     async def _close(self) -> None:
-        """The model's thread first: a thread cannot be cancelled, but its batches are small."""
-        self._model.close()
-        for part in (self._source, self._sink, self._store):
-            await part.close()
+        """The model's thread first. Each part has its time, whatever became of the others."""
+        await self._close_in_time("model", self._model.close)
+        await self._close_in_time("source", self._source.close)
+        await self._close_in_time("sink", self._sink.close)
+        await self._close_in_time("store", self._store.close)
         if self.models is not None:
-            await self.models.close()
+            await self._close_in_time("activations", self.models.close)
+
+    async def _close_in_time(self, name: str, close: Callable[[], Awaitable[None]]) -> None:
+        """What is not safe by now is not committed either: a part that cannot be closed is told, not waited for."""
+        try:
+            async with asyncio.timeout(self._pace.close_deadline_s):
+                await close()
+        except (TimeoutError, ConnectorError, OSError) as error:
+            log.warning("left behind without an orderly end", part=name, reason=str(error) or "no end in time")

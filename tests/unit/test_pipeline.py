@@ -1,6 +1,7 @@
 """The whole way of a sample, on the in-process connectors: what is published, counted, refused and stored."""
 
 import asyncio
+import threading
 
 import orjson
 import pytest
@@ -288,6 +289,27 @@ async def test_an_asset_that_stops_sending_is_told_once_by_the_wall_clock():
     (silence,) = [event for event in data_of(sink) if event["type"] == "no_data"]
     assert (silence["asset"], silence["last_sample"]) == ("p1", "1970-01-01T00:01:45Z")
     await pipeline._close()
+
+
+async def test_a_model_that_hangs_does_not_hold_up_the_end_of_the_others():
+    hanging, closed = threading.Event(), []
+
+    class Closing(MemorySink):
+        async def close(self):
+            closed.append("sink")
+            raise ConnectorError("the disk is full")
+
+    class Store(MemoryWindowStore):
+        async def close(self):
+            closed.append("store")
+
+    pace = Pace(poll_timeout_s=0.01, stop_deadline_s=0.1, close_deadline_s=0.1)
+    pipeline = pipeline_on(filled([1.0] * 10), Closing(), Store(), pace=pace)
+    pipeline._model._worker.submit(hanging.wait)
+    with pytest.raises(TimeoutError):
+        await pipeline.run(asyncio.Event())
+    assert closed == ["sink", "store"]
+    hanging.set()
 
 
 async def test_a_clock_that_fell_back_is_noticed_once_and_its_samples_touch_no_window():

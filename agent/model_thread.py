@@ -1,0 +1,47 @@
+"""One thread for the model: calls in order, and an end that does not wait for a call that hangs."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import TypeVar
+
+Answer = TypeVar("Answer")
+_Call = Callable[[], None]
+_LOOK_EVERY_S = 0.002
+
+
+class ModelThread:
+    """A daemon, unlike the threads of an executor: the process can end although a call never returns."""
+
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[_Call | None] = SimpleQueue()
+        self._closed = False
+        self._thread = threading.Thread(target=self._work, name="model", daemon=True)
+        self._thread.start()
+
+    def submit(self, call: Callable[[], Answer]) -> "Future[Answer]":
+        future: Future[Answer] = Future()
+        self._calls.put(lambda: self._run(call, future))
+        return future
+
+    async def close(self) -> None:
+        """The call under way is waited for, those behind it are cancelled. Put it under a time-out."""
+        self._closed = True
+        self._calls.put(None)
+        while self._thread.is_alive():  # noqa: ASYNC110  # a thread rings no bell
+            await asyncio.sleep(_LOOK_EVERY_S)
+
+    def _run(self, call: Callable[[], Answer], future: "Future[Answer]") -> None:
+        if self._closed or not future.set_running_or_notify_cancel():
+            future.cancel()
+            return
+        try:
+            future.set_result(call())
+        except Exception as error:
+            future.set_exception(error)
+
+    def _work(self) -> None:
+        while (call := self._calls.get()) is not None:
+            call()
