@@ -5,6 +5,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from agent.alarms.publishing import ALARMS, AUDIT, TRANSITIONS
+from agent.contracts.activations import ModelActivation
 from agent.contracts.alarms import AlarmHeaders, AlarmTransition, AuditRecord, PresentAlarm
 from agent.contracts.contract import VERSION
 from agent.contracts.headers import DeadLetterHeaders, EventHeaders, StateHeaders
@@ -16,8 +17,10 @@ from connectors.records import DEAD_LETTERS, EVENTS, STATES
 Json = dict[str, Any]
 SCHEMAS = "#/components/schemas"
 _LAST_STATE, _DEAD_LETTER = "last_state", "dead_letter"
+ACTIVATIONS, _ACTIVATION = "activations", "model_activation"
 _TRANSITION, _ALARM, _AUDIT = "alarm_transition", "alarm", "alarm_audit"
 _KEY_OF_ALARM = {"type": "string", "description": "The id of the alarm, UTF-8."}
+_KEY_OF_ACTIVATION = {"type": "string", "description": "The group, a slash and `effective_ns`, UTF-8."}
 _KEY_OF_ASSET = {"type": "string", "description": "The asset, UTF-8."}
 
 
@@ -30,7 +33,7 @@ def asyncapi() -> Json:
         "channels": _channels(),
         "operations": {
             f"publish_{name.replace('-', '_')}": _operation(name)
-            for name in (EVENTS, STATES, DEAD_LETTERS, TRANSITIONS, ALARMS, AUDIT)
+            for name in (EVENTS, STATES, DEAD_LETTERS, ACTIVATIONS, TRANSITIONS, ALARMS, AUDIT)
         },
         "components": {"messages": _messages(), "schemas": _schemas()},
     }
@@ -51,6 +54,9 @@ def _channels() -> Json:
         EVENTS: _channel(EVENTS, "Every published event, keyed by asset.", list(EVENT_MODELS)),
         STATES: _channel(STATES, "The last state per asset.", [_LAST_STATE], compacted=True),
         DEAD_LETTERS: _channel(DEAD_LETTERS, "Records that could not be used, with their bytes.", [_DEAD_LETTER]),
+        ACTIVATIONS: _channel(
+            ACTIVATIONS, "Which model speaks from which window end on.", [_ACTIVATION], compacted=True
+        ),
         TRANSITIONS: _channel(TRANSITIONS, "Every change of an alarm's state.", [_TRANSITION]),
         ALARMS: _channel(ALARMS, "The present state per alarm.", [_ALARM], compacted=True),
         AUDIT: _channel(AUDIT, "Every command to an alarm: who, when, why, what came of it.", [_AUDIT]),
@@ -78,6 +84,7 @@ def _messages() -> Json:
         **{kind: _event(kind) for kind in EVENT_MODELS},
         _LAST_STATE: _message("Last state of an asset", "StateHeaders", _ref("LastState"), _KEY_OF_ASSET),
         _DEAD_LETTER: _dead_letter(),
+        _ACTIVATION: _activation(),
         _TRANSITION: _message("Transition of an alarm", "AlarmHeaders", _ref("AlarmTransition"), _KEY_OF_ALARM),
         _ALARM: _message("Present alarm", "AlarmHeaders", _ref("PresentAlarm"), _KEY_OF_ALARM),
         _AUDIT: _message("Command and its outcome", "AlarmHeaders", _ref("AuditRecord"), _KEY_OF_ALARM),
@@ -95,6 +102,12 @@ def _dead_letter() -> Json:
     anything = {"description": "The record's own value, unchanged; any bytes."}
     message = _message("Refused record", "DeadLetterHeaders", anything, key)
     return message | {"contentType": "application/octet-stream"}
+
+
+def _activation() -> Json:
+    """Written without headers, by `anchormoe-agent models activate` and `rollback`."""
+    message = _message("Activation of a model", "StateHeaders", _ref("ModelActivation"), _KEY_OF_ACTIVATION)
+    return {name: part for name, part in message.items() if name != "headers"}
 
 
 def _message(title: str, headers: str, payload: Json, key: Json) -> Json:
@@ -115,6 +128,7 @@ def _schemas() -> Json:
     models: list[type[BaseModel]] = [
         *dict.fromkeys(EVENT_MODELS.values()),
         LastState,
+        ModelActivation,
         EventHeaders,
         StateHeaders,
         DeadLetterHeaders,

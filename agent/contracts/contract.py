@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, WithJsonSchema
 
-VERSION = "1.2.0"
+VERSION = "1.3.0"
 """Of the contract, not of the package: the second number rises with an addition, the first with anything else."""
 
 RFC3339_UTC = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?Z$"

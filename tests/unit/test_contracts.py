@@ -10,6 +10,7 @@ import orjson
 import pytest
 from pydantic import BaseModel, ValidationError
 
+from agent.activations import Activation, encoded
 from agent.cli.plant import PRINTERS
 from agent.contracts import (
     EVENT_MODELS,
@@ -22,6 +23,7 @@ from agent.contracts import (
     parts,
     published,
 )
+from agent.contracts.activations import ModelActivation
 from agent.contracts.asyncapi import asyncapi
 from agent.contracts.contract import RFC3339_UTC, Contract
 from agent.contracts.json_schema import event_schema, state_schema
@@ -175,11 +177,18 @@ def test_the_asyncapi_document_names_the_topics_and_what_is_in_them() -> None:
         "events": list(EVENT_MODELS),
         "states": ["last_state"],
         "dead-letters": ["dead_letter"],
+        "activations": ["model_activation"],
         "alarm-transitions": ["alarm_transition"],
         "alarms": ["alarm"],
         "alarm-audit": ["alarm_audit"],
     }
     assert channels["states"]["bindings"]["kafka"]["topicConfiguration"] == {"cleanup.policy": ["compact"]}
+
+
+def test_an_activation_as_it_is_written_keeps_its_contract() -> None:
+    written = encoded(Activation("pumps", 60_000_000_000, "d" * 64, None, "me", 1, "because"))
+    read = ModelActivation.model_validate_json(written)
+    assert (read.group, read.effective_ns, read.bundle) == ("pumps", 60_000_000_000, None)
 
 
 def test_the_asyncapi_headers_of_a_kind_accept_its_messages_alone() -> None:
