@@ -4,8 +4,9 @@ import asyncio
 import base64
 import os
 from collections.abc import Iterator, Sequence
+from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import orjson
 
@@ -26,7 +27,7 @@ class JsonlSink:
         self._directory = directory
         self._max_bytes = max_bytes
         self._keep = keep
-        self._files: dict[str, BinaryIO] = {}
+        self._files: dict[str, FileIO] = {}
         self._open = False
 
     async def start(self) -> None:
@@ -65,7 +66,7 @@ class JsonlSink:
             except OSError as error:
                 raise ConnectorError(f"cannot write to {self.path(stream)}: {error.strerror}") from error
 
-    def _file(self, stream: str) -> BinaryIO:
+    def _file(self, stream: str) -> FileIO:
         file = self._files.get(stream)
         if file is not None and file.tell() >= self._max_bytes:
             file.close()
@@ -87,15 +88,16 @@ class JsonlSink:
             path.unlink()
 
     @staticmethod
-    def _append(file: BinaryIO, lines: bytes) -> None:
+    def _append(file: FileIO, lines: bytes) -> None:
         """All of it or nothing: after a full disk no half line stays behind."""
-        before = file.tell()
+        before, left = file.tell(), memoryview(lines)
         try:
-            file.write(lines)
-            file.flush()
+            while left:
+                left = left[file.write(left) :]
             os.fsync(file.fileno())
         except OSError:
-            os.ftruncate(file.fileno(), before)
+            file.truncate(before)
+            file.seek(before)
             raise
 
 
@@ -170,16 +172,16 @@ def _bytes(name: str, document: dict[str, Any]) -> bytes | None:
     return None if text is None else text.encode()
 
 
-def _open_whole(path: Path) -> BinaryIO:
+def _open_whole(path: Path) -> FileIO:
     """Ready to write behind the last whole line."""
     path.touch()
-    file = path.open("r+b")
+    file = path.open("r+b", buffering=0)  # a buffer would keep what the disk refused, and try it again
     file.truncate(_end_of_lines(file))
     file.seek(0, os.SEEK_END)
     return file
 
 
-def _end_of_lines(file: BinaryIO) -> int:
+def _end_of_lines(file: FileIO) -> int:
     position = file.seek(0, os.SEEK_END)
     while position > 0:
         start = max(position - _BLOCK, 0)
