@@ -1,0 +1,108 @@
+"""The trial's figures as a page of docs/results. Pure."""
+
+import platform
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from statistics import median, quantiles
+
+from agent.alarms.kpis import Period, figures
+from agent.alarms.report import lines
+from tests.bench.alarm_month_plant import CHUNK, START_NS, Pump, S
+from tests.bench.alarm_recovery import Recovery
+from tests.bench.alarm_trial import OPERATOR_S, TICK_S, Stretch, Trial
+from tests.bench.alarm_verdict import Verdict, truth, verdict
+
+WINDOW_NS = 12_800_000_000
+"""A window of the pump model: no label can follow a fault faster."""
+COMMAND = "python -m tests.bench.alarms --out docs/results/alarms.md"
+
+
+def document(trial: Trial, pumps: Sequence[Pump], recovered: Recovery | None, *, hop: int) -> Iterator[str]:
+    grace_ns = WINDOW_NS + hop * S // 10
+    found = verdict(trial, pumps, window_ns=grace_ns, grace_ns=hop * S // 10)
+    yield from ["# Alarms: a simulated month", "", f"Written by `{COMMAND}`; do not edit.", ""]
+    yield from [*_setting(trial, pumps, found, hop), ""]
+    yield from ["## Labels against alarms", "", *_labels_against_alarms(trial, found), ""]
+    yield from ["## Against the targets of ISA-18.2 / IEC 62682", "", *_standard(trial), ""]
+    yield from ["## Missed and false", "", *_misses(trial, found), ""]
+    if recovered is not None:
+        yield from ["## Recovery", "", *_recovery(recovered)]
+
+
+def _setting(trial: Trial, pumps: Sequence[Pump], found: Verdict, hop: int) -> Iterator[str]:
+    lengths = sorted(one.length_ns / 60e9 for one in found.faults)
+    outages = Counter(one.what for pump in pumps for one in pump.outages)
+    yield (
+        f"{len(pumps)} simulated pumps for {trial.hours_done / 24:g} days of plant time, ten samples a second in "
+        f"records of {CHUNK // 10} s, through the agent's own decoding, windows and model (the shipped bundle: "
+        f"{trial.model}), a window every {hop / 10:g} s, every one of them published: {trial.windows} windows. The pumps have "
+        f"{len(found.faults)} faults of {lengths[0]:.0f} to {lengths[-1]:.0f} min (median {median(lengths):.0f}), "
+        f"{len(truth(pumps, glitches=True))} glitches of 2 to 8 s, {outages['sensor']} broken sensors, "
+        f"{outages['silence']} lost connections, and every five minutes a stutter of up to 10 s."
+    )
+    yield ""
+    yield (
+        "The rules are those of configs/alarms.yaml with longer delays (faults: on 30 s, off 1 min) and low priority "
+        f"for bearing wear. Ticks every {TICK_S} s and an operator who acknowledges after {OPERATOR_S} s are simulated "
+        f"too. It took {trial.cpu_s / 60:.1f} min of one core ({platform.machine()})."
+    )
+
+
+def _labels_against_alarms(trial: Trial, found: Verdict) -> Iterator[str]:
+    raised = Counter(one.kind for one in trial.transitions if one.change == "raised")
+    yield "| what | number |"
+    yield "|---|---|"
+    yield f"| changes of the raw label | {trial.raw['changes']} |"
+    yield f"| of these, into a fault | {trial.raw['into a fault']} |"
+    yield f"| true faults | {len(found.faults)} |"
+    yield f"| process alarms raised | {raised['process']} |"
+    yield f"| technical alarms raised | {raised['technical']} |"
+    yield f"| alarms announced to the operator | {sum(one.announces for one in trial.transitions)} |"
+
+
+def _standard(trial: Trial) -> Iterator[str]:
+    for one in figures(trial.transitions, Period(START_NS, START_NS + trial.hours_done * 3600 * S)):
+        yield "| figure | value | target | met |"
+        yield "|---|---|---|---|"
+        for line in lines(one):
+            met = {True: "yes", False: "**no**", None: ""}[line.met]
+            yield f"| {line.name} | {line.value} | {line.target} | {met} |"
+        yield ""
+        yield "Most frequent: " + ", ".join(f"{alarm} {count}" for alarm, count in one.bad_actors) + "."
+
+
+def _misses(trial: Trial, found: Verdict) -> Iterator[str]:
+    yield (
+        f"- By the alarm layer: of {len(trial.label_runs)} stretches in which the model said one fault without a "
+        f"break, {len(found.by_layer)} lasted longer than their on-delay and raised no alarm."
+    )
+    yield from (f"  - {_told(one)}" for one in found.by_layer[:20])
+    yield (
+        f"- By model and alarms together: of {len(found.faults)} true faults, {len(found.by_all)} lasted longer than "
+        "their on-delay and a window, and had no alarm of their own."
+    )
+    yield from (f"  - {_told(one)}" for one in found.by_all[:20])
+    yield (
+        f"- False: {found.false} of {found.process_alarms} process alarms came while the pump had no such fault, "
+        f"{found.in_glitches} of all in a glitch."
+    )
+    if len(found.delays_s) > 1:
+        slow = quantiles(found.delays_s, n=10, method="inclusive")[-1]
+        yield (
+            f"- From the begin of a fault to its alarm: median {median(found.delays_s):.0f} s, nine in ten within "
+            f"{slow:.0f} s; on-delay and the filling of a window included."
+        )
+
+
+def _told(one: Stretch) -> str:
+    return f"{one.state} of {one.asset}, {one.length_ns / 1e9:.0f} s"
+
+
+def _recovery(found: Recovery) -> Iterator[str]:
+    yield (
+        f"A worker with {found.alarms} alarms was killed with `kill -9` and started again on a real broker: "
+        f"**{found.recovered_s:.1f} s** from its start until every alarm had answered the next tick (a worker without "
+        f"alarms needs {found.start_s:.1f} s from its start to its first transition; 6 s session time-out of the group "
+        f"included after the kill). Raising them took {found.alarms / found.inputs_per_s:.1f} s, "
+        f"{found.inputs_per_s:.0f} inputs/s, each with its own transition, present alarm and rows acknowledged."
+    )

@@ -1,0 +1,110 @@
+"""The alarms of a trial against the truth: what was missed, what was false, how long it took. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from agent.alarms.configuration import Catalogue, Rule
+from agent.alarms.transitions import Transition
+from tests.bench.alarm_month_plant import Pump
+from tests.bench.alarm_trial import Stretch, Trial
+
+FOR_EVER_NS = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`by_layer`: labels that lasted longer than the on-delay, without an alarm; `by_all`: true faults, likewise.
+
+    `false`: process alarms at times when the pump had no such fault; `in_glitches`: those of them in a glitch.
+    """
+
+    faults: list[Stretch]
+    by_layer: list[Stretch]
+    by_all: list[Stretch]
+    process_alarms: int
+    false: int
+    in_glitches: int
+    delays_s: list[float]
+
+
+def truth(pumps: Sequence[Pump], *, glitches: bool = False) -> list[Stretch]:
+    return [
+        Stretch(pump.name, one.what, one.begin_ns(), one.end_ns())
+        for pump in pumps
+        for one in (pump.glitches if glitches else pump.faults)
+    ]
+
+
+def verdict(trial: Trial, pumps: Sequence[Pump], *, window_ns: int, grace_ns: int) -> Verdict:
+    """A label can follow a fault after a window at the soonest; `grace_ns`: how much later it may still come."""
+    faults, raises = truth(pumps), _raises(trial.transitions)
+    rules = trial.catalogue
+    return Verdict(
+        faults=faults,
+        by_layer=[one for one in trial.label_runs if _owed(rules, one) and not _alarmed(rules, raises, one, grace_ns)],
+        by_all=[one for one in faults if _owed(rules, one, window_ns) and not _alarmed(rules, raises, one, window_ns)],
+        process_alarms=len(raises),
+        false=sum(not _explained(rules, one, faults, window_ns) for one in raises),
+        in_glitches=sum(_explained(rules, one, truth(pumps, glitches=True), window_ns) for one in raises),
+        delays_s=[delay for one in faults if (delay := _delay_s(rules, raises, one, window_ns)) is not None],
+    )
+
+
+def rule_for(catalogue: Catalogue, state: str) -> Rule | None:
+    return next((rule for rule in catalogue.rules.values() if state in rule.states), None)
+
+
+def _owed(catalogue: Catalogue, one: Stretch, more_ns: int = 0) -> bool:
+    rule = rule_for(catalogue, one.state)
+    return rule is not None and one.length_ns > rule.on_delay_ns + more_ns
+
+
+def _alarmed(catalogue: Catalogue, raises: Iterable[Stretch], one: Stretch, grace_ns: int) -> bool:
+    """Whether its own alarm was active at any time of it."""
+    rule = rule_for(catalogue, one.state)
+    return any(
+        alarm.asset == one.asset
+        and rule is not None
+        and alarm.state == rule.name
+        and alarm.begin_ns <= one.end_ns + grace_ns
+        and alarm.end_ns >= one.begin_ns
+        for alarm in raises
+    )
+
+
+def _explained(catalogue: Catalogue, alarm: Stretch, faults: Iterable[Stretch], grace_ns: int) -> bool:
+    """Whether there was such a fault while the alarm's on-delay ran."""
+    rule = catalogue.rules[alarm.state]
+    since_ns = alarm.begin_ns - rule.on_delay_ns - 2 * grace_ns
+    return any(
+        one.asset == alarm.asset
+        and one.state in rule.states
+        and one.begin_ns <= alarm.begin_ns
+        and one.end_ns >= since_ns
+        for one in faults
+    )
+
+
+def _delay_s(catalogue: Catalogue, raises: Iterable[Stretch], fault: Stretch, grace_ns: int) -> float | None:
+    rule = rule_for(catalogue, fault.state)
+    begins = [
+        alarm.begin_ns
+        for alarm in raises
+        if rule is not None
+        and (alarm.asset, alarm.state) == (fault.asset, rule.name)
+        and fault.begin_ns <= alarm.begin_ns <= fault.end_ns + grace_ns
+    ]
+    return (min(begins) - fault.begin_ns) / 1e9 if begins else None
+
+
+def _raises(transitions: Iterable[Transition]) -> list[Stretch]:
+    """From raise to return of every process alarm; `state` is the rule's name."""
+    found: list[Stretch] = []
+    begun: dict[str, Transition] = {}
+    for one in transitions:
+        if one.kind == "process" and one.change == "raised" and one.rule != "flood":
+            begun[one.alarm] = one
+        elif one.change == "returned" and one.alarm in begun:
+            raised = begun.pop(one.alarm)
+            found.append(Stretch(one.asset, one.rule, raised.at_ns, one.at_ns))
+    return found + [Stretch(one.asset, one.rule, one.at_ns, FOR_EVER_NS) for one in begun.values()]
