@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +13,7 @@ import pytest
 
 from agent.contracts.alarms import AlarmTransition, AuditRecord, PresentAlarm
 from connectors.records import Message
+from tests.alarm_commands import told
 from tests.alarm_receiver import Receiver, receiving
 from tests.alarm_workers import AlarmPlant, Worker, rule
 from tests.event_samples import samples
@@ -76,11 +75,6 @@ def worker(plant: AlarmPlant) -> Iterator[Worker]:
     plant.wait(lambda: plant.exists("inputs"))
     yield started
     started.kill()
-
-
-def told(plant: AlarmPlant, *arguments: str) -> subprocess.CompletedProcess[str]:
-    program = [sys.executable, "-c", "from agent.cli.main import main; main()", "alarm", *arguments]
-    return subprocess.run([*program, "--config", str(plant.config)], capture_output=True, text=True, timeout=120)
 
 
 def publish_events(plant: AlarmPlant) -> None:

@@ -1,0 +1,65 @@
+"""Every technical trouble, from the event the agent publishes to an alarm of its own kind, on a real broker."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent.alarms.configuration import parts_of
+from tests.alarm_commands import told
+from tests.alarm_workers import AlarmPlant, Worker, rule
+from tests.event_samples import samples
+from tests.services.kafka import Broker
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(200)]
+
+TROUBLES = {
+    "silent": {"technical": "no_data"},
+    "lost": {"technical": "channel_dropout"},
+    "refused": {"technical": "model_refused"},
+    "late": {"technical": "agent_lag", "limit": "1m"},
+    "clock": {"technical": "clock_back"},
+}
+
+
+@pytest.fixture
+def plant(kafka: Broker, tmp_path: Path, topic_name: str) -> AlarmPlant:
+    kafka.create_topic(f"{topic_name}-events", 3)
+    return AlarmPlant(
+        kafka.bootstrap,
+        tmp_path,
+        topic_name,
+        tick="500ms",
+        consoles=[{"name": "hall", "assets": ["pump-*"]}],
+        rules=[rule(name, priority="low", **facts) for name, facts in TROUBLES.items()],
+        max_event_age="36500d",
+    )
+
+
+@pytest.fixture
+def worker(plant: AlarmPlant) -> Iterator[Worker]:
+    started = plant.worker()
+    plant.wait(lambda: plant.exists("inputs"))
+    yield started
+    started.kill()
+
+
+def test_every_technical_event_raises_an_alarm_of_its_own_kind(plant: AlarmPlant, worker: Worker) -> None:
+    """The events are the agent's own; they were written long after their windows ended, so the agent is late, too."""
+    plant.send(replace(one, stream=f"{plant.name}-events") for one in samples().events)
+    plant.wait(lambda: raised(plant).keys() >= TROUBLES.keys())
+    found = raised(plant)
+    assert found.keys() == TROUBLES.keys()
+    assert {one["kind"] for one in found.values()} == {"technical"}
+    assert {parts_of(one["alarm"])[1] for name, one in found.items() if name != "refused"} == {"pump-1"}
+    assert found["lost"]["channel"] == "q"
+    assert found["refused"]["alarm"] == "refused:pumps"  # a bundle is refused for the whole group
+    answer = told(plant, "ack", "refused:pumps", "--by", "ada")
+    assert answer.stdout == "refused:pumps: ack done by ada\n", answer.stderr
+
+
+def raised(plant: AlarmPlant) -> dict[str, dict[str, object]]:
+    """The first raise per rule."""
+    found = [one for one in plant.read("transitions") if one["change"] == "raised"]
+    return {one["rule"]: one for one in reversed(found)}
