@@ -1,13 +1,16 @@
 """A real HTTP receiver that checks every call: the signature, the token, and the shape of what is posted."""
 
 import json
+import re
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import urlsplit
 
 import jsonschema
 
@@ -29,7 +32,28 @@ POSTABLE_ALERTS: dict[str, Any] = {
     },
     "$defs": {"labelSet": {"type": "object", "additionalProperties": {"type": "string"}}},
 }
-"""Alertmanager's OpenAPI v2 model `postableAlerts`, as a JSON Schema; it accepts no other field from us."""
+"""Alertmanager's OpenAPI v2 model `postableAlerts` (api/v2/openapi.yaml), as a JSON Schema without other fields."""
+
+_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+
+
+def check_alerts(alerts: list[dict[str, Any]]) -> None:
+    """The model, and what Alertmanager demands beyond it: names of labels, no empty set or value, no end before."""
+    jsonschema.Draft202012Validator(POSTABLE_ALERTS).validate(alerts)
+    for one in alerts:
+        assert one["labels"]["alertname"]
+        for name, text in [*one["labels"].items(), *one["annotations"].items()]:
+            assert _NAME.fullmatch(name), name
+            assert text, name
+        assert _moment(one["startsAt"]) <= _moment(one.get("endsAt", one["startsAt"]))
+        assert urlsplit(one["generatorURL"]).scheme
+
+
+def _moment(text: str) -> datetime:
+    """RFC 3339, which jsonschema checks only with another package."""
+    moment = datetime.fromisoformat(text)
+    assert moment.tzinfo is not None, text
+    return moment
 
 
 @dataclass
@@ -61,8 +85,7 @@ class Receiver:
         assert abs(time.time() - int(stamp)) < 60
         assert headers["X-Anchormoe-Signature"] == signature(self.secret, stamp, payload)
         if self.alertmanager:
-            checker = jsonschema.FormatChecker()
-            jsonschema.Draft202012Validator(POSTABLE_ALERTS, format_checker=checker).validate(json.loads(payload))
+            check_alerts(json.loads(payload))
 
 
 @contextmanager

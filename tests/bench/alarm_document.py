@@ -37,8 +37,8 @@ def _setting(trial: Trial, pumps: Sequence[Pump], found: Verdict, hop: int) -> I
         f"records of {CHUNK // 10} s, through the agent's own decoding, windows and model (the shipped bundle: "
         f"{trial.model}), a window every {hop / 10:g} s, every one of them published: {trial.windows} windows. The "
         f"pumps have {len(found.faults)} faults of {lengths[0]:.0f} to {lengths[-1]:.0f} min (median "
-        f"{median(lengths):.0f}), {len(truth(pumps, glitches=True))} glitches of 2 to 8 s, {outages['sensor']} broken sensors, "
-        f"{outages['silence']} lost connections, and every five minutes a stutter of up to 10 s."
+        f"{median(lengths):.0f}), {len(truth(pumps, glitches=True))} glitches of 2 to 8 s, {outages['sensor']} broken "
+        f"sensors, {outages['silence']} lost connections, and every five minutes a stutter of up to 10 s."
     )
     yield ""
     yield (

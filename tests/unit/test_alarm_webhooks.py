@@ -12,7 +12,7 @@ from agent.alarms.tally import AlarmTally
 from agent.alarms.webhooks import Post
 from agent.alarms.webhooks import Receiver as Target
 from tests.alarm_log import Run, catalogue, command, event, rule, tick
-from tests.alarm_receiver import POSTABLE_ALERTS, Receiver, receiving
+from tests.alarm_receiver import Receiver, check_alerts, receiving
 
 PLANT = catalogue(rule())
 PATCH = {"start": "a", "end": "b", "contribution": 2.5, "channels": [{"name": "flow", "effect": 1.0}]}
@@ -30,7 +30,7 @@ def raised() -> Run:
 
 def test_a_firing_alarm_is_an_alert_without_an_end() -> None:
     told = alert(present(raised()), "north")
-    jsonschema.validate([told], POSTABLE_ALERTS)
+    check_alerts([told])
     assert told["labels"] == {
         "alertname": "wear",
         "alarm": "wear:pump-1",
@@ -49,9 +49,26 @@ def test_a_firing_alarm_is_an_alert_without_an_end() -> None:
 def test_a_resolved_alarm_keeps_its_labels_and_gets_its_end() -> None:
     firing = alert(present(raised()), "north")
     resolved = alert(present(raised().tell(event(60, 0.1))), "north")
-    jsonschema.validate([resolved], POSTABLE_ALERTS)
+    check_alerts([resolved])
     assert resolved["labels"] == firing["labels"]
     assert resolved["endsAt"] == "2023-11-14T22:14:20Z"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"labels": {}},
+        {"labels": {"alertname": "wear", "no-name": "x"}},
+        {"annotations": {"evidence": ""}},
+        {"annotations": {"probability": 0.9}},
+        {"status": "firing"},
+        {"startsAt": "yesterday"},
+        {"endsAt": "2023-11-14T22:13:19Z"},
+    ],
+)
+def test_what_alertmanager_would_refuse_fails_the_check(wrong: dict[str, Any]) -> None:
+    with pytest.raises((AssertionError, KeyError, ValueError, jsonschema.ValidationError)):
+        check_alerts([alert(present(raised()), "north") | wrong])
 
 
 def test_what_is_hidden_calls_nobody() -> None:
