@@ -18,6 +18,7 @@ from agent.events import (
 )
 from agent.evidence import explain, strongest_patches
 from agent.judgement import HISTORY_LOST, UNKNOWN, Verdict
+from agent.known_rows import UNSEEN
 from agent.partition import GroupWindows
 from agent.standing import Standing, following, previous_of
 from agent.succession import Speaker
@@ -93,7 +94,7 @@ def take_in(windows: GroupWindows, batch: Batch, readings: Readings, *, stranger
     Readings that the restored windows already hold (below their cursor) are skipped: a redelivery is not late.
     """
     offsets = _offsets(batch)[readings.record]
-    row = _rows(windows, readings.assets, strangers)[readings.asset]
+    row = _rows(windows, readings, strangers)
     fresh = offsets >= windows.cursor
     use = fresh & (row >= 0)
     if windows.lossy:
@@ -140,16 +141,19 @@ def _assessed(
 
 
 def _verdicts(windows: Sequence[Floats], speakers: Sequence[Sequence[Speaker]]) -> list[list[Verdict]]:
-    """Each window's verdict by its own speaker, who is asked once for all windows of all intakes."""
-    places: dict[Speaker, list[tuple[int, int]]] = {}
-    for batch, chosen in enumerate(speakers):
-        for at, speaker in enumerate(chosen):
-            places.setdefault(speaker, []).append((batch, at))
-    found: dict[tuple[int, int], Verdict] = {}
-    for speaker, own in places.items():
-        together = np.ascontiguousarray(np.stack([windows[batch][at] for batch, at in own]))  # rings lie the other way
-        found.update(zip(own, speaker.judge.verdicts(together), strict=True))
-    return [[found[batch, at] for at in range(len(chosen))] for batch, chosen in enumerate(speakers)]
+    """Each window's verdict by its own speaker's judge, who is asked once for all windows of all intakes."""
+    chosen = [speaker.judge for own in speakers for speaker in own]
+    if not chosen:
+        return [[] for _ in speakers]
+    together = np.concatenate(windows)
+    found: dict[int, Verdict] = {}
+    for judge in {id(judge): judge for judge in chosen}.values():
+        own = [at for at, other in enumerate(chosen) if other is judge]
+        # Contiguous, as everywhere else a model is asked: in the rings a step's channels lie side by side.
+        said = judge.verdicts(np.ascontiguousarray(together[own] if len(own) < len(chosen) else together))
+        found.update(zip(own, said, strict=True))
+    verdicts = iter([found[at] for at in range(len(chosen))])
+    return [[next(verdicts) for _ in own] for own in speakers]
 
 
 def _in_log_order(sighting: Sighting) -> tuple[int, int]:
@@ -292,18 +296,29 @@ def _offsets(batch: Batch) -> Index:
     return np.fromiter((record.offset for record in batch.records), dtype=np.int64)
 
 
-def _rows(windows: GroupWindows, assets: Sequence[str], strangers: Collection[str]) -> Index:
-    """The row of each asset, or why it has none."""
-    rings, limit = windows.rings, windows.watched.max_assets
-    rows = [
-        _STRANGER
-        if name in strangers
-        else rings.row(name)
-        if name in rings.rows or len(rings) < limit
-        else _ONE_TOO_MANY
-        for name in assets
-    ]
-    return np.array(rows, dtype=np.int64)
+def unseen_assets(windows: GroupWindows, readings: Readings) -> list[str]:
+    """Those that have no row yet, each once, in log order."""
+    unseen = windows.known_rows.of(readings.assets, readings.asset) == UNSEEN
+    return [readings.assets[number] for number in dict.fromkeys(readings.asset[unseen].tolist())]
+
+
+def _rows(windows: GroupWindows, readings: Readings, strangers: Collection[str]) -> Index:
+    """The row of each reading, or why it has none. Refusals are not remembered: their reasons may pass."""
+    row = windows.known_rows.of(readings.assets, readings.asset)
+    unseen = np.flatnonzero(row == UNSEEN)
+    numbers = readings.asset[unseen].tolist()
+    found = {number: _row(windows, readings.assets[number], strangers) for number in dict.fromkeys(numbers)}
+    row[unseen] = [found[number] for number in numbers]
+    for number in [number for number, place in found.items() if place >= 0]:
+        windows.known_rows.note(number, found[number])
+    return row
+
+
+def _row(windows: GroupWindows, asset: str, strangers: Collection[str]) -> int:
+    if asset in strangers:
+        return _STRANGER
+    rings = windows.rings
+    return rings.row(asset) if asset in rings.rows or len(rings) < windows.watched.max_assets else _ONE_TOO_MANY
 
 
 def _letters(batch: Batch, records: Index, reason: str) -> list[DeadLetter]:

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from agent.horizon import Horizon
+from agent.known_rows import KnownRows
 from agent.lateness import LateRuns
 from agent.rings import Rings
 from agent.silence import Silence
@@ -38,6 +39,7 @@ class GroupWindows:
     lossy: bool = False
     whole_from: dict[str, int] = field(default_factory=dict)
     silence: Silence = field(default_factory=Silence)
+    known_rows: KnownRows = field(default_factory=KnownRows)
 
     @classmethod
     def empty(cls, watched: Watched, *, cursor: int) -> "GroupWindows":

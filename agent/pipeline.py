@@ -9,7 +9,7 @@ from functools import partial
 
 import structlog
 
-from agent.assessment import Intake, Sighting, silent_assets, take_in
+from agent.assessment import Intake, Sighting, silent_assets, take_in, unseen_assets
 from agent.checkpointer import Checkpointer, Endurance
 from agent.control import Reset, pieces
 from agent.dead_letters import DeadLetter, dead_letter
@@ -310,8 +310,9 @@ class Pipeline:
         self._report_intake(owned, len(batch.records), due, decoded.readings)
 
     def _take_in(self, owned: OwnedPartition, batch: Batch, readings: Readings) -> Intake:
-        strangers = self._ownership.strangers(readings.assets, batch.partition)
-        intake = take_in(owned.groups[readings.group], batch, readings, strangers=strangers)
+        windows = owned.groups[readings.group]
+        strangers = self._ownership.strangers(unseen_assets(windows, readings), batch.partition)
+        intake = take_in(windows, batch, readings, strangers=strangers)
         intake.windows.silence.heard(intake.rows, self._clock())
         return intake
 

@@ -5,29 +5,39 @@ partition is caught up; a backlog is not silence.
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anchormoe.windows import Index
+
+_NEVER_HEARD = np.inf
 
 
 class Silence:
     """When each asset (by row) was last heard, in seconds of a monotonic clock."""
 
     def __init__(self) -> None:
-        self._heard: dict[int, float] = {}
-        self._told: set[int] = set()
+        self._heard: NDArray[np.float64] = np.empty(0)
+        self._told = np.empty(0, dtype=np.bool_)
 
     def heard(self, rows: Index, now: float) -> None:
-        for row in np.unique(rows).tolist():
-            self._heard[row] = now
-            self._told.discard(row)
+        self._make_room(int(rows.max(initial=-1)) + 1)
+        self._heard[rows] = now
+        self._told[rows] = False
 
     def listen_to(self, rows: range, now: float) -> None:
         """Restored assets count as heard when their partition is taken."""
-        for row in rows:
-            self._heard.setdefault(row, now)
+        self._make_room(rows.stop)
+        known = self._heard[: rows.stop]
+        known[known == _NEVER_HEARD] = now
 
     def fell_silent(self, now: float, idle_s: float) -> list[int]:
         """Rows that have been silent for `idle_s` and were not told yet."""
-        found = [row for row, heard in self._heard.items() if row not in self._told and now - heard >= idle_s]
-        self._told.update(found)
-        return found
+        found = np.flatnonzero((now - self._heard >= idle_s) & ~self._told)
+        self._told[found] = True
+        return [int(row) for row in found]
+
+    def _make_room(self, rows: int) -> None:
+        more = rows - len(self._heard)
+        if more > 0:
+            self._heard = np.concatenate([self._heard, np.full(max(more, len(self._heard)), _NEVER_HEARD)])
+            self._told = np.concatenate([self._told, np.zeros(max(more, len(self._told)), dtype=np.bool_)])

@@ -28,22 +28,18 @@ class Owner(NamedTuple):
 
 
 class Owners(NamedTuple):
-    """The owners that occur in a batch, and which one each record has."""
+    """Which owner each record of a batch has. A name keeps its number from batch to batch."""
 
-    owners: list[Owner]
-    code: NDArray[np.int64]
+    names: list[str]
+    """by number; more than those that occur"""
+    errors: dict[int, RecordError]
+    number: NDArray[np.int64]
+    """of each record's owner"""
     group: NDArray[np.int64]
     """of each record, negative when nobody owns it"""
 
-    def occurring(self, code: Indices, *, everything: bool) -> tuple[list[str], Indices]:
-        """The assets among `code`, each once, and the index of each row's. `everything`: no record is missing."""
-        if everything:
-            return [owner.asset for owner in self.owners], code
-        codes, asset = np.unique(code, return_inverse=True)
-        return [self.owners[number].asset for number in codes.tolist()], asset
-
     def error(self, row: int) -> RecordError:
-        return self.owners[self.code[row]].error or RecordError("unknown_asset", "")
+        return self.errors[int(self.number[row])]
 
 
 class AssetDirectory:
@@ -53,21 +49,41 @@ class AssetDirectory:
         names = [(name, number) for number, group in enumerate(groups) for name in group.assets]
         self._exact = dict(reversed(names))
         self._patterns = [(name, number) for name, number in names if set(name) & set("*?[")]
-        self._seen: dict[Key, Owner] = {}
+        self._begin()
 
     def owners(self, keys: Sequence[Key]) -> Owners:
         """A key is the bytes of a Kafka key, or the text of a field."""
-        codes = {key: code for code, key in enumerate(dict.fromkeys(keys))}
-        seen = self._seen
-        found = [seen.get(key) or self._find(key) for key in codes]
-        code = np.fromiter(map(codes.__getitem__, keys), np.int64, len(keys))
-        return Owners(found, code, np.array([owner.group for owner in found], dtype=np.int64)[code])
+        try:
+            number = self._numbers_of(keys)
+        except KeyError:
+            self._learn(keys)
+            number = self._numbers_of(keys)
+        return Owners(self._names, self._errors, number, self._groups[number])
 
-    def _find(self, key: Key) -> Owner:
-        if len(self._seen) >= _MEMORY:
-            self._seen.clear()
-        owner = self._seen[key] = self._identify(key)
-        return owner
+    def _begin(self) -> None:
+        """With new objects: whoever remembers numbers knows them by the list of names."""
+        self._numbers: dict[Key, int] = {}
+        self._names: list[str] = []
+        self._errors: dict[int, RecordError] = {}
+        self._groups = np.empty(0, dtype=np.int64)
+
+    def _numbers_of(self, keys: Sequence[Key]) -> NDArray[np.int64]:
+        return np.fromiter(map(self._numbers.__getitem__, keys), np.int64, len(keys))
+
+    def _learn(self, keys: Sequence[Key]) -> None:
+        if len(self._numbers) >= _MEMORY:
+            self._begin()
+        found = [self._remember(key) for key in dict.fromkeys(keys) if key not in self._numbers]
+        self._groups = np.concatenate([self._groups, np.array(found, dtype=np.int64)])
+
+    def _remember(self, key: Key) -> int:
+        """The group of a key that is new."""
+        owner, number = self._identify(key), len(self._names)
+        self._numbers[key] = number
+        self._names.append(owner.asset)
+        if owner.error is not None:
+            self._errors[number] = owner.error
+        return owner.group
 
     def _identify(self, key: Key) -> Owner:
         try:

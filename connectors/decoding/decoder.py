@@ -86,10 +86,8 @@ class Decoder:
         if bad:
             keep = ~np.isin(columns.row, list(bad))
             columns, values = columns.only(keep), values[keep]
-        assets, asset = owners.occurring(
-            owners.code[rows][columns.row], everything=not bad and len(rows) == len(owners.code)
-        )
-        return Readings(self._groups[number].name, assets, asset, columns.time_ns, values, mine.index[columns.row])
+        name, asset = self._groups[number].name, owners.number[rows][columns.row]
+        return Readings(name, owners.names, asset, columns.time_ns, values, mine.index[columns.row])
 
 
 def _report(bad: Rejections, index: Indices, rejections: Rejections) -> None:

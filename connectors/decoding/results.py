@@ -36,9 +36,9 @@ class Readings:
 
     group: str
     assets: list[str]
-    """the assets that occur, each once"""
+    """names by number; more than those that occur. The same list as long as a name keeps its number"""
     asset: NDArray[np.int64]
-    """(n,) index into `assets`"""
+    """(n,) number of the asset"""
     time_ns: NDArray[np.int64]
     """(n,)"""
     values: NDArray[np.float32]

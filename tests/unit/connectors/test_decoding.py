@@ -6,7 +6,7 @@ import numpy as np
 import orjson
 import pytest
 
-from connectors.decoding import REASONS, Decoded, Decoder, encode_chunk
+from connectors.decoding import REASONS, Decoded, Decoder, Readings, encode_chunk
 from connectors.layouts import ChannelField, GroupLayout, RecordFormat
 from connectors.records import Batch, Partition, Record
 
@@ -22,6 +22,10 @@ def record(value: object, key: bytes | None = b"pump-1", at_ms: int = T0) -> Rec
 
 def decode(records: Sequence[Record], **format: object) -> Decoded:
     return Decoder([PUMPS, FANS], RecordFormat(**format)).decode(Batch(Partition("readings", 0), records))  # type: ignore[arg-type]
+
+
+def names(part: Readings) -> list[str]:
+    return [part.assets[number] for number in part.asset]
 
 
 def reasons(decoded: Decoded) -> list[tuple[int, str, str | None]]:
@@ -56,13 +60,38 @@ def test_wide_records_become_columns_per_group_in_log_order() -> None:
         ]
     )
     pumps, fans = decoded.readings
-    assert (pumps.group, pumps.assets, pumps.asset.tolist()) == ("pumps", ["pump-1", "pump-7"], [0, 1, 0])
+    assert (pumps.group, names(pumps)) == ("pumps", ["pump-1", "pump-7", "pump-1"])
     assert pumps.record.tolist() == [0, 2, 3]
     assert pumps.time_ns.tolist() == [T0 * 10**6, (T0 + 2) * 10**6, (T0 + 3) * 10**6]
     assert pumps.values.dtype == np.float32
     np.testing.assert_array_equal(pumps.values, [[1.5, 2], [4, np.nan], [np.nan, 6]])
-    assert (fans.assets, fans.record.tolist(), fans.values.tolist()) == (["fan-2"], [1], [[6.0]])
+    assert (names(fans), fans.record.tolist(), fans.values.tolist()) == (["fan-2"], [1], [[6.0]])
     assert decoded.rejected == []
+
+
+def test_an_asset_keeps_its_number_from_batch_to_batch() -> None:
+    decoder = Decoder([PUMPS, FANS], RecordFormat())
+    at = Partition("readings", 0)
+    [first] = decoder.decode(Batch(at, [record({"ts": T0, "flow": 1}, b"pump-2")])).readings
+    [second] = decoder.decode(
+        Batch(at, [record({"ts": T0, "flow": 1}, key) for key in (b"pump-1", b"pump-2")])
+    ).readings
+    assert second.assets is first.assets
+    assert (names(first), names(second)) == (["pump-2"], ["pump-1", "pump-2"])
+    assert second.asset[1] == first.asset[0]
+
+
+def test_a_flood_of_names_begins_new_numbers_instead_of_growing_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("connectors.decoding.assets._MEMORY", 2)
+    decoder = Decoder([PUMPS, FANS], RecordFormat())
+    batches = [[b"pump-1", b"pump-2"], [b"pump-3", b"stranger", b"pump-1"], [b"pump-2"]]
+    decoded = [
+        decoder.decode(Batch(Partition("readings", 0), [record({"ts": T0, "flow": 1}, key) for key in keys]))
+        for keys in batches
+    ]
+    assert [names(each.readings[0]) for each in decoded] == [["pump-1", "pump-2"], ["pump-3", "pump-1"], ["pump-2"]]
+    assert reasons(decoded[1]) == [(1, "unknown_asset", None)]
+    assert len({id(each.readings[0].assets) for each in decoded}) == 3
 
 
 def test_an_empty_batch_gives_nothing() -> None:
@@ -142,7 +171,7 @@ def test_the_asset_can_be_a_field() -> None:
         {"asset": "fan-1", "ts": T0, "rpm": 2},
     ]
     decoded = decode([record(row, key=None) for row in rows], asset_from="field")
-    assert [(part.assets, part.record.tolist()) for part in decoded.readings] == [(["pump-2"], [0]), (["fan-1"], [3])]
+    assert [(names(part), part.record.tolist()) for part in decoded.readings] == [(["pump-2"], [0]), (["fan-1"], [3])]
     assert reasons(decoded) == [(1, "wrong_type", "asset"), (2, "missing_field", "asset")]
 
 
@@ -267,11 +296,8 @@ def test_binary_chunks_become_rows() -> None:
     [pumps] = decode([record(chunk), record(chunk, b"pump-2")], kind="binary").readings
     np.testing.assert_array_equal(pumps.values, [[1, 2], [np.nan, 4]] * 2)
     assert (pumps.time_ns - T0 * 10**6).tolist() == [0, 10**8] * 2
-    assert (pumps.assets, pumps.asset.tolist(), pumps.record.tolist()) == (
-        ["pump-1", "pump-2"],
-        [0, 0, 1, 1],
-        [0, 0, 1, 1],
-    )
+    assert names(pumps) == ["pump-1", "pump-1", "pump-2", "pump-2"]
+    assert pumps.record.tolist() == [0, 0, 1, 1]
 
 
 CHUNK = encode_chunk([[1, 2]], start_ns=T0 * 10**6, period_ns=1)
@@ -309,7 +335,7 @@ def test_exact_ids_win_over_patterns_and_earlier_groups_over_later() -> None:
     decoder = Decoder([PUMPS, special], RecordFormat())
     rows = [record({"ts": T0, "flow": 1}, key) for key in (b"pump-9", b"pump-8", b"other")]
     decoded = decoder.decode(Batch(Partition("readings", 0), rows))
-    assert {part.group: part.assets for part in decoded.readings} == {
+    assert {part.group: names(part) for part in decoded.readings} == {
         "pumps": ["pump-8"],
         "special": ["pump-9", "other"],
     }
