@@ -17,7 +17,10 @@ _INAUDIBLE = 0.02
 PRICE_OF_PLACE = 0.02
 """Out-of-fold accuracy that `localize` may give away. Near 1 a standard error is a case or two, and the committee is
 judged out-of-fold by one member at a time, weaker than it serves; by a standard error alone the kernel drowned it."""
-_INDIFFERENCE = 0.5
+IMMATERIAL = 0.005
+"""Nats, and share of the cases: so much likelihood and accuracy the default gives for evidence that is easier to read.
+Where both sources are almost always right, the least loss is decided by a few cases and leaves the experts next to
+nothing; where there is something to gain by the kernel, half a hundredth of a nat is soon spent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +43,8 @@ def experts_can_count(y: Int64, n_classes: int) -> bool:
 def choose_blend(
     kernel: Float64, experts: Float64, y: Int64, *, objective: Objective = "accuracy", groups: Int64 | None = None
 ) -> Blend:
-    """`accuracy`: the largest ρ whose negative log-likelihood is half a standard error from the least. `localize`: the
-    largest ρ within a standard error, or two cases in a hundred, of the best accuracy.
+    """`accuracy`: the largest ρ that is not materially worse than the one of least negative log-likelihood. `localize`:
+    the largest ρ within a standard error, or two cases in a hundred, of the best accuracy.
 
     Both sources are first brought to their own best scale; all logits are out-of-fold. Where the data cannot tell two
     blends apart, the one with more of the experts is taken: their evidence is sharper, and out-of-fold logits, which
@@ -51,7 +54,7 @@ def choose_blend(
     mixed = [(1 - share) * tau_kernel * kernel + share * tau_experts * experts for share in _SHARES]
     losses = np.array([cautious_losses(fit_scale(logits, y) * logits, y) for logits in mixed])  # (shares, N)
     right = np.array([logits.argmax(axis=1) == y for logits in mixed], np.float64)  # (shares, N)
-    share = _by_likelihood(losses, groups) if objective == "accuracy" else _by_accuracy(right, groups)
+    share = _by_likelihood(losses, right) if objective == "accuracy" else _by_accuracy(right, groups)
     heard = _heard((1 - share) * tau_kernel * kernel.std(), share * tau_experts * experts.std())
     return Blend(
         share,
@@ -67,9 +70,10 @@ def _heard(kernel: float, experts: float) -> tuple[bool, bool]:
     return kernel > _INAUDIBLE * experts, experts > _INAUDIBLE * kernel
 
 
-def _by_likelihood(losses: Float64, groups: Int64 | None) -> float:
-    worse = losses - losses[int(losses.mean(axis=1).argmin())]  # (shares, N)
-    allowed = [one.mean() <= _INDIFFERENCE * standard_error(one, groups) for one in worse]
+def _by_likelihood(losses: Float64, right: Float64) -> float:
+    loss, accuracy = losses.mean(axis=1), right.mean(axis=1)
+    least = int(loss.argmin())
+    allowed = (loss <= loss[least] + IMMATERIAL) & (accuracy >= accuracy[least] - IMMATERIAL)
     return float(_SHARES[np.flatnonzero(allowed)[-1]])
 
 

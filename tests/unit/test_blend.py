@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from anchormoe.blend import choose_blend, experts_can_count, standard_error
+from anchormoe.blend import IMMATERIAL, choose_blend, experts_can_count, standard_error
 
 Y = np.arange(80) % 2
 SIGNAL = np.where(Y[:, None] == np.arange(2), 1.0, -1.0)
@@ -36,10 +36,25 @@ def test_two_sources_with_independent_errors_share() -> None:
     assert dict(blend.log_losses)[blend.share] <= least + 0.02
 
 
-def test_where_the_data_cannot_tell_the_experts_get_more() -> None:
-    blend = choose_blend(SIGNAL + noise(1.2, 0), SIGNAL + noise(1.2, 50), Y)
-    least = min(blend.log_losses, key=lambda pair: pair[1])[0]
-    assert least < blend.share < 1.0
+def test_experts_that_are_almost_as_sure_are_heard() -> None:
+    y = np.arange(600) % 2
+    signal = np.where(y[:, None] == np.arange(2), 1.0, -1.0)
+    doubtful = signal.copy()
+    doubtful[:4] *= -0.2
+    blend = choose_blend(signal, doubtful, y)
+    losses, accuracies = dict(blend.log_losses), dict(blend.accuracies)
+    assert blend.share >= 0.4
+    assert losses[blend.share] <= min(losses.values()) + IMMATERIAL
+    assert accuracies[blend.share] == 1.0
+
+
+def test_the_default_gives_no_accuracy_away_on_few_cases() -> None:
+    experts = SIGNAL.copy()
+    experts[0] *= -1
+    blend = choose_blend(SIGNAL + noise(0.2, 0), experts, Y)
+    accuracies = dict(blend.accuracies)
+    assert accuracies[blend.share] == 1.0
+    assert accuracies[1.0] < 1.0
 
 
 def test_localize_takes_the_largest_share_that_is_as_accurate() -> None:
