@@ -1,0 +1,112 @@
+"""An orderly end under load, as a process: published, stored, committed, the group left; and a second signal."""
+
+import asyncio
+import os
+import signal
+import time
+
+import orjson
+import pytest
+
+from agent.event_set import EventSet
+from agent.replaying import replay
+from agent.settings import load
+from agent.trial.fleet import AgentProcess
+from agent.trial.waiting import until
+from connectors.kafka.cluster import Cluster
+from connectors.kafka.group_progress import GroupProgress
+from connectors.kafka.range_source import KafkaRangeSource
+from connectors.kafka.snapshot import snapshot
+from connectors.records import EVENTS, Message
+from connectors.redis.disturbance import hold_answers
+from connectors.redis.server import Server
+from tests.agent_process import Names, create_topics, produce, pump_records, write_plant
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+STARTING_S = 120
+PARTITIONS = 2
+
+
+class World:
+    def __init__(self, kafka, redis, names, directory):
+        self.kafka, self.redis, self.names = kafka, redis, names
+        create_topics(kafka, names, PARTITIONS)
+        emission = {"policy": "all", "channels": "none"}
+        path = directory / "plant.yaml"
+        write_plant(path, names, bootstrap=kafka.bootstrap, redis_url=redis.url, emission=emission)
+        self.plant, self.cluster = load(path, os.environ), Cluster(kafka.bootstrap)
+        self.agent = AgentProcess("agent", path, directory / "agent.log")
+
+    async def flow(self, samples, *, per_second):
+        records = await pump_records(3, samples, partitions=PARTITIONS)
+        await produce(self.kafka.bootstrap, self.names.input, records, per_second=per_second)
+
+    async def working(self):
+        self.agent.start()
+        assert await until(lambda: self.agent.working, STARTING_S), self.agent.said().decode()
+
+    async def committed(self):
+        group = self.plant.settings.consumer_group
+        progress = GroupProgress(self.cluster, self.names.input, group, partitions=PARTITIONS)
+        try:
+            return await progress.committed()
+        finally:
+            await progress.close()
+
+    async def published(self):
+        found = EventSet()
+        async for record in snapshot(self.cluster, self.names.output("events")):
+            found.add(Message(EVENTS, record.key, record.value, tuple(record.headers)))
+        return set(found.values())
+
+    async def expected_below(self, committed):
+        """What a calm run says about the records that were committed."""
+        source = KafkaRangeSource(self.cluster, [self.names.input])
+        calm = await replay(self.plant, source, stop=asyncio.Event(), report=lambda done, total: None)
+        places = ((value, orjson.loads(value)["input"]) for value in calm.events.values())
+        return {value for value, place in places if place["offset"] < committed[place["partition"]]}
+
+    def members(self):
+        group = self.plant.settings.consumer_group
+        [answer] = self.kafka._ask(lambda admin: admin.describe_consumer_groups([group]))
+        [(_, _, state, _, _, members, *_)] = answer.groups
+        return state, len(members)
+
+
+@pytest.fixture
+def world(kafka, redis_factory, topic_name, tmp_path):
+    world = World(kafka, redis_factory("redis"), Names(topic_name), tmp_path)
+    yield world
+    world.agent.kill()
+
+
+async def test_sigterm_under_load_publishes_stores_commits_and_leaves_the_group(world):
+    await world.working()
+    flow = asyncio.create_task(world.flow(1500, per_second=600))
+    await asyncio.sleep(4)
+    begun_s = time.monotonic()
+    assert await world.agent.terminate(60) == 0, world.agent.said().decode()
+    took_s = time.monotonic() - begun_s
+    assert await asyncio.to_thread(world.members) == ("Empty", 0)
+    await flow
+    assert took_s < world.plant.settings.checkpoint.stop_deadline / 1e9
+    committed = await world.committed()
+    assert sum(committed.values()) > 500
+    assert await world.published() == await world.expected_below(committed)
+
+
+async def test_a_second_signal_ends_what_the_first_one_waits_for(world):
+    await world.working()
+    await world.flow(300, per_second=None)
+    await hold_answers(Server(world.redis.url), 60)
+    world.agent.signal(signal.SIGTERM)
+    await asyncio.sleep(0.5)
+    assert world.agent.running
+    begun_s = time.monotonic()
+    world.agent.signal(signal.SIGTERM)
+    assert await until(lambda: not world.agent.running, 15), world.agent.said().decode()
+    assert world.agent.returncode == 1
+    assert b"second signal" in world.agent.said()
+    assert b"Traceback" not in world.agent.said()
+    assert time.monotonic() - begun_s < 10
