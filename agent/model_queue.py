@@ -20,13 +20,27 @@ class Waiting:
 
 
 class ModelQueue:
-    """Hands over when `batch` windows wait or the oldest has waited `max_wait_s`; `flush` does not wait at all."""
+    """Hands over when `batch` windows wait or the oldest has waited `max_wait_s`; `flush` does not wait at all.
 
-    def __init__(self, vitals: Vitals, clock: Callable[[], float], *, batch: int, max_wait_s: float) -> None:
-        self._vitals, self._clock = vitals, clock
+    While the model works, what comes gathers, however long that takes: a call costs nearly the same for one window as
+    for a batch of them. `on_judged` is called on the event loop whenever a call has ended.
+    """
+
+    def __init__(
+        self,
+        vitals: Vitals,
+        clock: Callable[[], float],
+        *,
+        batch: int,
+        max_wait_s: float,
+        on_judged: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._vitals, self._clock, self._on_judged = vitals, clock, on_judged
         self._batch, self._max_wait_s = batch, max_wait_s
         self._waiting: list[Waiting] = []
         self._since = 0.0
+        self._wanted = False
+        self._calls = 0
         # One thread: torch never runs on the event loop, and batches keep their order.
         self._worker = ModelThread()
 
@@ -49,18 +63,38 @@ class ModelQueue:
         windows = sum(len(intake.applied.due.row) for one in self._waiting for intake in one.intakes)
         return bool(self._waiting) and (windows >= self._batch or self._clock() - self._since >= self._max_wait_s)
 
+    @property
+    def due_in_s(self) -> float | None:
+        """When what waits will have waited long enough; None when nothing waits, or the model is at work anyway."""
+        if not self._waiting or self._calls:
+            return None
+        return max(self._since + self._max_wait_s - self._clock(), 0.0)
+
     def flush(self) -> None:
-        """Everything that waits goes to the model now, as one call."""
-        if not self._waiting:
-            return
-        waiting, self._waiting = self._waiting, []
-        done = asyncio.wrap_future(self._worker.submit(lambda: self._judge(waiting)))
-        done.add_done_callback(lambda judged: _deliver(waiting, judged))
+        """Everything that waits goes to the model as soon as it is free, as one call."""
+        self._wanted = True
+        if not self._calls:
+            self._hand_over()
 
     def after_all(self, call: Callable[[], object]) -> None:
         """Run something in the model's thread once everything added so far is judged."""
-        self.flush()
+        self._hand_over()
         self._worker.submit(call)
+
+    def _hand_over(self) -> None:
+        waiting, self._waiting, self._wanted = self._waiting, [], False
+        if not waiting:
+            return
+        self._calls += 1
+        done = asyncio.wrap_future(self._worker.submit(lambda: self._judge(waiting)))
+        done.add_done_callback(lambda judged: self._judged(waiting, judged))
+
+    def _judged(self, waiting: Sequence[Waiting], judged: "asyncio.Future[list[list[Assessment]]]") -> None:
+        self._calls -= 1
+        _deliver(waiting, judged)
+        if not self._calls and (self._wanted or self.due):
+            self._hand_over()
+        self._on_judged()
 
     async def close(self) -> None:
         """A thread cannot be cancelled, but its batches are small; put it under a time-out all the same."""

@@ -3,9 +3,10 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import takewhile
 
 import structlog
 
@@ -29,6 +30,8 @@ from connectors.records import Batch, Partition
 from connectors.seams import Sink, Source, WindowStore
 
 log = structlog.get_logger()
+
+_A_MILLISECOND_S = 0.001
 
 _TAKE_AGAIN_S = 0.5
 
@@ -91,7 +94,9 @@ class Pipeline:
         self._last_checkpoint, self._records_at_checkpoint = clock(), 0
         # A rebalance calls `revoked` while the loop is at work; whoever holds the turn may touch windows.
         self._turn = asyncio.Lock()
-        self._model = ModelQueue(self.vitals, clock, batch=pace.model_batch, max_wait_s=pace.model_wait_s)
+        self._model = ModelQueue(
+            self.vitals, clock, batch=pace.model_batch, max_wait_s=pace.model_wait_s, on_judged=self._end_poll
+        )
         self._joined = self._restart_wanted = False
         self._polling: asyncio.Timeout | None = None
 
@@ -117,7 +122,8 @@ class Pipeline:
         if self._restart_wanted:
             await self._restart_source()
         self._apply_backpressure()
-        batches = await self._poll()
+        polled = await self._poll()
+        batches = polled or []
         # Taken before any await: a batch of a partition that was lost meanwhile must not pass for a new owner's.
         owned = [self._ownership.partitions.get(batch.partition) for batch in batches]
         async with self._turn:
@@ -127,7 +133,7 @@ class Pipeline:
             if self._model.due:
                 self._model.flush()
             await self._finish(down_to=self._pace.in_flight)
-            if not batches and not self.vitals.paused:
+            if polled == [] and not self.vitals.paused:
                 await self._tell_silence()
             if self._checkpoint_due():
                 await self._checkpoint(list(self._ownership.partitions.values()))
@@ -197,8 +203,7 @@ class Pipeline:
     def restart_source(self) -> None:
         """The loop itself does it, between two polls; one that never comes back is ended for it."""
         self._restart_wanted = True
-        if self._polling is not None:
-            self._polling.reschedule(0)
+        self._end_poll()
 
     async def _restart_source(self) -> None:
         """1. hand over what is done, if that still works, 2. leave, 3. join again and restore what was stored."""
@@ -231,25 +236,35 @@ class Pipeline:
         except TimeoutError as error:
             raise ConnectorError("the source is stuck and cannot be closed") from error
 
-    async def _poll(self) -> list[Batch]:
+    async def _poll(self) -> list[Batch] | None:
+        """None when it was ended before its time: then nobody knows whether there was something to read."""
+        polling = self._polling = asyncio.timeout(None)
         try:
-            async with asyncio.timeout(None) as self._polling:
+            async with polling:
                 batches = await self._source.poll(max_records=self._pace.max_records, timeout_s=self._poll_timeout_s())
         except TimeoutError:
-            if not self._restart_wanted:
+            if not polling.expired():
                 raise
-            return []
+            return None
         finally:
             self._polling = None
         self.vitals.polled()
         return batches
 
+    def _end_poll(self) -> None:
+        """Something is judged, or the source is to be restarted. What was fetched meanwhile is polled next time."""
+        if self._polling is not None and not self._polling.expired():
+            self._polling.reschedule(0)
+
     def _report_holdings(self) -> None:
         self.vitals.holds({at: owned.claim.epoch for at, owned in self._ownership.partitions.items()})
 
     def _poll_timeout_s(self) -> float:
-        """With work under way, come back soon to publish it."""
-        return 0.01 if self._work else self._pace.poll_timeout_s
+        """At the latest when windows have waited long enough for company."""
+        wait_s = self._model.due_in_s
+        return (
+            self._pace.poll_timeout_s if wait_s is None else min(wait_s + _A_MILLISECOND_S, self._pace.poll_timeout_s)
+        )
 
     def _apply_backpressure(self) -> None:
         owned = list(self._ownership.partitions)
@@ -335,15 +350,22 @@ class Pipeline:
         if len(self._work) > down_to:
             self._model.flush()
         while self._work and (len(self._work) > down_to or self._work[0].assessments.done()):
-            work = self._work[0]
-            said = await work.assessments
-            if said or work.letters:
-                with self.vitals.stage("publish"):
-                    await self._checkpointer.verify(work.owned)
-                    await self._publisher.publish(work.owned, said, work.letters)
-            self._work.popleft()
+            await self._work[0].assessments
+            judged = list(takewhile(partial(_goes_with, self._work[0]), self._work))
+            await self._publish(judged)
+            for _ in judged:
+                self._work.popleft()
             self.vitals.progressed()
             self._report_queue()
+
+    async def _publish(self, judged: Sequence[Work]) -> None:
+        """Batches of one partition together: one question whose it is, one wait for the acknowledgements."""
+        owned, letters = judged[0].owned, [letter for work in judged for letter in work.letters]
+        said = [assessment for work in judged for assessment in work.assessments.result()]
+        with self.vitals.stage("publish"):
+            if letters or any(assessment.sightings for assessment in said):
+                await self._checkpointer.verify(owned)
+            await self._publisher.publish(owned, said, letters)
 
     def _checkpoint_due(self) -> bool:
         by_time = self._clock() - self._last_checkpoint >= self._pace.checkpoint_every_s
@@ -374,3 +396,7 @@ class Pipeline:
                 await close()
         except (TimeoutError, ConnectorError, OSError) as error:
             log.warning("left behind without an orderly end", part=name, reason=str(error) or "no end in time")
+
+
+def _goes_with(first: Work, work: Work) -> bool:
+    return work.owned is first.owned and work.assessments.done()
