@@ -63,6 +63,11 @@ class Letter:
         return Partition(self.ours.get("topic", ""), _number(self.ours.get("partition"), 0))
 
     @property
+    def origin(self) -> bytes:
+        """The refused record's place, the same however often its letter was written."""
+        return f"{self.source.topic}/{self.source.number}/{self.ours.get('offset', '')}".encode()
+
+    @property
     def times_replayed(self) -> int:
         return _number(self.ours.get("replayed"), 0)
 
@@ -88,21 +93,26 @@ class ReasonCount:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """A record to send back to `topic`; into `partition`, or where its key belongs."""
+    """A record to send back to `topic`; into `partition`, or where its key belongs. `origin` is its letter's."""
 
     topic: str
     partition: int | None
     record: Record
+    origin: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Which letters are to be sent again. `edits` are new bytes by place; `reasons` empty means those that may help."""
+    """Which letters are to be sent again. `edits` are new bytes by place; `reasons` empty means those that may help.
+
+    `sent` are origins of letters that were sent before.
+    """
 
     topics: Collection[str]
     reasons: Collection[str] = ()
     edits: Mapping[Place, bytes] = field(default_factory=dict)
     force: bool = False
+    sent: Collection[bytes] = ()
 
 
 def returned(letter: Letter, decoder: Decoder, wish: Wish) -> Returned | str:
@@ -119,7 +129,7 @@ def returned(letter: Letter, decoder: Decoder, wish: Wish) -> Returned | str:
         return "its asset is in no group"
     # Whoever wrote it may have chosen the partition; only a record that was in the wrong one goes by its key.
     partition = None if letter.reason == ASSET_MOVED else letter.source.number
-    return Returned(letter.source.topic, partition, record)
+    return Returned(letter.source.topic, partition, record, letter.origin)
 
 
 def _objection(letter: Letter, wish: Wish) -> str | None:
@@ -129,6 +139,8 @@ def _objection(letter: Letter, wish: Wish) -> str | None:
         return "another reason"
     if letter.source.topic not in wish.topics:
         return f"its topic {letter.source.topic} is not read by this plant"
+    if letter.origin in wish.sent and not wish.force:
+        return "was sent back before; --force sends it once more"
     if letter.times_replayed and not wish.force:
         return "was sent again before; --force sends it once more"
     if letter.reason in REFUSED_AGAIN and letter.reason not in wish.reasons:

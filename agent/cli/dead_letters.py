@@ -5,6 +5,7 @@ import json
 import os
 from collections import Counter, deque
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,11 +18,13 @@ from agent.cli.manners import WRONG_USAGE, fail
 
 if TYPE_CHECKING:
     from agent.letters import Letter, Place, ReasonCount, Returned, Wish
+    from agent.sent_letters import SentLetters
     from agent.settings import LoadedPlant, Plant
 
 CONFIG = typer.Option(Path("plant.yaml"), "--config", "-c", help="The plant whose dead letters they are.")
 AS_JSON = typer.Option(False, "--json", help="JSON instead of text.")
 _SEND_AT_ONCE = 500
+_NOBODY_KEEPS = "{}: sinks: none is of kind kafka or jsonl, so nobody keeps dead letters"
 
 commands = typer.Typer(no_args_is_help=True, help="Records that could not be used: look at them, send them back.")
 
@@ -72,11 +75,12 @@ def replay(
         None, "--edit", help='Repaired ones, JSON lines: {"offset": 17, "value": {…}}, and "partition" if not 0.'
     ),
     dry_run: bool = typer.Option(False, "--dry-run", help="Say what would be sent, send nothing."),
-    force: bool = typer.Option(False, "--force", help="Also what was sent again before."),
+    force: bool = typer.Option(False, "--force", help="Also what was sent back before."),
     as_json: bool = AS_JSON,
 ) -> None:
     """Send back what the plant can read now: same topic, partition, key, headers and time.
 
+    Each goes back once: what was sent is noted, in Kafka in the topic of the dead letters with `-sent` behind its name.
     A record that is sent again carries the header dl_replayed; when it is refused once more, it stays refused.
     """
     from agent.letters import Wish
@@ -114,7 +118,7 @@ async def _letters(plant: "Plant", config: Path) -> "AsyncGenerator[Letter, None
         for letter in _from_files(places[0]):
             yield letter
     else:
-        fail(f"{config}: sinks: none is of kind kafka or jsonl, so nobody keeps dead letters", code=WRONG_USAGE)
+        fail(_NOBODY_KEEPS.format(config), code=WRONG_USAGE)
 
 
 def _from_files(directory: Path) -> "list[Letter]":
@@ -164,14 +168,20 @@ async def _send_back(plant: "LoadedPlant", config: Path, wish: "Wish", *, dry_ru
     decoder = Decoder(group_layouts(plant.groups), record_format(plant.settings.records))
     outcome: Counter[str] = Counter()
     waiting: list[Returned] = []
-    post = ReturnPost(plant, dry_run=dry_run)
+    notes = _notes(plant.settings, config)
+    post = ReturnPost(plant, notes, dry_run=dry_run)
+    known, now = await notes.known(), set[bytes]()
     try:
         await post.start()
         async for letter in _letters(plant.settings, config):
-            verdict = returned(letter, decoder, wish)
+            verdict = returned(letter, decoder, replace(wish, sent=known))
             if isinstance(verdict, str):
                 outcome[verdict] += 1
                 continue
+            if verdict.origin in now:
+                outcome["is there twice"] += 1
+                continue
+            now.add(verdict.origin)
             waiting.append(verdict)
             if len(waiting) >= _SEND_AT_ONCE:
                 outcome[""] += await post.send(waiting)
@@ -181,25 +191,40 @@ async def _send_back(plant: "LoadedPlant", config: Path, wish: "Wish", *, dry_ru
     return outcome
 
 
-class ReturnPost:
-    """Sends records back to their topics, in order; a dry run only counts."""
+def _notes(plant: "Plant", config: Path) -> "SentLetters":
+    """Where the dead letters are, what was sent back of them is noted."""
+    from agent.connections import sink_cluster
+    from agent.sent_letters import SentLettersFile, SentLettersTopic
+    from agent.settings import JsonlSink
 
-    def __init__(self, plant: "LoadedPlant", *, dry_run: bool) -> None:
+    if (sink := plant.kafka_sink) is not None:
+        return SentLettersTopic(sink_cluster(sink), sink.topics.dead_letters)
+    places = [sink.directory for sink in plant.sinks if isinstance(sink, JsonlSink)]
+    if not places:
+        fail(_NOBODY_KEEPS.format(config), code=WRONG_USAGE)
+    return SentLettersFile(places[0])
+
+
+class ReturnPost:
+    """Sends records back to their topics, in order, and notes it; a dry run only counts."""
+
+    def __init__(self, plant: "LoadedPlant", notes: "SentLetters", *, dry_run: bool) -> None:
         from agent.cli.inputs import cluster_near
         from connectors.kafka.record_writer import RecordWriter
 
-        self._writer = None if dry_run else RecordWriter(cluster_near(plant.settings, []))
+        self._writer, self._notes = None if dry_run else RecordWriter(cluster_near(plant.settings, [])), notes
 
     async def start(self) -> None:
         if self._writer is not None:
             await self._writer.start()
 
     async def send(self, waiting: "list[Returned]") -> int:
-        """Empties the list; how many it held."""
+        """Empties the list; how many it held. After a crash between sending and noting, they are sent again."""
         count = len(waiting)
-        if self._writer is not None:
+        if self._writer is not None and waiting:
             for (topic, partition), own in groupby(waiting, key=lambda each: (each.topic, each.partition)):
                 await self._writer.write(topic, [each.record for each in own], partition=partition)
+            await self._notes.note([each.origin for each in waiting])
         waiting.clear()
         return count
 

@@ -57,6 +57,12 @@ async def _refuse_other_sizes(admin: AIOKafkaAdminClient, plans: Sequence[TopicP
             raise ConnectorError(f"topic {plan.name} has {sizes[plan.name]} partitions, not {plan.partitions}")
 
 
+async def existing_topics(cluster: Cluster, *, timeout_ms: int = 30_000) -> set[str]:
+    """Raises ConnectorError."""
+    async with _admin(cluster, timeout_ms, "cannot list topics") as admin:
+        return set(await admin.list_topics())
+
+
 async def delete_topics(cluster: Cluster, names: Sequence[str], *, timeout_ms: int = 30_000) -> None:
     """Those that are there. Raises ConnectorError."""
     async with _admin(cluster, timeout_ms, "cannot delete topics") as admin:

@@ -166,6 +166,9 @@ def test_dead_letters_are_listed_shown_repaired_and_sent_back_once(kafka, topic_
     [again] = [record for record in found if ("dl_replayed", b"1") in record.headers]
     assert (again.value, again.timestamp) == (orjson.dumps(value), given[16].timestamp)
     assert (again.key, again.headers[0]) == (given[16].key, ("own", b"1"))
+    twice = json.loads(command(*send)[1])
+    assert (twice["sent"], twice["kept"]["was sent back before; --force sends it once more"]) == (0, 1)
+    assert json.loads(command(*send, "--force")[1])["sent"] == 1
 
 
 async def everything(kafka, topic) -> list[Record]:

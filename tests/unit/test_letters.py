@@ -1,9 +1,12 @@
 """Dead letters read again: which go back, as what, and which stay."""
 
+from pathlib import Path
+
 import pytest
 
 from agent.dead_letters import dead_letter
 from agent.letters import Letter, Place, ReasonCount, Returned, Wish, returned
+from agent.sent_letters import SentLettersFile
 from agent.terminal.letters import counts_text, described, readable
 from connectors.records import Partition, Record
 from tests.plant import decoder
@@ -47,6 +50,20 @@ def test_what_was_sent_again_and_refused_again_never_goes_round() -> None:
     forced = returned(second, decoder(), Wish(("readings",), force=True))
     assert isinstance(forced, Returned)
     assert forced.record.headers == (("own", b"1"), ("dl_replayed", b"2"))
+
+
+def test_what_was_sent_back_is_not_sent_back_twice_unless_forced() -> None:
+    first = returned(letter(), decoder(), WISH)
+    assert isinstance(first, Returned)
+    assert first.origin == b"readings/3/17"
+    assert str(returned(letter(), decoder(), Wish(("readings",), sent={first.origin}))).startswith("was sent back")
+    assert isinstance(returned(letter(), decoder(), Wish(("readings",), sent={first.origin}, force=True)), Returned)
+
+
+async def test_a_file_beside_the_letters_remembers_what_was_sent(tmp_path: Path) -> None:
+    await SentLettersFile(tmp_path).note([b"readings/3/17", b"readings/0/2"])
+    await SentLettersFile(tmp_path).note([b"readings/3/18"])
+    assert await SentLettersFile(tmp_path).known() == {b"readings/3/17", b"readings/0/2", b"readings/3/18"}
 
 
 @pytest.mark.parametrize("reason", ["late", "asset_moved", "too_many_assets"])
