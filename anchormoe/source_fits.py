@@ -82,12 +82,13 @@ def require_settings(settings: RecipeSettings) -> None:
 def _fit_kernel(training: Training, settings: RecipeSettings) -> SourceFit:
     """An interrupt once the fit itself is done keeps it, with leave-one-out for what the folds would have said."""
     from anchormoe import kernel_folds
+    from anchormoe.experts.folds import in_time_blocks
     from anchormoe.kernels.fitting import KernelFit, fit_kernel
     from anchormoe.kernels.kept import fit_once
 
     def fitted(part: Training) -> KernelFit:
         return fit_kernel(
-            part.cases, part.y, part.n_classes, settings=kernel_settings(settings), groups=part.groups,
+            part.cases, part.y, part.n_classes, settings=kernel_settings(settings), groups=in_time_blocks(part.groups),
             sample_weight=part.sample_weight, seed=part.seed, progress=part.progress,
         )  # fmt: skip
 

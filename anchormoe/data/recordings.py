@@ -1,7 +1,7 @@
 """Users' own recordings: files of samples in, labelled windows split honestly out; cut exactly as the agent cuts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ from anchormoe.data.dataset import Dataset, Split
 from anchormoe.data.recording_config import RecordingConfig, read_config
 from anchormoe.data.recording_files import Piece, read_pieces
 from anchormoe.data.resampling import UNLABELLED, CutWindows, Recording, Samples, cut, on_grid
-from anchormoe.data.splitting import chosen_for_test, grouped, overlapping, split_by_time
+from anchormoe.data.splitting import chosen_for_test, grouped, overlapping, split_by_time, time_blocks
 from anchormoe.errors import DataError
 
 
@@ -54,18 +54,33 @@ def split_windows(name: str, archive: Archive, config: RecordingConfig) -> Split
     train, test = _flags(archive, pile, config)
     mixed = pile.windows.mixed
     _refuse_an_empty_part(name, archive, pile, train & ~mixed, test & ~mixed)
+    groups, kept = _train_groups(archive, pile, config, train & ~mixed)
+    _refuse_lost_classes(name, archive, pile, kept, test & ~mixed)
     return Split(
-        train=_dataset(name, archive, pile, config, train & ~mixed),
+        train=replace(_dataset(name, archive, pile, config, kept), groups=groups),
         test=_dataset(name, archive, pile, config, test & ~mixed),
         mixed=_dataset(name, archive, pile, config, test & mixed) if (test & mixed).any() else None,
     )
 
 
+def _train_groups(
+    archive: Archive, pile: _Pile, config: RecordingConfig, train: npt.NDArray[np.bool_]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """The group of each window of TRAIN, and which windows those are: few recordings are cut into blocks of time."""
+    own = np.flatnonzero(train)
+    groups, kept = time_blocks(_groups(archive, pile.owner[own]), pile.windows.ends[own], length=config.window.length)
+    flags = np.zeros(len(train), dtype=bool)
+    flags[own[kept]] = True
+    return groups[kept], flags
+
+
 def _classes(directory: Path, pieces: Sequence[Piece], config: RecordingConfig) -> tuple[str, ...]:
     """In the order of `labels.names`; without it sorted, so that they do not depend on the order of files."""
     seen = {label for piece in pieces for label in piece.labels if label is not None}
+    if not seen:
+        raise DataError(f"{directory}: no sample has a label; look at labels in the configuration")
     if len(seen) < 2:
-        raise DataError(f"{directory}: the labels hold {len(seen)} class ({', '.join(sorted(seen))}); two are needed")
+        raise DataError(f"{directory}: every label is {min(seen)!r}; at least two classes are needed")
     named = list(dict.fromkeys(config.labels.names.values()))
     return tuple(name for name in named if name in seen) or tuple(sorted(seen))
 
@@ -138,13 +153,30 @@ def _refuse_an_empty_part(
     name: str, archive: Archive, pile: _Pile, train: npt.NDArray[np.bool_], test: npt.NDArray[np.bool_]
 ) -> None:
     if not len(pile.owner):
-        raise DataError(f"{name}: no recording holds a whole window with enough coverage and a label")
+        raise DataError(f"{name}: no recording holds a whole window with enough coverage and a label; {_pace(archive)}")
     for part, flags in (("TRAIN", train), ("TEST", test)):
         if not flags.any():
             raise DataError(f"{name}: the split leaves {part} without a window; shorten the window or change the split")
-    lacking = sorted(set(pile.windows.labels[test]) - set(pile.windows.labels[train]))
-    if lacking:
-        raise DataError(f"{name}: class {archive.classes[lacking[0]]!r} is in TEST but not in TRAIN; change the split")
+
+
+def _pace(archive: Archive) -> str:
+    """What there is, to compare with the window that was asked for."""
+    longest = max(archive.recordings, key=lambda one: len(one.steps))
+    filled = float((~np.isnan(longest.steps)).any(axis=1).mean())
+    return f"the longest, {longest.name}, has {len(longest.steps):,} steps, {filled:.0%} of them with a sample"
+
+
+def _refuse_lost_classes(
+    name: str, archive: Archive, pile: _Pile, train: npt.NDArray[np.bool_], test: npt.NDArray[np.bool_]
+) -> None:
+    there, asked = set(pile.windows.labels[train]), set(pile.windows.labels[test])
+    for label in sorted(asked - there):
+        raise DataError(f"{name}: class {archive.classes[label]!r} is in TEST but not in TRAIN; change the split")
+    for label in sorted(set(range(len(archive.classes))) - there):
+        raise DataError(
+            f"{name}: class {archive.classes[label]!r} fills no window of TRAIN by half; shorten the window, "
+            "or give its samples another label with labels.names"
+        )
 
 
 def _dataset(

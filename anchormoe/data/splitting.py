@@ -10,6 +10,12 @@ from anchormoe.data.recording_config import Splitting
 from anchormoe.errors import DataError
 
 Flags = npt.NDArray[np.bool_]
+FEW_GROUPS = 3
+"""Fewer groups than this cannot be left out in turn: each is cut into blocks of time."""
+BLOCKS = (5, 4, 3)
+LEAST_KEPT = 0.6
+LEAST_WINDOWS = 30
+"""With fewer, nothing is given away."""
 
 
 def chosen_for_test(names: Sequence[str], split: Splitting) -> frozenset[str]:
@@ -39,6 +45,33 @@ def split_by_time(ends: npt.NDArray[np.int64], *, length: int, test_share: float
     """
     last_train_end = np.quantile(ends, 1 - test_share, method="lower")
     return ends <= last_train_end, ends - length >= last_train_end + length
+
+
+def time_blocks(
+    groups: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], *, length: int
+) -> tuple[npt.NDArray[np.int64], Flags]:
+    """Groups to leave out in turn, and which windows stay: of fewer than three groups each is cut into blocks of time,
+    without the windows that reach across a border, so that no two blocks share a step.
+    """
+    if len(np.unique(groups)) >= FEW_GROUPS or len(groups) < LEAST_WINDOWS:
+        return groups, np.ones(len(groups), dtype=bool)
+    tried = [_cut_into(count, groups, ends, length) for count in BLOCKS]
+    return next((found for found in tried if found[1].mean() >= LEAST_KEPT), tried[-1])
+
+
+def _cut_into(
+    count: int, groups: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], length: int
+) -> tuple[npt.NDArray[np.int64], Flags]:
+    """`count` blocks of equal time in each group."""
+    blocks, kept = np.empty(len(groups), np.int64), np.zeros(len(groups), dtype=bool)
+    for number, group in enumerate(np.unique(groups)):
+        own = np.flatnonzero(groups == group)
+        first, last = ends[own].min() - length, ends[own].max()
+        borders = first + (last - first) * np.arange(1, count) / count
+        block = np.searchsorted(borders, ends[own], side="left")
+        kept[own] = block == np.searchsorted(borders, ends[own] - length, side="right")
+        blocks[own] = number * count + block
+    return blocks, kept
 
 
 def overlapping(ends: npt.NDArray[np.int64], others: npt.NDArray[np.int64], length: int) -> Flags:

@@ -22,11 +22,15 @@ Columns = dict[str, Any]
 
 def read_table(path: Path, columns: Sequence[str], *, separator: str | None = None, decimal: str = ".") -> Columns:
     """The named columns as pandas Series of equal length. DataError names the file and the column that is missing."""
+    if path.is_file() and not path.stat().st_size:
+        raise DataError(f"{path}: the file is empty")
     try:
         table = _READERS[path.suffix.lower()](path, columns, separator, decimal)
     except KeyError:
         raise DataError(f"{path}: only {', '.join(_READERS)} can be read") from None
-    except (OSError, ValueError, UnicodeError, BadZipFile) as error:
+    except UnicodeError as error:
+        raise DataError(f"{path}: not a text file in UTF-8: {error}") from error
+    except (OSError, ValueError, BadZipFile) as error:
         raise DataError(f"{path}: {str(error).splitlines()[0]}") from error
     if not len(next(iter(table.values()))):
         raise DataError(f"{path}: no rows")

@@ -4,6 +4,7 @@ import numpy as np
 
 from anchormoe.cases import Bool, Int64
 
+LEAST_GROUPS, TIME_BLOCKS = 3, 5
 Folds = tuple[Bool, Bool]
 """(held_out, trained), each (F, N). A case may be in neither: the gap between blocks of time."""
 
@@ -15,6 +16,13 @@ def make_folds(y: Int64, *, folds: int, groups: Int64 | None, seed: int) -> Fold
     if len(np.unique(groups)) >= folds:
         return _folds_of(_by_group(y, groups, folds, seed), folds)
     return _with_gaps(*_folds_of(_by_time(groups, folds), folds), groups)
+
+
+def in_time_blocks(groups: Int64 | None) -> Int64 | None:
+    """Groups to leave out in turn: fewer than three are cut into consecutive blocks; cases are in order of time."""
+    if groups is None or len(np.unique(groups)) >= LEAST_GROUPS:
+        return groups
+    return np.unique(groups, return_inverse=True)[1] * TIME_BLOCKS + _by_time(groups, TIME_BLOCKS)
 
 
 def _folds_of(place: Int64, folds: int) -> Folds:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from anchormoe.experts.folds import make_folds
+from anchormoe.experts.folds import in_time_blocks, make_folds
 
 
 def _labels(*values: int) -> np.ndarray:
@@ -64,3 +64,12 @@ def test_a_fold_without_anything_to_train_on_trains_on_everything() -> None:
     held_out, trained = make_folds(_labels(0), folds=3, groups=None, seed=0)
     assert held_out.sum() == 1
     assert trained.any(1).all()
+
+
+def test_fewer_than_three_groups_become_blocks_of_time() -> None:
+    groups = in_time_blocks(np.repeat([4, 9], [10, 5]))
+    assert groups is not None
+    assert groups.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8, 9]
+    assert in_time_blocks(None) is None
+    enough = np.array([0, 1, 2])
+    assert in_time_blocks(enough) is enough

@@ -1,5 +1,6 @@
 """Own recordings: files in, windows out; and every way in which a file can be wrong."""
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,7 @@ def test_missing_cells_are_masked_and_filled_as_the_channel_says(tmp_path: Path)
     split = load(f"recordings:{tmp_path}", config=config(tmp_path, channels=held))
     assert split.train.cases.x[0, 0].tolist() == [1, 1, 3, 4]
     assert split.train.cases.mask[0].tolist() == [[True] * 4, [False, False, True, True]]
+    assert split.train.subset([0]).fill == (FillRule("hold", 1), FillRule())
 
 
 def test_windows_below_the_coverage_and_without_label_are_left_out(tmp_path: Path) -> None:
@@ -125,7 +127,7 @@ def test_windows_below_the_coverage_and_without_label_are_left_out(tmp_path: Pat
 
 
 def test_a_split_by_time_leaves_a_gap_of_one_window(tmp_path: Path) -> None:
-    (tmp_path / "only.csv").write_text(rows(100, "nf" * 20))
+    (tmp_path / "only.csv").write_text(rows(100, "nnff" * 10))
     settings = config(tmp_path, split={"by": "time", "test_share": 0.5})
     split = load(f"recordings:{tmp_path}", config=settings)
     last_train = split.train.cases.x[:, 0].max()
@@ -247,7 +249,7 @@ def test_a_class_that_only_test_holds_is_refused_by_name(tmp_path: Path) -> None
 
 def test_one_class_is_not_enough(tmp_path: Path) -> None:
     (tmp_path / "early.csv").write_text(rows(100, "nnnn"))
-    with pytest.raises(DataError, match="two are needed"):
+    with pytest.raises(DataError, match="every label is 'n'; at least two classes"):
         load(f"recordings:{tmp_path}", config=config(tmp_path))
 
 
@@ -285,4 +287,29 @@ def test_a_file_that_is_empty_or_has_torn_lines_is_named(tmp_path: Path) -> None
         load(f"recordings:{tmp_path}", config=config(tmp_path))
     (tmp_path / "early.csv").write_text(rows(100, "nnff") + '104,"1,2\n')
     with pytest.raises(DataError, match=r"early\.csv: "):
+        load(f"recordings:{tmp_path}", config=config(tmp_path))
+
+
+def test_one_recording_is_cut_into_blocks_of_time_that_share_no_step(tmp_path: Path) -> None:
+    (tmp_path / "only.csv").write_text(rows(100, "nnff" * 40))
+    split = load(f"recordings:{tmp_path}", config=config(tmp_path, split={"by": "time", "test_share": 0.2}))
+    assert split.train.groups is not None
+    steps = [set(split.train.cases.x[split.train.groups == group, 0].ravel()) for group in range(5)]
+    assert all(steps)
+    assert not any(one & other for one, other in pairwise(steps))
+    assert len(split.train) > 50
+
+
+def test_a_class_that_fills_no_window_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "early.csv").write_text(rows(100, "nnnngffff"))
+    (tmp_path / "late.csv").write_text(rows(200, "nnnnffff"))
+    with pytest.raises(DataError, match="class 'g' fills no window of TRAIN by half"):
+        load(f"recordings:{tmp_path}", config=config(tmp_path))
+
+
+def test_samples_that_come_too_slowly_are_told_from_the_window(tmp_path: Path) -> None:
+    slow = "time,a,b,state\n" + "".join(f"{100 + 10 * at},1,2,{'nf'[at % 2]}\n" for at in range(20))
+    (tmp_path / "early.csv").write_text(slow)
+    (tmp_path / "late.csv").write_text(slow)
+    with pytest.raises(DataError, match="has 191 steps, 10% of them with a sample"):
         load(f"recordings:{tmp_path}", config=config(tmp_path))

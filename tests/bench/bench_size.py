@@ -1,0 +1,115 @@
+"""What the largest data sets cost: time and peak memory of training on random data of their shape, beside what is said.
+
+Run it as `python -m tests.bench.bench_size [--only NAME …] [--ledger FILE] [--out FILE]`. Every row is a process of its
+own, so that its peak is its own; rows of earlier runs stay in the ledger, and the page shows the last of each.
+"""
+
+import argparse
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from anchormoe.data.shapes import Shape, rehearsal
+from anchormoe.memory import needed_bytes
+from anchormoe.progress import Progress
+from anchormoe.recipe_settings import RecipeSettings
+from anchormoe.trainer import train
+
+SHAPES = {
+    "small": Shape(train=180, test=180, channels=24, steps=51, classes=6),
+    "many channels": Shape(train=60, test=40, channels=1_400, steps=270, classes=5),
+    "long": Shape(train=128, test=64, channels=6, steps=18_000, classes=5),
+    "many cases": Shape(train=50_000, test=1_000, channels=10, steps=50, classes=5),
+}
+RECIPES = (("joint", "balanced"), ("paper", "balanced"))
+GIGABYTE = 1 << 30
+
+
+def trained(name: str, recipe: str, profile: str) -> dict[str, Any]:
+    """One training in this process, judged on TEST; prints its stages on stderr."""
+    split = rehearsal(name, SHAPES[name], most_cases=SHAPES[name].train)
+    settings = RecipeSettings(recipe=recipe, profile=profile)  # type: ignore[arg-type]  # words of RECIPES
+    said = needed_bytes(split.train.cases, settings)
+    began = time.perf_counter(), time.process_time()
+    run = train(split, settings, progress=told)
+    return {
+        "name": name, "recipe": recipe, "profile": profile, "said_gb": said / GIGABYTE,
+        "peak_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / GIGABYTE,
+        "seconds": time.perf_counter() - began[0], "cpu_seconds": time.process_time() - began[1],
+        "accuracy": run.kept.figures["accuracy"], "date": datetime.now(UTC).date().isoformat(),
+    }  # fmt: skip
+
+
+def told(progress: Progress) -> None:
+    if progress.done >= progress.total:
+        print(f"  {progress.stage}: {progress.done} of {progress.total}", file=sys.stderr, flush=True)
+
+
+def measured(name: str, recipe: str, profile: str) -> dict[str, Any]:
+    """The same in a process of its own."""
+    command = [sys.executable, "-m", "tests.bench.bench_size", "--child", name, recipe, profile]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
+    return dict(json.loads(done.stdout))
+
+
+INTRODUCTION = """# The largest data sets
+
+Training on random data of the largest shapes that are supported, one at a time, by
+`python -m tests.bench.bench_size --out docs/results/size.md`. "said" is what `train` announces before it starts, "peak"
+the largest resident memory of the whole process. Other work ran on the machine ({machine}, {cores} cores, one thread
+each): the CPU seconds are the fairer figure.
+
+| data | cases × channels × steps | recipe | said | peak | CPU s | s | TEST accuracy | date |
+|---|---|---|---|---|---|---|---|---|
+"""
+
+
+def page(rows: list[dict[str, Any]]) -> str:
+    last = {(row["name"], row["recipe"], row["profile"]): row for row in rows}
+    wanted = [(name, *choice) for name in SHAPES for choice in RECIPES]
+    lines = [_line(last[key]) for key in wanted if key in last]
+    return INTRODUCTION.format(machine=platform.machine(), cores=os.cpu_count()) + "\n".join(lines) + "\n"
+
+
+def _line(row: dict[str, Any]) -> str:
+    shape = SHAPES[row["name"]]
+    return (
+        f"| {row['name']} | {shape.train:,} × {shape.channels:,} × {shape.steps:,} | {row['recipe']} {row['profile']} "
+        f"| {row['said_gb']:.1f} GB | {row['peak_gb']:.1f} GB | {row['cpu_seconds']:.0f} | {row['seconds']:.0f} "
+        f"| {row['accuracy']:.2f} | {row['date']} |"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="*", choices=list(SHAPES), default=list(SHAPES))
+    parser.add_argument("--recipes", nargs="*", choices=[recipe for recipe, _ in RECIPES], default=["joint", "paper"])
+    parser.add_argument("--ledger", type=Path, default=Path("out/size.jsonl"))
+    parser.add_argument("--out", type=Path, default=None)
+    parser.add_argument("--child", nargs=3, default=None, help=argparse.SUPPRESS)
+    wishes = parser.parse_args()
+    if wishes.child:
+        print(json.dumps(trained(*wishes.child)))
+        return
+    wishes.ledger.parent.mkdir(parents=True, exist_ok=True)
+    for name in wishes.only:
+        for recipe, profile in RECIPES:
+            if recipe in wishes.recipes:
+                print(f"{name}, {recipe} {profile}", file=sys.stderr, flush=True)
+                with wishes.ledger.open("a") as ledger:
+                    ledger.write(json.dumps(measured(name, recipe, profile)) + "\n")
+    text = page([json.loads(line) for line in wishes.ledger.read_text().splitlines()])
+    print(text)
+    if wishes.out:
+        wishes.out.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
