@@ -14,6 +14,7 @@ from agent.assessment import Intake, Sighting, silent_assets, take_in, unseen_as
 from agent.checkpointer import Checkpointer, Endurance
 from agent.control import Reset, pieces
 from agent.dead_letters import DeadLetter, dead_letter
+from agent.deadlines import close_within, within
 from agent.measured_store import MeasuredStore
 from agent.model_queue import Judged, ModelQueue
 from agent.observer import Observer, Unobserved
@@ -110,7 +111,7 @@ class Pipeline:
             await self._join()
             while not stop.is_set() and not self._source.exhausted:
                 await self.step()
-            async with asyncio.timeout(self._pace.stop_deadline_s), self._turn:
+            async with within(self._pace.stop_deadline_s, "the end"), self._turn:
                 await self._checkpoint(list(self._ownership.partitions.values()))
                 if self.models is not None:
                     await self.models.tell_refusals(self._publisher.announce)
@@ -184,7 +185,7 @@ class Pipeline:
 
     async def revoked(self, partitions: Collection[Partition]) -> None:
         """Hand over within the deadline; a hand-over that fails stops the agent, because the error goes up."""
-        async with asyncio.timeout(self._pace.revoke_deadline_s), self._turn:
+        async with within(self._pace.revoke_deadline_s, "the hand-over"), self._turn:
             held = [self._ownership.partitions[each] for each in partitions if each in self._ownership.partitions]
             await self._checkpoint(held)
             self._ownership.drop(partitions)
@@ -211,7 +212,7 @@ class Pipeline:
         held = list(self._ownership.partitions)
         try:
             await self.revoked(held)
-        except (ConnectorError, TimeoutError) as error:
+        except ConnectorError as error:
             log.warning("hand-over failed; the records since the last checkpoint are read again", reason=str(error))
             self._forget(held)
         await self._leave()
@@ -382,20 +383,16 @@ class Pipeline:
 
     async def _close(self) -> None:
         """The model's thread first. Each part has its time, whatever became of the others."""
-        await self._close_in_time("model", self._model.close)
-        await self._close_in_time("source", self._source.close)
-        await self._close_in_time("sink", self._sink.close)
-        await self._close_in_time("store", self._store.close)
+        parts: dict[str, Callable[[], Awaitable[None]]] = {
+            "model": self._model.close,
+            "source": self._source.close,
+            "sink": self._sink.close,
+            "store": self._store.close,
+        }
         if self.models is not None:
-            await self._close_in_time("activations", self.models.close)
-
-    async def _close_in_time(self, name: str, close: Callable[[], Awaitable[None]]) -> None:
-        """What is not safe by now is not committed either: a part that cannot be closed is told, not waited for."""
-        try:
-            async with asyncio.timeout(self._pace.close_deadline_s):
-                await close()
-        except (TimeoutError, ConnectorError, OSError) as error:
-            log.warning("left behind without an orderly end", part=name, reason=str(error) or "no end in time")
+            parts["activations"] = self.models.close
+        for name, close in parts.items():
+            await close_within(self._pace.close_deadline_s, name, close)
 
 
 def _goes_with(first: Work, work: Work) -> bool:
