@@ -58,12 +58,15 @@ def signature(secret: str, timestamp: str, payload: bytes) -> str:
 
 def evidence_text(event: Mapping[str, Any] | None) -> str:
     """The strongest patches in words: when, how much, which channels."""
-    evidence = (event or {}).get("evidence") or {}
-    patches = sorted(evidence.get("patches", ()), key=lambda one: -abs(one["contribution"]))[:_STRONGEST]
-    return "; ".join(_patch_text(one) for one in patches)
+    return "; ".join(patch_text(one) for one in strongest_patches(event or {}))
 
 
-def _patch_text(patch: Mapping[str, Any]) -> str:
+def strongest_patches(event: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    evidence = event.get("evidence") or {}
+    return sorted(evidence.get("patches", ()), key=lambda one: -abs(one["contribution"]))[:_STRONGEST]
+
+
+def patch_text(patch: Mapping[str, Any]) -> str:
     channels = ", ".join(one["name"] for one in patch["channels"][:_STRONGEST])
     return f"{patch['start']}–{patch['end']} {patch['contribution']:+.2f}{f' ({channels})' if channels else ''}"
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from agent.alarms.alarm import Alarm, Json, OutOfService, Shelving
 from agent.alarms.configuration import Limits
 from agent.alarms.inputs import Command
+from agent.alarms.times import span
 from agent.alarms.transitions import Change
 from agent.identity import iso_time
 
@@ -82,7 +83,7 @@ def _shelve(alarm: Alarm, command: Command, now_ns: int, limits: Limits) -> Obey
     if until <= now_ns:
         raise Refused(f"the expiry {iso_time(until)} is over")
     if until > now_ns + limits.max_shelving_ns:
-        raise Refused(f"the expiry is later than the longest, {limits.max_shelving_ns // 10**9} s")
+        raise Refused(f"nothing is shelved for longer than {span(limits.max_shelving_ns / 1e9)}")
     return Obeyed(replace(alarm, shelved=Shelving(command.by, command.why, until), held=False), "shelved")
 
 

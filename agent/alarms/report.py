@@ -11,6 +11,8 @@ from agent.identity import iso_time
 
 _WIDTH, _HEIGHT, _MARGIN = 900, 160, 36
 _MOST_BARS = 450
+_PRIORITIES = ("low", "medium", "high")
+_TARGET_MIX = (0.80, 0.15, 0.05)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ def lines(one: Figures) -> Iterator[Line]:
     yield Line("chattering alarms", str(len(one.chattering)), "none", not one.chattering)
     yield Line("fleeting alarms (under 1 min)", str(one.fleeting), "none", one.fleeting == 0)
     yield Line("stale on the worst day (over 24 h)", str(one.most_stale), "under 5", one.most_stale < 5)
-    shares = [one.priority_share(name) for name in ("low", "medium", "high")]
+    shares = [one.priority_share(name) for name in _PRIORITIES]
     mix = " / ".join("-" if share is None else f"{share:.0%}" for share in shares)
     yield Line("low / medium / high", mix, "about 80 / 15 / 5 %")
     yield Line("time to acknowledge, median", _seconds(one.median_acknowledge_s))
@@ -54,8 +56,8 @@ def table(found: Sequence[Figures]) -> Iterator[str]:
 
 def page(transitions: Iterable[Transition], period: Period) -> str:
     """One HTML file without any script or foreign address."""
-    sections = "".join(_section(one) for one in figures(transitions, period))
-    span = f"{iso_time(period.begin_ns)} to {iso_time(period.end_ns)}"
+    sections = "".join(_section(one, period) for one in figures(transitions, period))
+    span = f"{iso_time(period.begin_ns)[:16]} to {iso_time(period.end_ns)[:16]}, UTC".replace("T", " ")
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Alarm report</title>'
         f"<style>{_STYLE}</style></head><body><h1>Alarm report</h1><p>{span}</p>"
@@ -64,21 +66,21 @@ def page(transitions: Iterable[Transition], period: Period) -> str:
     )
 
 
-def _section(one: Figures) -> str:
+def _section(one: Figures, period: Period) -> str:
     rows = "".join(
         f"<tr class='{_CLASS[line.met]}'><td>{escape(line.name)}</td><td>{escape(line.value)}</td>"
-        f"<td>{escape(line.target)}</td></tr>"
+        f"<td>{escape(line.target)}</td><td>{_WORDS[line.met]}</td></tr>"
         for line in lines(one)
     )
     actors = "".join(f"<li>{escape(alarm)}: {count}</li>" for alarm, count in one.bad_actors)
     return (
-        f"<h2>Console {escape(one.console)}</h2>{_bars(one)}"
-        f"<table><tr><th>figure</th><th>value</th><th>target</th></tr>{rows}</table>"
+        f"<h2>Console {escape(one.console)}</h2>{_bars(one, period)}"
+        f"<table><tr><th>figure</th><th>value</th><th>target</th><th>met</th></tr>{rows}</table>"
         f"{_mix(one)}<h3>Most frequent</h3><ol>{actors or '<li>none</li>'}</ol>"
     )
 
 
-def _bars(one: Figures) -> str:
+def _bars(one: Figures, period: Period) -> str:
     """Alarms per ten minutes; of a long period each bar is the worst of several."""
     per_bar = -(-len(one.per_ten_minutes) // _MOST_BARS)
     heights = [max(one.per_ten_minutes[at : at + per_bar]) for at in range(0, len(one.per_ten_minutes), per_bar)]
@@ -89,20 +91,39 @@ def _bars(one: Figures) -> str:
         f"height='{_HEIGHT - _MARGIN - _y(count, top):.2f}' class='{'flood' if count > FLOOD_ABOVE else 'bar'}'/>"
         for at, count in enumerate(heights)
     )
-    limits = "".join(_limit(count, top) for count in (2, FLOOD_ABOVE))
-    return f"{_svg(bars + limits)}<p class='note'>Alarms per 10 minutes{_grouped(per_bar)}.</p>"
+    limits = "".join(_limit(count, top) for count in (0, 2, FLOOD_ABOVE))
+    words = f"Alarms per 10 minutes{_grouped(per_bar)}. More than 2 are too many; more than {FLOOD_ABOVE} are a flood."
+    return f"{_svg(bars + limits + _times(period))}<p class='note'>{words}</p>"
+
+
+def _times(period: Period) -> str:
+    """Begin, middle and end under the plot."""
+    middle_ns = (period.begin_ns + period.end_ns) // 2
+    places = ((period.begin_ns, _MARGIN, "start"), (middle_ns, _WIDTH / 2, "middle"))
+    every = (*places, (period.end_ns, _WIDTH - _MARGIN, "end"))
+    return "".join(
+        f"<text x='{x}' y='{_HEIGHT - _MARGIN + 16}' text-anchor='{anchor}'>{iso_time(at)[:16].replace('T', ' ')}"
+        "</text>"
+        for at, x, anchor in every
+    )
 
 
 def _mix(one: Figures) -> str:
-    shares = [(name, one.priority_share(name) or 0.0) for name in ("low", "medium", "high")]
+    """The own mix above, the standard's below it."""
+    shares = [one.priority_share(name) or 0.0 for name in _PRIORITIES]
+    drawn = _stripe(shares, y=4, height=18) + _stripe(_TARGET_MIX, y=26, height=6)
+    words = ", ".join(f"{name} {share:.0%}" for name, share in zip(_PRIORITIES, shares, strict=True))
+    picture = f"<svg viewBox='0 0 {_WIDTH} 36' role='img' aria-label='priorities'>{drawn}</svg>"
+    return f"{picture}<p class='note'>Priorities: {words}. The thin stripe is the target, 80 / 15 / 5 %.</p>"
+
+
+def _stripe(shares: Sequence[float], *, y: int, height: int) -> str:
     drawn, x = "", float(_MARGIN)
-    for name, share in shares:
+    for name, share in zip(_PRIORITIES, shares, strict=True):
         wide = share * (_WIDTH - 2 * _MARGIN)
-        drawn += f"<rect x='{x:.1f}' y='6' width='{wide:.1f}' height='18' class='{name}'/>"
+        drawn += f"<rect x='{x:.1f}' y='{y}' width='{wide:.1f}' height='{height}' class='{name}'/>"
         x += wide
-    words = ", ".join(f"{name} {share:.0%}" for name, share in shares)
-    picture = f"<svg viewBox='0 0 {_WIDTH} 30' role='img' aria-label='priorities'>{drawn}</svg>"
-    return f"{picture}<p class='note'>Priorities: {words}.</p>"
+    return drawn
 
 
 def _svg(content: str) -> str:
@@ -128,10 +149,11 @@ def _seconds(value: float | None) -> str:
 
 
 _CLASS = {True: "met", False: "missed", None: ""}
+_WORDS = {True: "yes", False: "no", None: ""}
 _STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1c2430}"
     "table{border-collapse:collapse;margin:1rem 0}"
-    "td,th{padding:.25rem .9rem;text-align:left;border-bottom:1px solid #d8dee6}"
+    "td:last-child{font-weight:600}td,th{padding:.25rem .9rem;text-align:left;border-bottom:1px solid #d8dee6}"
     ".met td:nth-child(2){color:#14713d}.missed td:nth-child(2){color:#b3261e;font-weight:600}"
     ".note{color:#5b6675;font-size:.9em}svg{width:100%;height:auto}text{font-size:11px;fill:#5b6675}"
     ".bar{fill:#3b6ea8}.flood{fill:#b3261e}.limit{stroke:#9aa5b3;stroke-dasharray:4 3}"

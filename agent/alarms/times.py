@@ -1,4 +1,4 @@
-"""Times on the wire are RFC 3339 in UTC, inside they are whole nanoseconds. Pure."""
+"""Times on the wire are RFC 3339 in UTC, inside whole nanoseconds; spans in words for people. Pure."""
 
 import re
 from datetime import UTC, datetime
@@ -19,3 +19,11 @@ def time_ns(text: object, field: str = "time") -> int:
     except ValueError as error:
         raise RecordError("bad_time", f"{field}: {error}", field=field) from error
     return int(moment.timestamp()) * NS_PER_S + int((matched[2] or "0").ljust(9, "0"))
+
+
+def span(seconds: float) -> str:
+    """The largest unit that leaves a whole number."""
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size and seconds % size == 0:
+            return f"{seconds // size:.0f} {unit}"
+    return f"{seconds:.0f} s"

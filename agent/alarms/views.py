@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agent.alarms.alerts import evidence_text
+from agent.alarms.alerts import patch_text, strongest_patches
+from agent.alarms.times import span
 
 _STATES = ("unacknowledged", "returned", "acknowledged", "latched", "shelved", "suppressed", "out_of_service", "normal")
 _PRIORITIES = ("high", "medium", "low")
@@ -23,26 +24,31 @@ def line(alarm: Mapping[str, Any]) -> str:
 
 def story(alarm: Mapping[str, Any]) -> Iterator[str]:
     yield f"{alarm['alarm']} at console {alarm['console']}: {alarm['state']}, priority {alarm['priority']}"
-    yield f"  raised {alarm['raised'] or 'never'}, {alarm['occurrences']} times; returned {alarm['returned'] or '-'}"
+    times = "once" if alarm["occurrences"] == 1 else f"{alarm['occurrences']} times"
+    yield f"  raised {_second(alarm['raised']) or 'never'} ({times}); returned {_second(alarm['returned']) or '-'}"
     for text in (_hiding(alarm), _held(alarm)):
         if text:
             yield f"  {text}"
     why = alarm["rationale"] or {}
     yield from (f"  {name}: {why[name]}" for name in ("cause", "consequence", "action") if name in why)
     if why:
-        yield f"  respond within {why['respond_within_s']:.0f} s"
+        yield f"  respond within {span(why['respond_within_s'])}"
     for title, event in (("raised by", alarm["raised_by"]), ("strongest since", alarm["strongest"])):
         if event:
             yield f"  {title}: {_event(event)}"
+            yield from (f"    {patch_text(one)}" for one in strongest_patches(event))
     yield f"  {alarm['notice']}"
 
 
 def _event(event: Mapping[str, Any]) -> str:
     chance = event.get("probability")
-    told = f"{event.get('state', 'event')} until {event['end']}"
-    told += "" if chance is None else f", probability {chance:.3f}"
-    evidence = evidence_text(event)
-    return f"{told}; evidence: {evidence}" if evidence else told
+    told = f"{event.get('state', 'event')} until {_second(event['end'])}"
+    return told if chance is None else f"{told}, probability {chance:.3f}"
+
+
+def _second(time: str | None) -> str:
+    """Nobody reads nanoseconds."""
+    return f"{time[:19]}Z" if time else ""
 
 
 def _hiding(alarm: Mapping[str, Any]) -> str:
@@ -50,7 +56,7 @@ def _hiding(alarm: Mapping[str, Any]) -> str:
         return f"out of service by {alarm['out_of_service']['by']}: {alarm['out_of_service']['why']}"
     if alarm["shelved"]:
         shelved = alarm["shelved"]
-        return f"shelved by {shelved['by']} until {shelved['until']}: {shelved['why']}"
+        return f"shelved by {shelved['by']} until {_second(shelved['until'])}: {shelved['why']}"
     return f"hidden by {', '.join(alarm['suppressed_by'])}" if alarm["suppressed_by"] else ""
 
 

@@ -84,7 +84,7 @@ def test_out_of_service_lasts_until_it_is_put_back() -> None:
         (
             [],
             command(9, "shelve", until=9 + 8 * 3600 + 1),
-            "the expiry is later than the longest, 28800 s",
+            "nothing is shelved for longer than 8 h",
         ),
         ([command(1, "shelve", until=50)], command(9, "shelve", until=60), "it is shelved already"),
         ([], command(9, "unshelve"), "it is normal, not shelved"),
