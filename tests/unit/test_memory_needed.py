@@ -1,0 +1,41 @@
+"""The memory that is announced: it follows what is trained, and stays bounded where the fits do."""
+
+import numpy as np
+import pytest
+
+from anchormoe.cases import Cases
+from anchormoe.memory import needed_bytes, readable
+from anchormoe.recipe_settings import RecipeSettings
+
+GIGABYTE = 1 << 30
+
+
+def cases(count: int, channels: int, steps: int) -> Cases:
+    """Of any size without the memory for it."""
+    shape = (count, channels, steps)
+    x, mask = np.broadcast_to(np.float32(0), shape), np.broadcast_to(np.True_, shape)
+    return Cases(x, mask, np.full(count, steps, np.int64))
+
+
+def needed(shape: tuple[int, int, int], **settings: object) -> float:
+    return needed_bytes(cases(*shape), RecipeSettings(**settings)) / GIGABYTE  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("shape", [(50_000, 10, 50), (100, 1_400, 200), (128, 6, 18_000), (4_000, 10, 100)])
+@pytest.mark.parametrize("recipe", ["joint", "kernel", "experts", "paper"])
+def test_the_largest_sets_fit_into_six_gigabytes(shape: tuple[int, int, int], recipe: str) -> None:
+    assert 0.9 < needed(shape, recipe=recipe) < 6
+
+
+def test_all_members_that_are_trained_count_not_those_that_are_kept() -> None:
+    """Twelve members instead of six: what the fit takes beside the libraries doubles."""
+    balanced, accurate = (needed((180, 24, 51), recipe="experts", profile=name) for name in ("balanced", "accurate"))
+    assert (accurate - 0.9) / (balanced - 0.9) == pytest.approx(2, abs=0.1)
+
+
+def test_copies_without_a_channel_count() -> None:
+    assert needed((2_000, 10, 100), channel_dropout=1) > needed((2_000, 10, 100)) + 0.5
+
+
+def test_a_size_is_readable() -> None:
+    assert readable(3 * GIGABYTE // 2) == "1.5 GB"
