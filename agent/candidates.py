@@ -13,6 +13,7 @@ from agent.model_store import located
 from agent.settings import Group, ResolvedGroup, reconcile
 from agent.succession import Speaker
 from anchormoe.errors import ModelError
+from anchormoe.windows import FillRule
 
 if TYPE_CHECKING:
     from anchormoe import Predictor
@@ -37,22 +38,28 @@ class Candidates:
         if predictor.config.digest != activation.digest:
             wrong = f"its digest is {predictor.config.digest[:12]}, the activation says {activation.digest[:12]}"
             raise ModelError(f"{activation.bundle or place.name}: {wrong}")
-        require_fit(self.stated, self.running, predictor.config)
-        return speaker_of(self.running, predictor)
+        return speaker_of(fitted(self.stated, self.running, predictor.config), predictor)
 
 
-def require_fit(stated: Group, running: ResolvedGroup, config: "BundleConfig") -> None:
-    """Raises ModelError: channels, units, period and window must be those of the windows that are kept."""
+def fitted(stated: Group, running: ResolvedGroup, config: "BundleConfig") -> ResolvedGroup:
+    """The group with the bundle's rules: holes are kept as holes, so each bundle fills them as in its training data.
+
+    Raises ModelError: channels, units, period and window must be those of the windows that are kept.
+    """
     try:
         resolved = reconcile(stated, config)
     except SettingsError as error:
         raise ModelError("; ".join(error.problems)) from error
     resolved = replace(resolved, bundle=running.bundle)
-    different = [
-        field.name for field in fields(resolved) if getattr(resolved, field.name) != getattr(running, field.name)
-    ]
+    kept, wanted = _unfilled(running), _unfilled(resolved)
+    different = [field.name for field in fields(kept) if getattr(kept, field.name) != getattr(wanted, field.name)]
     if different:
         raise ModelError(f"group {running.name}: other {' and '.join(different)} than the windows that are kept")
+    return resolved
+
+
+def _unfilled(group: ResolvedGroup) -> ResolvedGroup:
+    return replace(group, channels=tuple(replace(channel, fill=FillRule()) for channel in group.channels))
 
 
 def speaker_of(group: ResolvedGroup, predictor: "Predictor") -> Speaker:

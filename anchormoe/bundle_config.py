@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
 from anchormoe.errors import ModelError
+from anchormoe.windows import FillKind, FillRule
 
 Recipe = Literal["paper", "experts", "kernel", "joint"]
 Alignment = Literal["aligned", "sliding"]
@@ -15,7 +16,10 @@ _MAX_TEXT = 500
 
 @dataclass(frozen=True, slots=True)
 class BundleConfig:
-    """`digest` is the sha256 of the manifest; at most `rows` windows are computed at once."""
+    """`digest` is the sha256 of the manifest; at most `rows` windows are computed at once.
+
+    `fill` says how holes were filled in the training data, channel by channel; empty where nobody knows.
+    """
 
     name: str
     version: str
@@ -32,16 +36,18 @@ class BundleConfig:
     unequal_length: bool
     rows: int = 32
     protocol: str = "honest"
+    fill: tuple[FillRule, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """For config.json; the digest is not part of what it is the digest of."""
         stored = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "digest"}
-        return stored | {name: list(stored[name]) for name in ("classes", "channels", "units")}
+        fill = [{"kind": rule.kind, "max_age": rule.max_age} for rule in self.fill]
+        return stored | {name: list(stored[name]) for name in ("classes", "channels", "units")} | {"fill": fill}
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any], digest: str) -> "BundleConfig":
-        """Strict: every field there, of its type, within its limits. Raises ModelError."""
-        missing = [one.name for one in fields(cls) if one.name != "digest" and one.name not in stored]
+        """Strict: every field there (but the younger `fill`), of its type and within its limits. Raises ModelError."""
+        missing = [one.name for one in fields(cls) if one.name not in ("digest", "fill") and one.name not in stored]
         if missing:
             raise ModelError(f"config.json: {missing[0]} is missing")
         texts = {name: _texts(stored[name], name) for name in ("classes", "channels", "units")}
@@ -58,6 +64,7 @@ class BundleConfig:
             unequal_length=_flag(stored["unequal_length"], "unequal_length"),
             rows=_count(stored["rows"], "rows", MAX_ROWS),
             protocol=_text(stored["protocol"], "protocol"),
+            fill=_fill_rules(stored.get("fill", [])),
             **texts,
         )
         _require_agreement(config)
@@ -71,6 +78,8 @@ def _require_agreement(config: BundleConfig) -> None:
         raise ModelError("config.json: channels must be different names, at least one")
     if len(config.units) != len(config.channels):
         raise ModelError(f"config.json: {len(config.units)} units for {len(config.channels)} channels")
+    if len(config.fill) not in (0, len(config.channels)):
+        raise ModelError(f"config.json: fill has {len(config.fill)} rules for {len(config.channels)} channels")
     if not config.patch_stride <= config.patch_length <= config.length:
         raise ModelError("config.json: need patch_stride <= patch_length <= length")
 
@@ -87,9 +96,18 @@ def _texts(value: Any, name: str) -> tuple[str, ...]:
     return tuple(_text(one, name) for one in value)
 
 
-def _count(value: Any, name: str, most: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise ModelError(f"config.json: {name} must be a whole number from 1 to {most}")
+def _fill_rules(value: Any) -> tuple[FillRule, ...]:
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+        raise ModelError("config.json: fill must be a list of rules")
+    return tuple(
+        FillRule(_choice(one.get("kind"), "fill", FillKind), _count(one.get("max_age"), "fill", MAX_STEPS, least=0))
+        for one in value
+    )
+
+
+def _count(value: Any, name: str, most: int, *, least: int = 1) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise ModelError(f"config.json: {name} must be a whole number from {least} to {most}")
     return value
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from anchormoe.bundle_config import BundleConfig
 from anchormoe.evidence import Json
 from anchormoe.recipes import FittedModel
+from anchormoe.windows import FillRule
 
 _CAPTIONS = {
     "curves.png": "Training",
@@ -53,7 +54,12 @@ def _facts(config: BundleConfig, data: Mapping[str, Any]) -> str:
 
 def _channel(config: BundleConfig, index: int) -> str:
     unit = config.units[index]
-    return config.channels[index] + (f" [{unit}]" if unit else "")
+    return config.channels[index] + (f" [{unit}]" if unit else "") + _filling(config, index)
+
+
+def _filling(config: BundleConfig, index: int) -> str:
+    rule = config.fill[index] if config.fill else FillRule()
+    return "" if rule.kind == "none" else f" (holes up to {rule.max_age} steps filled: {rule.kind})"
 
 
 def _figures(metrics: Mapping[str, Any]) -> str:

@@ -41,6 +41,7 @@ def bundle_config(fitted: FittedModel, train: Dataset, *, name: str, version: st
         unequal_length=bool((cases.lengths != cases.steps).any()),
         rows=_rows(cases.steps * max(cases.channels, len(train.classes))),
         protocol=fitted.settings.protocol,
+        fill=train.fill,
     )
 
 

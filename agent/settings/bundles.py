@@ -26,6 +26,8 @@ class BundleFacts(Protocol):
     def period_ns(self) -> int | None: ...
     @property
     def length(self) -> int: ...
+    @property
+    def fill(self) -> tuple[FillRule, ...]: ...
 
 
 _REBUILD_HORIZON_WINDOWS = 8
@@ -175,11 +177,17 @@ def _resolved(group: Group, facts: BundleFacts) -> ResolvedGroup:
 
 def _resolved_channels(group: Group, facts: BundleFacts, period_ns: int) -> tuple[ResolvedChannel, ...]:
     stated = {channel.name: channel for channel in group.channels or ()}
-    units = zip(facts.channels, facts.units, strict=True)
-    return tuple(_resolved_channel(stated.get(name) or Channel(name=name), unit, period_ns) for name, unit in units)
+    rules = facts.fill or (FillRule(),) * len(facts.channels)
+    known = zip(facts.channels, facts.units, rules, strict=True)
+    return tuple(
+        _resolved_channel(stated.get(name) or Channel(name=name), unit, rule, period_ns) for name, unit, rule in known
+    )
 
 
-def _resolved_channel(channel: Channel, unit: str, period_ns: int) -> ResolvedChannel:
+def _resolved_channel(channel: Channel, unit: str, rule: FillRule, period_ns: int) -> ResolvedChannel:
+    """Holes are filled as in the training data unless the plant says otherwise: a model knows no other windows."""
+    if channel.fill is not None:
+        rule = FillRule(channel.fill, (channel.fill_max_age or 0) // period_ns)
     return ResolvedChannel(
         name=channel.name,
         unit=channel.unit or unit,
@@ -187,5 +195,5 @@ def _resolved_channel(channel: Channel, unit: str, period_ns: int) -> ResolvedCh
         scale=channel.scale,
         offset=channel.offset,
         range=channel.range,
-        fill=FillRule(channel.fill, (channel.fill_max_age or 0) // period_ns),
+        fill=rule,
     )

@@ -30,7 +30,9 @@ class Channel(Section):
     field: Name | None = Field(default=None, description="Its field in the records; null: the same as the name.")
     scale: Real = Field(default=1.0, description="value = raw × scale + offset.")
     offset: Real = Field(default=0.0, description="value = raw × scale + offset.")
-    fill: Literal["none", "hold", "linear"] = Field(default="none", description="How missing samples are filled.")
+    fill: Literal["none", "hold", "linear"] | None = Field(
+        default=None, description="How missing samples are filled; null: as in the bundle's training data."
+    )
     fill_max_age: Duration | None = Field(default=None, description="Longest hole that is filled; needed with fill.")
 
     def broken_rules(self) -> Iterator[Problem]:
@@ -38,10 +40,11 @@ class Channel(Section):
             yield Problem(("range",), f"{list(self.range)} holds no value", "write [low, high] with low below high")
         if self.scale == 0:
             yield Problem(("scale",), "0 makes every value the same", "use another number")
-        if self.fill != "none" and self.fill_max_age is None:
+        if self.fill in ("hold", "linear") and self.fill_max_age is None:
             yield Problem(("fill_max_age",), f"missing, and fill is {self.fill}", 'say how long, like "2s"')
-        if self.fill == "none" and self.fill_max_age is not None:
-            yield Problem(("fill_max_age",), "without effect: fill is none", "use fill: hold or linear, or remove it")
+        if self.fill in ("none", None) and self.fill_max_age is not None:
+            wrong = f"without effect: fill is {'not said' if self.fill is None else 'none'}"
+            yield Problem(("fill_max_age",), wrong, "use fill: hold or linear, or remove it")
 
 
 class Window(Section):

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from anchormoe.cases import Cases
 from anchormoe.errors import DataError
+from anchormoe.windows import FillRule
 
 Alignment = Literal["aligned", "sliding"]
 SOURCES = ("uea", "synthetic", "recordings")
@@ -17,7 +18,10 @@ SOURCES = ("uea", "synthetic", "recordings")
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """N cases: `y` indexes `classes`, `groups` numbers recordings, `truth` (N, T) marks evidence (synthetic sets)."""
+    """N cases: `y` indexes `classes`, `groups` numbers recordings, `truth` (N, T) marks evidence (synthetic sets).
+
+    `fill` says how holes were filled, channel by channel; empty where nobody knows.
+    """
 
     name: str
     cases: Cases
@@ -29,6 +33,7 @@ class Dataset:
     groups: npt.NDArray[np.int64] | None = None
     truth: npt.NDArray[np.bool_] | None = None
     alignment: Alignment = "aligned"
+    fill: tuple[FillRule, ...] = ()
 
     def __post_init__(self) -> None:
         _refuse_a_mismatch(self)
@@ -55,6 +60,7 @@ class Dataset:
             groups=None if self.groups is None else self.groups[chosen],
             truth=None if self.truth is None else self.truth[chosen],
             alignment=self.alignment,
+            fill=self.fill,
         )
 
 

@@ -193,4 +193,5 @@ def _dataset(
         period_s=config.window.period_s,
         groups=_groups(archive, pile.owner[flags]),
         alignment=config.alignment,
+        fill=tuple(config.fill_rules),
     )

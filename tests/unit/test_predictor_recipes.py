@@ -14,10 +14,12 @@ from anchormoe.packing import pack
 from anchormoe.predictor import Predictor
 from anchormoe.recipe_settings import RecipeSettings
 from anchormoe.recipes import fit_model
+from anchormoe.windows import FillRule
 
 pytestmark = pytest.mark.slow
 QUICK = {"experts": {"max_steps": 30, "min_steps": 30}, "paper": {"epochs": 3}}
 CASES, CHANNELS, STEPS, CLASSES = 72, 3, 40, 3
+FILL = (FillRule("hold", 3), FillRule(), FillRule("linear", 2))
 
 
 def dataset(unequal: bool) -> Dataset:
@@ -27,7 +29,7 @@ def dataset(unequal: bool) -> Dataset:
     x[np.arange(CASES), y, 10:20] += 2.0
     x[::5, 1, 3:8] = np.nan
     series = [one[:, : 28 + index % 13] if unequal else one for index, one in enumerate(x)]
-    return Dataset("demo", Cases.from_arrays(series), y, ("a", "b", "c"), ("p", "q", "r"), ("", "", ""))
+    return Dataset("demo", Cases.from_arrays(series), y, ("a", "b", "c"), ("p", "q", "r"), ("", "", ""), fill=FILL)
 
 
 def made(recipe: str, unequal: bool, directory: Path) -> Predictor:
@@ -53,6 +55,10 @@ def windows(count: int, predictor: Predictor, seed: int = 1) -> tuple[np.ndarray
     mask = rng.random(shape) > rng.random((count, 1, 1))
     mask[-1] = False
     return rng.normal(size=shape).astype(np.float32) * 3, mask
+
+
+def test_the_bundle_remembers_how_holes_were_filled(predictor: Predictor) -> None:
+    assert predictor.config.fill == FILL
 
 
 def test_the_parts_add_up_to_the_published_logit(predictor: Predictor) -> None:

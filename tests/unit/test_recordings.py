@@ -12,6 +12,7 @@ from anchormoe.data.dataset import load
 from anchormoe.data.recording_config import read_config
 from anchormoe.data.recordings import read_archive
 from anchormoe.errors import DataError
+from anchormoe.windows import FillRule
 
 BASE: dict[str, Any] = {
     "timestamp": "time",
@@ -51,6 +52,7 @@ def test_windows_end_at_multiples_of_the_hop_and_take_the_label_of_their_last_ho
     assert split.mixed is None
     assert (split.train.channels, split.train.units) == (("a", "b"), ("V", ""))
     assert (split.train.period_s, split.train.alignment) == (1.0, "sliding")
+    assert split.train.fill == (FillRule(), FillRule())
 
 
 def test_mixed_windows_are_not_trained_on_and_are_kept_apart(tmp_path: Path) -> None:

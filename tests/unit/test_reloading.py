@@ -2,21 +2,34 @@
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import orjson
 import pytest
 
 from agent.activations import encoded
+from agent.candidates import Candidates
 from agent.pipeline import Pace
 from agent.reloading import GIVE_UP_AFTER_S, PUT_AWAY_EVERY_S
 from agent.vitals import Vitals
+from anchormoe.windows import FillRule
 from connectors.errors import ConnectorError
 from connectors.memory import MemoryLog, MemorySink, MemoryWindowStore
 from connectors.records import EVENTS
 from tests.offline_plant import FACTS
 from tests.plant import A, put, watched
-from tests.succeeding import CONFIGURED, NamedRule, activation, digest, pipeline_with, reloading, shelf
+from tests.succeeding import (
+    CONFIGURED,
+    STATED,
+    NamedRule,
+    activation,
+    digest,
+    pipeline_with,
+    reloading,
+    running,
+    shelf,
+)
 
 PACE = Pace(max_records=3, checkpoint_records=7, poll_timeout_s=0.01)
 
@@ -73,6 +86,12 @@ async def test_a_damaged_bundle_is_refused_and_the_one_before_it_goes_on():
     assert {letter for end, letter in speakers(found) if end >= "01:48"} == {"x"}
     assert dict(pipeline.vitals.reloads) == {"loaded": 1, "refused": 1}
     assert pipeline.tally.events["model_refused"] == 1
+
+
+def test_a_bundle_fills_holes_as_in_its_own_training_data():
+    other = NamedRule(replace(FACTS, digest=digest("y"), fill=(FillRule("hold", 2), FillRule())))
+    speaker = Candidates(Path("bundles"), STATED, running(), shelf(y=other).load).speaker(activation(108, "y"))
+    assert speaker.judge.fill_rules == (FillRule("hold", 2), FillRule())
 
 
 @pytest.mark.parametrize(

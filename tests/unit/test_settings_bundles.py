@@ -1,5 +1,6 @@
 """Plant and bundle put together: nothing left open, in the model's order, in steps."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,13 @@ def test_the_plant_gives_what_the_bundle_does_not_know() -> None:
     assert resolved.hop_ns == 1_600_000_000
     pressure = resolved.channels[1]
     assert (pressure.unit, pressure.field, pressure.scale, pressure.offset) == ("bar", "p", 0.001, -1)
+
+
+def test_holes_are_filled_as_in_the_training_data_unless_the_plant_says_otherwise() -> None:
+    trained = replace(FACTS, fill=(FillRule("hold", 3), FillRule("linear", 5)))
+    assert reconcile(group(), trained).fill_rules == (FillRule("hold", 3), FillRule("linear", 5))
+    channels = [{"name": "flow", "scale": 2}, {"name": "pressure", "fill": "none"}]
+    assert reconcile(group(channels=channels), trained).fill_rules == (FillRule("hold", 3), FillRule())
 
 
 def test_a_tiny_window_still_hops() -> None:
