@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from agent.cli.main import app
 from agent.comparison import Comparison
 from agent.errors import SettingsError
+from agent.event_set import EventName
 from agent.settings import load, load_settings
 from agent.settings.document import read_document
 from agent.trial.injuries import INJURIES
@@ -157,6 +158,17 @@ def test_wrong_usage_is_told_in_one_line_before_anything_is_connected(plant, arg
     assert result.exit_code == 2
     assert words in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("missing", "code"), [((), 0), ((EventName("pump-1", 0, "state", "abc"),), 1)])
+def test_the_exit_code_says_whether_the_events_differ(plant, tmp_path, monkeypatch, missing, code):
+    async def tried(trial, injuries, report):
+        return outcome(missing=missing)
+
+    monkeypatch.setattr("agent.trial.course.run_trial", tried)
+    result = run_cli("--config", plant, "--logs", tmp_path / "logs")
+    assert result.exit_code == code
+    assert ("missing: pump-1 state abc" in result.stdout) == bool(missing)
 
 
 def test_a_plant_without_services_is_refused(tmp_path):
