@@ -1,5 +1,6 @@
 """The evidence an event shows: the strongest patches, and one remainder that keeps the sum exact. Pure."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -81,16 +82,19 @@ def explain(
 
 def _experts(prediction: "Prediction", at: int, patch: int) -> list[dict[str, Any]]:
     """Who added what, strongest first; experts without a say are left out."""
-    values = prediction.expert_contributions[at, patch]
-    order = [int(expert) for expert in np.argsort(-np.abs(values), kind="stable") if values[expert] != 0]
+    # As plain floats: numpy's take several times as long to print, and most of an event is this.
+    values: list[float] = prediction.expert_contributions[at, patch].tolist()
+    weight, reliability = prediction.weight[at, patch].tolist(), prediction.reliability[at, patch].tolist()
+    order = sorted(range(len(values)), key=lambda expert: -abs(values[expert]))
     return [
         {
             "name": prediction.experts[expert],
             "contribution": six_digits(values[expert]),
-            "weight": _or_null(prediction.weight[at, patch, expert]),
-            "reliability": _or_null(prediction.reliability[at, patch, expert]),
+            "weight": _or_null(weight[expert]),
+            "reliability": _or_null(reliability[expert]),
         }
         for expert in order
+        if values[expert] != 0
     ]
 
 
@@ -103,4 +107,4 @@ def _channels(effects: NDArray[np.float64] | None, names: Sequence[str], most: i
 
 
 def _or_null(value: float) -> float | None:
-    return None if np.isnan(value) else six_digits(value)
+    return None if math.isnan(value) else six_digits(value)

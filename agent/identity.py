@@ -2,6 +2,7 @@
 
 import hashlib
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 NOTHING = "-"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -18,9 +19,14 @@ def event_id(namespace: str, asset: str, end_ns: int, *, digest: str | None, kin
 def iso_time(time_ns: int) -> str:
     """RFC 3339 in UTC with the digits that are needed and no more."""
     seconds, nanos = divmod(time_ns, 1_000_000_000)
-    stamp = (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
     fraction = f".{nanos:09d}".rstrip("0") if nanos else ""
-    return f"{stamp}{fraction}Z"
+    return f"{_stamp(seconds)}{fraction}Z"
+
+
+@lru_cache(maxsize=65_536)
+def _stamp(seconds: int) -> str:
+    """The patches of windows that overlap begin and end at the same times."""
+    return (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def six_digits(value: float) -> float:
