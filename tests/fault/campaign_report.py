@@ -2,6 +2,7 @@
 
 import os
 import platform
+import subprocess
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -58,10 +59,15 @@ def _head(campaign: Campaign) -> list[str]:
         "",
         f"{len(campaign.wounds)} injuries{cut} in {campaign.seconds / 60:.0f} minutes, {now}. "
         f"Written by `make chaos N={campaign.wanted} SEED={campaign.seed}`.",
-        f"Python {platform.python_version()}, {packages}; Apache Kafka 4.3.0 (one node), Redis 6.2; "
+        f"Commit {_commit()}, Python {platform.python_version()}, {packages}; Apache Kafka 4.3.0 (one node), Redis 6.2; "
         f"{os.cpu_count()} cores, {platform.machine()}.",
         "",
     ]
+
+
+def _commit() -> str:
+    asked = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    return asked.stdout.strip() or "unknown"
 
 
 def _sum(campaign: Campaign) -> list[str]:
