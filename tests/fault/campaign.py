@@ -6,6 +6,7 @@ python -m tests.fault.campaign --injuries 100 --out docs/results/faults.md
 import argparse
 import asyncio
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -67,6 +68,7 @@ def _one_round(campaign: Campaign, broker: KafkaBroker, injuries: Sequence[Injur
             print(f"[{seed}] FAILED: {error}", flush=True)
             return
     campaign.outcomes.append(outcome)
+    campaign.loads.append(os.getloadavg()[2])
     print(f"[{seed}] {_line(outcome)}", flush=True)
     if outcome.same:
         shutil.rmtree(directory)

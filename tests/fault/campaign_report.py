@@ -31,6 +31,7 @@ class Campaign:
     member_timeout_s: float
     outcomes: list[Outcome] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
+    loads: list[float] = field(default_factory=list)
     begun_s: float = field(default_factory=time.monotonic)
     seconds: float = 0.0
 
@@ -59,10 +60,15 @@ def _head(campaign: Campaign) -> list[str]:
         "",
         f"{len(campaign.wounds)} injuries{cut} in {campaign.seconds / 60:.0f} minutes, {now}. "
         f"Written by `make chaos N={campaign.wanted} SEED={campaign.seed}`.",
-        f"Commit {_commit()}, Python {platform.python_version()}, {packages}; Apache Kafka 4.3.0 (one node), Redis 6.2; "
-        f"{os.cpu_count()} cores, {platform.machine()}.",
+        f"Commit {_commit()}, Python {platform.python_version()}, {packages}; Apache Kafka 4.3.0 (one node), "
+        f"Redis 6.2; {os.cpu_count()} cores, {platform.machine()}, shared with other work: "
+        f"load average {_load(campaign)}. Starting an agent costs four seconds of a core, most of it torch.",
         "",
     ]
+
+
+def _load(campaign: Campaign) -> str:
+    return f"{min(campaign.loads):.0f} to {max(campaign.loads):.0f}" if campaign.loads else "unknown"
 
 
 def _commit() -> str:
