@@ -62,7 +62,7 @@ def _head(campaign: Campaign) -> list[str]:
         f"Written by `make chaos N={campaign.wanted} SEED={campaign.seed}`.",
         f"Commit {_commit()}, Python {platform.python_version()}, {packages}; Apache Kafka 4.3.0 (one node), "
         f"Redis 6.2; {os.cpu_count()} cores, {platform.machine()}, shared with other work: "
-        f"load average {_load(campaign)}. Starting an agent costs four seconds of a core, most of it torch.",
+        f"load average {_load(campaign)}.",
         "",
     ]
 
