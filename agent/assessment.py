@@ -143,14 +143,12 @@ def _assessed(
 def _verdicts(windows: Sequence[Floats], speakers: Sequence[Sequence[Speaker]]) -> list[list[Verdict]]:
     """Each window's verdict by its own speaker's judge, who is asked once for all windows of all intakes."""
     chosen = [speaker.judge for own in speakers for speaker in own]
-    if not chosen:
-        return [[] for _ in speakers]
-    together = np.concatenate(windows)
+    each = [window for own in windows for window in own]  # of several shapes where there are several groups
     found: dict[int, Verdict] = {}
     for judge in {id(judge): judge for judge in chosen}.values():
         own = [at for at, other in enumerate(chosen) if other is judge]
         # Contiguous, as everywhere else a model is asked: in the rings a step's channels lie side by side.
-        said = judge.verdicts(np.ascontiguousarray(together[own] if len(own) < len(chosen) else together))
+        said = judge.verdicts(np.ascontiguousarray(np.stack([each[at] for at in own])))
         found.update(zip(own, said, strict=True))
     verdicts = iter([found[at] for at in range(len(chosen))])
     return [[next(verdicts) for _ in own] for own in speakers]

@@ -2,16 +2,20 @@
 
 import asyncio
 import threading
+from dataclasses import replace
 
 import orjson
 import pytest
 
-from agent.pipeline import Pace
+from agent.pipeline import Pace, Pipeline
+from anchormoe.windows import WindowShape
+from connectors.decoding import Decoder
 from connectors.errors import ConnectorError, TransientError
-from connectors.memory import MemoryLog, MemorySink, MemoryWindowStore
+from connectors.layouts import ChannelField, GroupLayout, RecordFormat
+from connectors.memory import MemoryLog, MemorySink, MemorySource, MemoryWindowStore
 from connectors.records import DEAD_LETTERS, EVENTS, STATES, Position
 from connectors.seams import Fenced
-from tests.plant import A, B, events_of, pipeline_on, put, watched
+from tests.plant import CHANNELS, A, B, events_of, pipeline_on, put, watched
 
 
 def filled(flows, *, asset="p1", start=100):
@@ -52,6 +56,28 @@ async def test_every_window_is_published_when_asked_for():
     ends = [event["window"]["end"] for event in data_of(sink)]
     assert ends == sorted(set(ends))
     assert len(ends) == 5
+
+
+async def test_groups_with_windows_of_other_lengths_are_judged_side_by_side():
+    log, sink = MemoryLog([A]), MemorySink()
+    for second in range(100, 124):
+        put(log, "p1", second, 1.0)
+        put(log, "f1", second, -1.0)
+    fields = tuple(ChannelField(name, name) for name in CHANNELS)
+    layouts = [GroupLayout("pumps", fields, ("p*",)), GroupLayout("fans", fields, ("f*",))]
+    long = replace(watched(policy="all", shape=WindowShape(length=8, hop=2, lateness=1)), name="fans")
+    pipeline = Pipeline(
+        source=MemorySource(log, bounded=True),
+        store=MemoryWindowStore(),
+        sink=sink,
+        decoder=Decoder(layouts, RecordFormat(time_unit="s", max_clock_skew_ns=None)),
+        groups={"pumps": watched(policy="all"), "fans": long},
+        pace=Pace(max_records=48),
+    )
+    await pipeline.run(asyncio.Event())
+    last = {event["asset"]: event for event in data_of(sink)}.values()
+    steps = {(event["asset"], event["state"], len(event["evidence"]["patches"])) for event in last}
+    assert steps == {("p1", "high", 4), ("f1", "low", 7)}  # seven of eight equal steps hold 80 % of the evidence
 
 
 async def test_the_last_state_follows_its_event_and_is_keyed_by_asset():
@@ -306,7 +332,7 @@ async def test_a_model_that_hangs_does_not_hold_up_the_end_of_the_others():
     pace = Pace(poll_timeout_s=0.01, stop_deadline_s=0.1, close_deadline_s=0.1)
     pipeline = pipeline_on(filled([1.0] * 10), Closing(), Store(), pace=pace)
     pipeline._model._worker.submit(hanging.wait)
-    with pytest.raises(ConnectorError, match="the end took longer than 0.1 s"):
+    with pytest.raises(ConnectorError, match=r"the end took longer than 0\.1 s"):
         await pipeline.run(asyncio.Event())
     assert closed == ["sink", "store"]
     hanging.set()
