@@ -47,11 +47,13 @@ class AlarmPlant:
         *,
         tick: str = "1h",
         door: dict[str, Any] | None = None,
+        no_progress: str = "1m",
         **alarms: Any,
     ) -> None:
         """`door`: how the worker reaches the broker, where it is another way than the test's own."""
         self.bootstrap, self.name = bootstrap, name
         self._door = {"bootstrap": bootstrap} | (door or {})
+        self._limits = {"no_progress": no_progress}
         self.topics = {one: f"{name}-{one}" for one in ("inputs", "transitions", "alarms", "audit")}
         self.config = directory / "plant.yaml"
         consoles = [{"name": f"hall-{at}", "assets": [f"pump-{at}-*"]} for at in range(4)]
@@ -68,6 +70,7 @@ class AlarmPlant:
             "groups": [{"name": "pumps", "assets": ["pump-*"], "model": {"bundle": "none"}}],
             "sinks": [{"kind": "kafka", "topics": topics, **self._door}],
             "emission": {"policy": "all"},
+            "limits": self._limits,
             "alarms": alarms,
             "logging": {"format": "json", "level": "info"},
         }

@@ -17,11 +17,11 @@ from agent.alarms.desk import Desk, Work
 from agent.alarms.faust_settings import ShellSettings, app_of
 from agent.alarms.inputs import Command, Tick, encoded
 from agent.alarms.intake import event_input
-from agent.alarms.progress import InputsSkipped, Patience, Stalled
+from agent.alarms.progress import InputsSkipped
 from agent.alarms.publishing import INPUTS
+from agent.alarms.standstill import Standstill
 from agent.alarms.tally import AlarmTally
 from agent.contracts.received import received
-from agent.watchdog import end_by_force
 from connectors.errors import RecordError
 from connectors.kafka.sink import Delivery, KafkaSink
 from connectors.kafka.snapshot import snapshot
@@ -29,7 +29,6 @@ from connectors.records import Partition, Record
 
 log = structlog.get_logger()
 _IN_FLIGHT = 1_000
-_LONGEST_PAUSE_S = 5.0
 _TABLE = "rows"
 
 
@@ -46,7 +45,7 @@ class Shell:
         self.table = self.app.Table(_TABLE, partitions=settings.partitions, key_type=bytes, value_type=bytes)
         self.desk = Desk(catalogue, lambda: self.table.data.items())
         self.sink = KafkaSink(settings.cluster, Delivery(settings.topics))
-        self._patience = Patience(settings.no_progress_s)
+        self.standstill = Standstill(self.app, self.tally, settings.topics[INPUTS], limit_s=settings.no_progress_s)
         self._room, self._opened = asyncio.Semaphore(_IN_FLIGHT), asyncio.Event()
         self._register()
 
@@ -58,7 +57,7 @@ class Shell:
         self.app.agent(self.inputs, name="take_inputs")(self._take_inputs)
         self.app.timer(self.settings.tick_s, name="ticks")(self._send_ticks)
         self.app.task(self._open)
-        self.beside(self._watch)
+        self.beside(self.standstill.watch)
         self.app.on_partitions_revoked.connect(self._rebalanced)
         self.app.on_rebalance_complete.connect(self._rebalanced)
 
@@ -83,34 +82,6 @@ class Shell:
     def ready(self) -> bool:
         """Tables are recovered and there is something to do."""
         return bool(self.app.tables.actives_ready and self.app.consumer.assignment())
-
-    @property
-    def alive(self) -> bool:
-        """False when it had something to do for long and did nothing; it then ends by itself."""
-        return self._patience.stuck_for_s <= self._patience.limit_s
-
-    async def _watch(self) -> None:
-        while True:
-            await asyncio.sleep(min(self._patience.limit_s / 10, _LONGEST_PAUSE_S))
-            recovered = sum(offset or 0 for offset in self.app.tables.recovery.active_offsets.values())
-            pulse = (self.tally.inputs, recovered, self.app.consumer_generation_id)
-            if self._patience.look(time.monotonic(), pulse, busy=await self._has_something_to_do()):
-                reason = f"no progress for {self._patience.stuck_for_s:.0f} s, although there is something to do"
-                end_by_force(reason)
-                raise Stalled(reason)
-
-    async def _has_something_to_do(self) -> bool:
-        """A broker that does not answer is waited for, too."""
-        if not self.app.tables.actives_ready:
-            return True
-        waited_for = {at: offset for at, offset in self._sequence.next.items() if self._is_input(at)}
-        try:
-            async with asyncio.timeout(_LONGEST_PAUSE_S):
-                ends = await self.app.consumer.highwaters(*waited_for) if waited_for else {}
-        except Exception as error:
-            log.warning("the ends of the input log are not known", error=str(error) or type(error).__name__)
-            return True
-        return any(end > waited_for[at] for at, end in ends.items())
 
     @property
     def _sequence(self) -> Any:

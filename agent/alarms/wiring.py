@@ -126,7 +126,7 @@ def _add_pages(shell: "Shell", http: Http, port: int) -> None:
         registry_of(shell.tally, lambda: shell.desk.consoles, shell.catalogue),
         token=_secret(http.token),
         ready=lambda: shell.ready,
-        alive=lambda: shell.alive,
+        alive=lambda: shell.standstill.alive,
     )
     listener = listen(http.host, port)
     shell.beside(lambda: serve(pages.app(), listener))
