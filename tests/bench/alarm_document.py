@@ -106,3 +106,9 @@ def _recovery(found: Recovery) -> Iterator[str]:
         f"included after the kill). Raising them took {found.alarms / found.inputs_per_s:.1f} s, "
         f"{found.inputs_per_s:.0f} inputs/s, each with its own transition, present alarm and rows acknowledged."
     )
+    yield ""
+    yield (
+        f"Both of two workers killed at once and two started at once, {len(found.both_s)} times: median "
+        f"**{median(found.both_s):.1f} s**, at most {max(found.both_s):.1f} s from their start until all four consoles "
+        "had answered; Python's start and the group's session time-out of 6 s are in it."
+    )

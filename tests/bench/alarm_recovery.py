@@ -8,15 +8,20 @@ from tests.alarm_log import event, tick
 from tests.alarm_workers import AlarmPlant, rule
 from tests.services.kafka import KafkaBroker
 
+TURNS = 5
+
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """Seconds. `start_s`: a worker without any alarm, from its start to its first input."""
+    """Seconds. `start_s`: a worker without any alarm, from its start to its first input. `both_s`: two workers were
+    killed at once and two started at once, from their start until every console had answered.
+    """
 
     alarms: int
     inputs_per_s: float
     start_s: float
     recovered_s: float
+    both_s: tuple[float, ...]
 
 
 def recovery(directory: Path, *, alarms: int) -> Recovery:
@@ -47,7 +52,7 @@ def _measured(broker: KafkaBroker, directory: Path, alarms: int) -> Recovery:
     rate = _raise(plant, alarms)
     worker.kill()
     recovered_s = _again(plant, alarms)
-    return Recovery(alarms, rate, start_s, recovered_s)
+    return Recovery(alarms, rate, start_s, recovered_s, _both(broker, directory))
 
 
 def _raise(plant: AlarmPlant, alarms: int) -> float:
@@ -67,6 +72,30 @@ def _again(plant: AlarmPlant, alarms: int) -> float:
         return time.monotonic() - began
     finally:
         worker.kill()
+
+
+def _both(broker: KafkaBroker, directory: Path) -> tuple[float, ...]:
+    """A plant of its own with few alarms, so that the group's change of hands is what takes the time."""
+    place = directory / "both"
+    place.mkdir()
+    plant = AlarmPlant(broker.bootstrap, place, "both", rules=[rule("wear", states=["worn"])], session="6s")
+    broker.create_topic("both-events", 1)
+    workers = [plant.worker(), plant.worker()]
+    plant.wait(lambda: plant.exists("inputs"))
+    times = []
+    try:
+        for turn in range(TURNS + 1):
+            began = time.monotonic()
+            plant.write((f"hall-{at}", event(turn, 0.9, asset=f"pump-{at}-{turn}")) for at in range(4))
+            _until(plant, 4 * (turn + 1))
+            times.append(time.monotonic() - began)
+            for worker in workers:
+                worker.kill()
+            workers = [plant.worker(), plant.worker()]
+        return tuple(times[1:])
+    finally:
+        for worker in workers:
+            worker.kill()
 
 
 def _until(plant: AlarmPlant, transitions: int) -> None:
