@@ -17,7 +17,8 @@ def clock(stamp: str) -> str:
 def headline(data: dict[str, Any]) -> str:
     """What happened, in one line."""
     if data["type"] == STATE:
-        change = f"{data['previous_state'] or '(first)'} → {data['state']}"
+        before, now = data["previous_state"], data["state"]
+        change = f"still {now}" if before == now else f"{before or '(first)'} → {now}"
         return f"{data['asset']}: {change}{_probability(data)}{_reason(data)}"
     if data["type"] == GAP:
         return f"{data['asset']}: data back after a gap of {_seconds(data['gap']):.6g} s"

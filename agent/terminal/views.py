@@ -1,5 +1,6 @@
 """The two ways to watch: a live table on a terminal, plain lines everywhere else."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from rich.console import Console, Group
@@ -16,6 +17,12 @@ from agent.tally import Tally
 from agent.terminal.story import clock, headline, patch_lines, picture, sum_line
 
 _SPARK_WIDTH = 64
+_FRAME = 6
+"""Columns of a panel that are not its text: borders, padding, the space behind a label."""
+_LEAST_ROWS = 4
+_EVENTS_LINES = 7
+_OTHER_LINES = 19
+"""What the board needs around and below the rows of its table, without the last events."""
 _REFRESH_PER_S = 4
 _USUAL = frozenset({"normal", "healthy", "ok", "good", "0"})
 
@@ -68,7 +75,7 @@ class Board:
     """A table of all assets, and the last change with its window, its evidence and its sum."""
 
     def __init__(self, console: Console, tally: Tally) -> None:
-        self._tally = tally
+        self._console, self._tally = console, tally
         self._glances: dict[str, Glance] = {}
         self._last_change: Sighting | None = None
         self._recent: list[str] = []
@@ -90,41 +97,64 @@ class Board:
         self._live.stop()
 
     def _render(self) -> Group:
-        recent = Panel("\n".join(self._recent) or "waiting …", title="events")
+        recent = [Panel(_one_line_each(self._recent or ["waiting …"]), title="events")] if self._is_high else []
         footer = Text(f"{self._tally}   Ctrl-C ends", style="dim")
-        return Group(self._table(), self._explained(), recent, footer)
+        return Group(self._table(), self._explained(), *recent, footer)
+
+    @property
+    def _is_high(self) -> bool:
+        """A low terminal has no room for the last events."""
+        return self._console.height >= _OTHER_LINES + _LEAST_ROWS + _EVENTS_LINES
 
     def _table(self) -> Table:
-        table = Table(expand=True, title="Not a medical device, not a primary alarm", title_style="dim")
-        for name, justify in (
-            ("asset", "left"),
-            ("state", "left"),
-            ("since", "left"),
-            ("p", "right"),
-            ("note", "left"),
-        ):
-            table.add_column(name, justify=justify)  # type: ignore[arg-type]
-        for asset in sorted(self._glances):
-            glance = self._glances[asset]
+        shown = self._shown()
+        hidden = len(self._glances) - len(shown)
+        caption = f"and {hidden} more, all of them usual or longer ago" if hidden else None
+        table = Table(
+            title="Not a medical device, not a primary alarm", title_style="dim", caption=caption, expand=True
+        )
+        table.add_column("asset")
+        table.add_column("state", no_wrap=True)
+        table.add_column("since", no_wrap=True)
+        table.add_column("p", justify="right", no_wrap=True)
+        table.add_column("note", ratio=1)
+        for glance in shown:
             probability = "" if glance.probability is None else f"{glance.probability:.2f}"
-            state = Text(glance.standing.state, style=self._style(glance.standing.state))
-            table.add_row(asset, state, clock(iso_time(glance.since_ns)), probability, _note(glance))
+            state = Text(glance.standing.state, style=_style(glance.standing.state))
+            table.add_row(glance.asset, state, clock(iso_time(glance.since_ns)), probability, _note(glance))
         return table
 
-    @staticmethod
-    def _style(state: str) -> str:
-        """Green for the state that most plants call normal: a colour is a hint, the word is the message."""
-        return "yellow" if state == UNKNOWN else "green" if state.lower() in _USUAL else "bold red"
+    def _shown(self) -> list[Glance]:
+        """As many as the terminal is high, the unusual and the latest first; then in the order of their names."""
+        below = _OTHER_LINES + (_EVENTS_LINES if self._is_high else 0)
+        rows = max(self._console.height - below, _LEAST_ROWS)
+        glances = sorted(self._glances.values(), key=lambda one: (_is_usual(one.standing.state), -one.since_ns))
+        return sorted(glances[:rows], key=lambda one: one.asset)
 
     def _explained(self) -> Panel:
         if self._last_change is None:
             return Panel("no change explained yet", title="last change")
         data = self._last_change.event.data
-        rows = picture(self._last_change, _SPARK_WIDTH)
-        width = max((len(name) for name, _ in rows), default=0)
-        pictures = [f"{name:>{width}}  {line}" for name, line in rows]
-        text = Text("\n".join([*pictures, "", *patch_lines(data["evidence"])[:4], sum_line(data)]))
+        names = [*self._last_change.channels, "evidence"]
+        label = max(map(len, names))
+        rows = picture(self._last_change, min(_SPARK_WIDTH, max(self._console.width - label - _FRAME, 1)))
+        pictures = [f"{name:>{label}}  {line}" for name, line in rows]
+        text = _one_line_each([*pictures, "", *patch_lines(data["evidence"])[:4], sum_line(data)])
         return Panel(text, title=f"last change  {clock(data['window']['end'])}  {headline(data)}")
+
+
+def _one_line_each(lines: Sequence[str]) -> Text:
+    """What does not fit is cut off: a line that goes on in the next would be taken for a new one."""
+    return Text("\n".join(lines), no_wrap=True, overflow="ellipsis")
+
+
+def _is_usual(state: str) -> bool:
+    return state.lower() in _USUAL
+
+
+def _style(state: str) -> str:
+    """Green for the state that most plants call normal: a colour is a hint, the word is the message."""
+    return "yellow" if state == UNKNOWN else "green" if _is_usual(state) else "bold red"
 
 
 def _note(glance: Glance) -> str:

@@ -3,6 +3,7 @@
 import io
 
 import numpy as np
+import pytest
 from rich.console import Console
 
 from agent.assessment import Glance
@@ -77,3 +78,42 @@ def test_the_board_shows_every_asset_and_the_last_change():
     assert "pump-1" in text
     assert "missing: q" in text
     assert "score of" in text
+
+
+def drawn(assets, *, width, height):
+    out = io.StringIO()
+    console = Console(file=out, width=width, height=height, force_terminal=False)
+    board = Board(console, Tally())
+    for number, state in enumerate(assets):
+        since_ns = number * 10**9
+        board.judged(Glance(f"pump-{number:03}", "pumps", Standing(10, state, 4, ()), 10**9, since_ns, 0.9, None))
+    board.published(sighting("state"))
+    console.print(board._render())
+    return out.getvalue().splitlines()
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (80, 40), (120, 30), (60, 24)])
+def test_the_board_fits_the_terminal_and_no_picture_is_broken_over_two_lines(width, height):
+    lines = drawn(["normal"] * 200, width=width, height=height)
+    assert len(lines) <= height
+    assert max(map(len, lines)) <= width
+    one = sighting("state")
+    for name, _ in picture(one, 8):
+        [line] = [line for line in lines if line.startswith("│") and f"{name}  " in line and "–" not in line]
+        assert name == "evidence" or set(line) & set("▁▂▃▄▅▆▇█")
+
+
+def test_a_large_plant_shows_what_is_unusual_first():
+    lines = drawn(["normal"] * 100 + ["worn", "unknown"] + ["normal"] * 98, width=100, height=36)
+    told = "\n".join(lines)
+    assert "pump-100" in told
+    assert "pump-101" in told
+    assert "pump-199" in told  # of the usual ones those that changed last
+    assert "pump-000" not in told
+    assert "and 190 more" in told
+
+
+def test_a_heartbeat_is_no_change():
+    data = sighting("state").event.data
+    assert "still b" in headline(data | {"state": "b", "previous_state": "b"})
+    assert "a → b" in headline(data | {"state": "b", "previous_state": "a"})
