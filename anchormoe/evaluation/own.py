@@ -62,12 +62,13 @@ def _run(train: Dataset, test: Dataset, seed: int, effort: Effort, changes: Mapp
     return Outcome(said.label, ready - started, done - ready, said.probabilities, kept, _facts(fitted.report))
 
 
+_FACTS = ("weights", "scale", "conformal_coverage", "abstention_rates")
 _KEPT = ("abstention", "largest_residual", "largest_relative_residual", "localization")
 
 
 def _facts(report: dict[str, object]) -> dict[str, object]:
     """Curves would make a line of the ledger long; the choices are enough."""
-    return {name: report[name] for name in ("weights", "scale", "conformal_coverage") if name in report}
+    return {name: report[name] for name in _FACTS if name in report}
 
 
 @cache

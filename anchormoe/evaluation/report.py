@@ -14,6 +14,7 @@ from anchormoe.evaluation.benchmark import Plan, Results
 from anchormoe.evaluation.report_tables import (
     Paper,
     absent,
+    abstention_table,
     accuracy_table,
     calibration_table,
     localization_table,
@@ -61,6 +62,7 @@ def accuracy_report(plan: Plan, results: Results, paper: Paper, today: date) -> 
         ACCURACY_TEXT,
         accuracy_table(plan, results, paper),
         calibration_table(plan, results),
+        abstention_table(plan, results),
         times_table(plan, results),
         absent(results),
     )
@@ -78,6 +80,7 @@ def localization_report(plan: Plan, results: Results, paper: Paper, today: date)
         "Accuracy:",
         accuracy_table(plan, results, Paper()),
         calibration_table(plan, results),
+        abstention_table(plan, results),
         times_table(plan, results),
         absent(results),
     )

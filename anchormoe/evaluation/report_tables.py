@@ -109,6 +109,37 @@ def _calibration_row(results: Results, set_name: str, key: str) -> list[str] | N
     return [set_name, method(key).label, *figures, _shown(spread(errors)), largest]
 
 
+def abstention_table(plan: Plan, results: Results) -> str:
+    """How often methods with rules to abstain say `unknown`, and how good the answers are; empty when none has."""
+    rows = [row for key in plan.methods for name in plan.sets if (row := _abstention_row(results, name, key))]
+    if not rows:
+        return ""
+    head = ["set", "method", "unknown on TEST", "accuracy of the answers", "by rule on TEST", "by rule out-of-fold"]
+    return "Unknown (a rule out-of-fold by itself; on TEST the first that fires):\n\n" + markdown(head, rows)
+
+
+def _abstention_row(results: Results, set_name: str, key: str) -> list[str] | None:
+    own = [one for one in entries_of(results.entries, set_name, key) if "abstention" in one.metrics]
+    if not own:
+        return None
+    said = [one.metrics["abstention"] for one in own]
+    answered = [one["selective_accuracy"] for one in said if one["selective_accuracy"] is not None]
+    return [
+        set_name,
+        method(key).label,
+        _shown(spread([one["rate"] for one in said])),
+        _shown(spread(answered)),
+        _mean_rates([one["by_rule"] for one in said]),
+        _mean_rates([one.facts.get("abstention_rates", {}) for one in own]),
+    ]
+
+
+def _mean_rates(rates: Sequence[Mapping[str, float]]) -> str:
+    """Over runs; a rule that never fires is left out."""
+    means = {name: np.mean([one.get(name, 0.0) for one in rates]) for name in sorted(set().union(*rates))}
+    return ", ".join(f"{name} {mean:.3f}" for name, mean in means.items() if mean > 0) or "–"
+
+
 def times_table(plan: Plan, results: Results) -> str:
     """Mean seconds of each method on each set."""
     rows = [

@@ -17,7 +17,7 @@ from anchormoe.evaluation.comparison import mean_ranks, paired, ranks, spread
 from anchormoe.evaluation.ledger import Entry, Ledger, fingerprint
 from anchormoe.evaluation.methods import Effort, Method, Outcome
 from anchormoe.evaluation.report import accuracy_report, localization_report, read_paper
-from anchormoe.evaluation.report_tables import Paper
+from anchormoe.evaluation.report_tables import Paper, abstention_table
 
 
 def part(y: list[int], *, value: float = 1.0) -> Dataset:
@@ -218,3 +218,19 @@ def test_folders_with_a_train_file_are_the_sets_at_hand(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         (tmp_path / name / file).touch()
     assert sets_in(tmp_path, ("Shipped",)) == ("A", "B", "Shipped")
+
+
+def abstaining(seed: int, rate: float, by_rule: dict[str, float], rates: dict[str, float]) -> Entry:
+    said = {"rate": rate, "by_rule": by_rule, "selective_accuracy": None if rate == 1 else 0.75}
+    facts = {"abstention_rates": rates}
+    return Entry("toy", "anchormoe", seed, "1", "d", [0], {"accuracy": 1.0, "abstention": said}, facts=facts)
+
+
+def test_the_page_tells_how_often_unknown_is_said_and_by_which_rule(registered: dict[str, Counted]) -> None:
+    runs = (
+        abstaining(0, 0.2, {"low_margin": 0.2}, {"low_margin": 0.1, "conformal": 0.0}),
+        abstaining(1, 1.0, {"conformal": 1.0}, {"low_margin": 0.3, "conformal": 0.0}),
+    )
+    table = abstention_table(plan(), Results(runs, {}, {}))
+    assert "| toy | Anchormoe | 0.600 ± 0.566 | 0.750 | conformal 0.500, low_margin 0.100 | low_margin 0.200 |" in table
+    assert abstention_table(plan(), Results((), {}, {})) == ""
