@@ -4,6 +4,7 @@ The console's own row is written last and says which input is complete. A row of
 that was cut off; it carries what it replaced, so the input can be taken again from where the console really stood.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from agent.alarms.console import AssetMemory, Console, Memory, Outcome
 from agent.alarms.flood import Flood
 
 _SEPARATOR = "\x1f"
+_OFFSET = re.compile(rb'\{"offset":(\d+)')
 CONSOLE, ALARM, ASSET, COMMAND = "console", "alarm", "asset", "command"
 
 
@@ -75,7 +77,9 @@ def is_older(row: bytes | None, known: bytes | None) -> bool:
 
 
 def _offset(row: bytes) -> int:
-    return int(orjson.loads(row)["offset"])
+    """It stands first in every row, so that a recovery need not read the rest."""
+    found = _OFFSET.match(row)
+    return -1 if found is None else int(found[1])
 
 
 def _row(key: RowKey, offset: int, value: Json, before: Json | None) -> Row:
