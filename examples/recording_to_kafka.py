@@ -1,5 +1,6 @@
 """Send a recording (CSV) to a Kafka topic as wide JSON records keyed by asset, shifted so that its last sample is now.
 
+python examples/recording_to_kafka.py recordings/pump-000.csv --topic sensors --asset pump-1
 python examples/recording_to_kafka.py valve1/0.csv --topic sensors --asset loop-1 --time datetime --separator ';'
 """
 
@@ -15,12 +16,32 @@ from aiokafka import AIOKafkaProducer
 
 
 def samples(path: str, time_column: str, separator: str) -> list[tuple[int, dict[str, float]]]:
-    """(epoch ms, values) per row; times without a zone are taken as UTC."""
+    """(epoch ms, values) per row; what is no number, such as a label, is left out."""
     with open(path, newline="") as file:
         rows = list(csv.DictReader(file, delimiter=separator))
-    times = [datetime.fromisoformat(row.pop(time_column)).replace(tzinfo=UTC) for row in rows]
-    values = [{name: float(cell) for name, cell in row.items() if cell} for row in rows]
-    return [(int(at.timestamp() * 1000), row) for at, row in zip(times, values, strict=True)]
+    if not rows or time_column not in rows[0]:
+        raise SystemExit(f"{path}: no column {time_column!r}; there are {', '.join(rows[0]) if rows else 'no rows'}")
+    return [(epoch_ms(row.pop(time_column)), numbers(row)) for row in rows]
+
+
+def numbers(row: dict[str, str]) -> dict[str, float]:
+    return {name: float(cell) for name, cell in row.items() if is_number(cell)}
+
+
+def epoch_ms(text: str) -> int:
+    """From a number of milliseconds, or an ISO time; without a zone it is taken as UTC."""
+    if is_number(text):
+        return int(float(text))
+    moment = datetime.fromisoformat(text)
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
 
 
 async def send(wanted: argparse.Namespace) -> None:
@@ -35,7 +56,7 @@ async def send(wanted: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file")
     for name, default in (("topic", "sensors"), ("asset", "asset-1"), ("time", "ts"), ("separator", ",")):
         parser.add_argument(f"--{name}", default=default)

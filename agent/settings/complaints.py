@@ -7,7 +7,7 @@ from typing import Any, get_args
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from agent.settings.problems import Path, Problem
+from agent.settings.problems import Path, Problem, without_login
 from agent.settings.section import Section
 
 _KINDS = {dict: "a mapping", list: "a list", str: "a text", bool: "true or false", type(None): "nothing"}
@@ -76,10 +76,10 @@ def _meaning(name: str, section: type[Section] | None) -> str:
 
 
 def _shown(value: Any) -> str:
-    """The value as YAML has it; of a whole structure only its kind, which keeps secrets in the wrong place unsaid."""
+    """The value as YAML has it; of a whole structure only its kind, of an address no login: secrets stay unsaid."""
     if isinstance(value, dict | list) or value is None:
         return _KINDS[type(value)]
-    text = str(value).lower() if isinstance(value, bool) else repr(value)
+    text = str(value).lower() if isinstance(value, bool) else without_login(repr(value))
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 

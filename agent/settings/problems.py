@@ -1,5 +1,6 @@
 """What is wrong in a configuration, where, and what would be right. Pure."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -8,6 +9,8 @@ from pydantic_core import PydanticCustomError
 
 Path = tuple[str | int, ...]
 Severity = Literal["error", "warning", "info"]
+
+_LOGIN = re.compile(r"(?<=://)[^/@]*(?=@)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +61,8 @@ def refusals(problems: Iterable[Problem]) -> PydanticCustomError:
 def refusal(wrong: str, right: str = "") -> PydanticCustomError:
     """One broken rule about the value itself."""
     return refusals([Problem((), wrong, right)])
+
+
+def without_login(text: str) -> str:
+    """An address as it may be shown: what is wrong in a file must not carry its secrets into a log."""
+    return _LOGIN.sub("***", text)

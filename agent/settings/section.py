@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, Strict, model_validator
 from pydantic_core import CoreSchema, core_schema
 
-from agent.settings.problems import Problem, refusal, refusals
+from agent.settings.problems import Problem, refusal, refusals, without_login
 
 # YAML has real numbers and booleans, so "5", yes-as-a-number and the like are mistakes, not spellings.
 Whole = Annotated[int, Strict()]
@@ -26,7 +26,7 @@ class Shape:
 
     def _fitting(self, text: str) -> str:
         if re.fullmatch(self.pattern, text) is None:
-            raise refusal(f"{text!r} does not fit", f"use {self.words}")
+            raise refusal(f"{without_login(repr(text))} does not fit", f"use {self.words}")
         return text
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:

@@ -98,6 +98,7 @@ SASL = {"protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "username": "u", "pas
         ("groups.0.window", {"min_coverage": 1.1}, "groups[0].window.min_coverage", "less than or equal to 1"),
         ("groups.0.window", {"hop": "8"}, "groups[0].window.hop", "valid integer"),
         ("groups.0.window", {"hop": True}, "groups[0].window.hop", "true does not fit"),
+        ("sinks.0", {"kind": "webhook", "url": "http://me:word@x/y"}, "sinks[0].url", "'http://***@x/y' does not fit"),
         ("groups.0.window", [], "groups[0].window", "should be a mapping"),
         ("groups.0.period", "1s", "groups[0].period", "the plant says 1s; the bundle says 100ms"),
         ("groups.0.channels", [{"name": "flow"}], "groups[0].channels", "the bundle says flow, pressure"),
