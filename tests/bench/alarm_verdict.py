@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from agent.alarms.configuration import Catalogue, Rule
 from agent.alarms.transitions import Transition
-from tests.bench.alarm_month_plant import Pump
+from tests.bench.alarm_month_plant import START_NS, Pump, S
 from tests.bench.alarm_trial import Stretch, Trial
 
 FOR_EVER_NS = 1 << 62
@@ -27,17 +27,20 @@ class Verdict:
     delays_s: list[float]
 
 
-def truth(pumps: Sequence[Pump], *, glitches: bool = False) -> list[Stretch]:
+def truth(trial: Trial, pumps: Sequence[Pump], *, glitches: bool = False) -> list[Stretch]:
+    """What was over in the time that was judged."""
+    until_ns = START_NS + trial.hours_done * 3600 * S
     return [
         Stretch(pump.name, one.what, one.begin_ns(), one.end_ns())
         for pump in pumps
         for one in (pump.glitches if glitches else pump.faults)
+        if one.end_ns() < until_ns
     ]
 
 
 def verdict(trial: Trial, pumps: Sequence[Pump], *, window_ns: int, grace_ns: int) -> Verdict:
     """A label can follow a fault after a window at the soonest; `grace_ns`: how much later it may still come."""
-    faults, raises = truth(pumps), _raises(trial.transitions)
+    faults, raises = truth(trial, pumps), _raises(trial.transitions)
     rules = trial.catalogue
     return Verdict(
         faults=faults,
@@ -45,7 +48,7 @@ def verdict(trial: Trial, pumps: Sequence[Pump], *, window_ns: int, grace_ns: in
         by_all=[one for one in faults if _owed(rules, one, window_ns) and not _alarmed(rules, raises, one, window_ns)],
         process_alarms=len(raises),
         false=sum(not _explained(rules, one, faults, window_ns) for one in raises),
-        in_glitches=sum(_explained(rules, one, truth(pumps, glitches=True), window_ns) for one in raises),
+        in_glitches=sum(_explained(rules, one, truth(trial, pumps, glitches=True), window_ns) for one in raises),
         delays_s=[delay for one in faults if (delay := _delay_s(rules, raises, one, window_ns)) is not None],
     )
 

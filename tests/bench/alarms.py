@@ -39,11 +39,11 @@ def main() -> None:
         pumps = [Pump(f"pump-{at + 1}", given.days * 24) for at in range(given.pumps)]
         trial = _begun(given.pieces, plant)
         left = given.days * 24 - trial.hours_done
-        if left:
+        if left and not given.finish:
             go_on(trial, plant, pumps, min(given.hours or left, left), _progress(given.days))
         if given.pieces:
             given.pieces.write_bytes(pickle.dumps(trial))
-        if trial.hours_done < given.days * 24:
+        if trial.hours_done < given.days * 24 and not given.finish:
             return
         trial.release(1 << 62)
         recovered = recovery(Path(directory), alarms=given.alarms) if given.alarms else None
@@ -61,6 +61,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--hop", type=int, default=128, help="samples between two windows; 128 are 12.8 s")
     parser.add_argument("--hours", type=int, help="stop after so many hours of plant time; needs --pieces")
     parser.add_argument("--pieces", type=Path, help="what is known so far; made if missing")
+    parser.add_argument("--finish", action="store_true", help="write what is known so far, without going on")
     parser.add_argument("--alarms", type=int, default=10_000, help="for the recovery; 0 leaves it out")
     parser.add_argument("--out", type=Path, required=True)
     return parser.parse_args()
