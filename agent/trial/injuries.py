@@ -104,20 +104,23 @@ async def stop_and_wake(ward: Ward) -> Wound:
     finally:
         victim.signal(signal.SIGCONT)
     refused = await _refusal(victim, heard, starts)
+    if refused:
+        await ward.restarted(victim, starts)  # a refused writer stops; until then it is nobody's next victim
     return Wound("zombie", recovered_s, ward.goal_s, refused or "woke up with nothing to write")
 
 
 async def _refusal(victim: AgentProcess, heard: int, starts: int) -> str | None:
-    """What it was told when it tried to write, if it tried."""
+    """What it was told when it tried to write; None when it went on as a new member, without having tried."""
     taken = victim.takings
-    deadline = time.monotonic() + _WAKING_S
-    while time.monotonic() < deadline:
-        if found := REFUSED.search(victim.said(heard)):
-            return f"refused: {found[0].decode()}"
-        if victim.starts == starts and victim.takings > taken:
-            return None
-        await asyncio.sleep(0.1)
-    raise TrialError(f"{victim.name} woke up, was not refused and took nothing:\n{victim.said(heard).decode()[-2000:]}")
+    decided = await until(
+        lambda: bool(REFUSED.search(victim.said(heard))) or victim.starts > starts or victim.takings > taken, _WAKING_S
+    )
+    if found := REFUSED.search(victim.said(heard)):
+        return f"refused: {found[0].decode()}"
+    if not decided:
+        words = victim.said(heard).decode(errors="replace")[-2000:]
+        raise TrialError(f"{victim.name} woke up, was not refused and took nothing:\n{words}")
+    return None
 
 
 INJURIES = {

@@ -142,6 +142,10 @@ class KafkaSource:
         if missing:
             raise ConnectorError(f"there is no topic {', '.join(missing)} at {self._cluster.bootstrap}")
 
+    @property
+    def failed(self) -> bool:
+        return self._failed is not None
+
     def fail(self, error: BaseException) -> None:
         """aiokafka logs and forgets what a listener raises; we remember it for the next poll."""
         self._failed = self._failed or error
@@ -163,7 +167,9 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka is
         await self._tell(self._assignment.revoked, revoked)
 
     async def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
-        await self._tell(self._assignment.assigned, assigned)
+        """Nothing is taken by a reader whose hand-over failed: its next poll ends it."""
+        if not self._source.failed:
+            await self._tell(self._assignment.assigned, assigned)
 
     async def _tell(self, call: Any, at: Collection[TopicPartition]) -> None:
         try:
