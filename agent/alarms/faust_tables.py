@@ -33,6 +33,7 @@ class RowTable(faust.Table):  # type: ignore[misc]  # Faust has no types
             if is_older(event.value, self.data.get(event.key)):
                 self._overtaken[event.key] = event.message.partition
             else:
+                self._overtaken.pop(event.key, None)
                 super().apply_changelog_batch([event])
 
     async def on_recovery_completed(self, active_tps: set[Any], standby_tps: set[Any]) -> None:
