@@ -5,13 +5,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector
 
 from agent.alarms.alarm import Alarm
 from agent.alarms.bench import FLOOD_PRIORITY
 from agent.alarms.configuration import DAY_NS, Catalogue
 from agent.alarms.console import Console
+from agent.alarms.kpis import BAD_ACTORS
 from agent.alarms.tally import AlarmTally
 
 Consoles = Callable[[], Iterable[Console]]
@@ -38,8 +39,17 @@ class AlarmCollector(Collector):
         yield _total("alarm_transitions", "Transitions by what happened.", ["change"], _keyed(tally.transitions))
         yield _total("alarm_inputs_ignored", "Inputs that changed nothing.", ["reason"], _keyed(tally.ignored))
         yield _total("alarm_webhooks", "Calls of receivers.", ["receiver", "outcome"], tally.webhooks)
+        yield _total("alarms_fleeting", "Alarms that were over within a minute.", _C, _keyed(tally.fleeting))
+        yield self._acknowledging()
         waiting = "Alarms a receiver has not accepted yet."
         yield _level("alarm_webhooks_pending", waiting, ["receiver"], _keyed(tally.webhooks_pending))
+
+    def _acknowledging(self) -> Metric:
+        meaning = "Seconds from being shown to being acknowledged."
+        family = SummaryMetricFamily("anchormoe_alarm_acknowledge_seconds", meaning, labels=_C)
+        for console, count in sorted(self._tally.acknowledged.items()):
+            family.add_metric([console], count_value=count, sum_value=self._tally.acknowledge_s[console])
+        return family
 
     def _levels(self, consoles: list[Console]) -> Iterator[Metric]:
         within, now = self._catalogue.limits.flood_within_ns, self._clock_ns()
@@ -55,6 +65,7 @@ class AlarmCollector(Collector):
         yield _level("alarms_chattering", "Alarms that come and go.", _C, noisy)
         stale = per_console(consoles, lambda one: sum(_is_stale(alarm, now) for alarm in one.alarms.values()))
         yield _level("alarms_stale", "Alarms active for more than a day.", _C, stale)
+        yield _level("alarm_bad_actor_raises", "The ten most frequent alarms.", ["console", "alarm"], _actors(consoles))
 
     def _priority(self, alarm: Alarm) -> str:
         rule = self._catalogue.rules.get(alarm.rule)
@@ -68,9 +79,20 @@ def per_console(consoles: list[Console], figure: Callable[[Console], int]) -> di
     return {(one.name,): figure(one) for one in consoles}
 
 
-def registry_of(tally: AlarmTally, consoles: Consoles, catalogue: Catalogue) -> CollectorRegistry:
+def _actors(consoles: list[Console]) -> dict[tuple[str, ...], int]:
+    """Ten per console, so that the labels stay few; counted since the alarm is known."""
+    found: dict[tuple[str, ...], int] = {}
+    for one in consoles:
+        often = Counter({alarm.id: alarm.occurrences for alarm in one.alarms.values() if alarm.occurrences})
+        found |= {(one.name, alarm): count for alarm, count in often.most_common(BAD_ACTORS)}
+    return found
+
+
+def registry_of(
+    tally: AlarmTally, consoles: Consoles, catalogue: Catalogue, clock_ns: Callable[[], int] = time.time_ns
+) -> CollectorRegistry:
     registry = CollectorRegistry()
-    registry.register(AlarmCollector(tally, consoles, catalogue))
+    registry.register(AlarmCollector(tally, consoles, catalogue, clock_ns))
     return registry
 
 
