@@ -95,14 +95,19 @@ def _sources(fitted: FittedModel) -> str:
 def _rules(fitted: FittedModel) -> str:
     rules = fitted.model.abstention
     thresholds = {
-        "low_probability": f"probability below {rules.least_probability}",
-        "low_margin": f"lead over the second class below {rules.least_margin}",
-        "conformal": f"more than one class reaches {rules.conformal} (coverage {rules.coverage})",
-        "out_of_distribution": f"more than {rules.most_unusual} of the values outside TRAIN's usual range",
+        "low_probability": f"probability below {_short(rules.least_probability)}",
+        "low_margin": f"lead over the second class below {_short(rules.least_margin)}",
+        "conformal": f"more than one class reaches {_short(rules.conformal)} (coverage {_short(rules.coverage)})",
+        "out_of_distribution": f"more than {_short(rules.most_unusual)} of the values outside TRAIN's usual range",
         "channel_missing": "a channel less than half valid" + (", but for one of those below" if rules.without else ""),
     }
     lines = [f"| `{name}` | {thresholds[name]} | {rate:.1%} |" for name, rate in rules.rates.items()]
     return "| rule | fires when | on TRAIN, out-of-fold |\n|---|---|---|\n" + "\n".join(lines)
+
+
+def _short(threshold: float | None) -> str:
+    """A rule that is off has no line; its threshold is never shown."""
+    return "–" if threshold is None else f"{threshold:.3g}"
 
 
 def _without(figures: Mapping[str, Any]) -> list[str]:

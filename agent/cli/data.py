@@ -96,7 +96,7 @@ def _print(facts: Inspection) -> None:
 def _parts_line(name: str, part: PartFacts) -> str:
     low, middle, high = part.lengths
     length = f"{low} steps" if low == high else f"{low} to {high} steps (median {middle})"
-    recordings = "" if part.recordings is None else f" from {part.recordings} recordings"
+    recordings = "" if part.recordings is None else f" in {part.recordings} groups"
     return f"{name:>5}: {part.cases:,} cases of {length}{recordings}"
 
 

@@ -136,6 +136,7 @@ def _device(wanted: str) -> str:
 
 
 def _announce(split: "Split", settings: "RecipeSettings", *, quiet: bool) -> None:
+    from anchormoe.data.inspection import idle_channels
     from anchormoe.memory import needed_bytes, readable
 
     if quiet:
@@ -146,6 +147,8 @@ def _announce(split: "Split", settings: "RecipeSettings", *, quiet: bool) -> Non
         f"{len(train.classes)} classes; recipe {settings.recipe}, profile {settings.profile}, {settings.device}",
         err=True,
     )
+    for remark in idle_channels(train):
+        typer.echo(f"note: {remark}", err=True)
     typer.echo(f"will need about {readable(needed_bytes(train.cases, settings))} of memory", err=True)
     if settings.protocol == "optimistic":
         typer.echo("protocol optimistic: the epoch is picked on TEST; every figure says so", err=True)

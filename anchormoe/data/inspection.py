@@ -107,6 +107,19 @@ def inspect(split: Split, recordings: Sequence[Recording] = ()) -> Inspection:
     )
 
 
+def idle_channels(train: Dataset) -> list[str]:
+    """Remarks about channels that cannot tell anything; quick, for whoever is about to train."""
+    x, mask = train.cases.x, train.cases.mask
+    low = np.where(mask, x, np.inf).min(axis=(0, 2))
+    high = np.where(mask, x, -np.inf).max(axis=(0, 2))
+    named = zip(train.channels, low, high, strict=True)
+    return [
+        f"channel {name} " + ("has no valid value in TRAIN" if one > other else f"is constant ({one:g}) in TRAIN")
+        for name, one, other in named
+        if one >= other
+    ]
+
+
 def longest_run(flags: npt.NDArray[np.bool_]) -> int:
     """Length of the longest run of True in (T,)."""
     return max((stop - start for start, stop in runs(flags)), default=0)

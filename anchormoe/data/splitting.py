@@ -62,7 +62,7 @@ def time_blocks(
 def _cut_into(
     count: int, groups: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], length: int
 ) -> tuple[npt.NDArray[np.int64], Flags]:
-    """`count` blocks of equal time in each group."""
+    """`count` blocks of equal time in each group, numbered -1, -2, … as no recording is."""
     blocks, kept = np.empty(len(groups), np.int64), np.zeros(len(groups), dtype=bool)
     for number, group in enumerate(np.unique(groups)):
         own = np.flatnonzero(groups == group)
@@ -70,7 +70,7 @@ def _cut_into(
         borders = first + (last - first) * np.arange(1, count) / count
         block = np.searchsorted(borders, ends[own], side="left")
         kept[own] = block == np.searchsorted(borders, ends[own] - length, side="right")
-        blocks[own] = number * count + block
+        blocks[own] = -1 - number * count - block
     return blocks, kept
 
 

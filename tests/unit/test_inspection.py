@@ -7,7 +7,7 @@ import pytest
 
 from anchormoe.cases import Cases
 from anchormoe.data.dataset import Dataset, Split
-from anchormoe.data.inspection import inspect, longest_run, runs
+from anchormoe.data.inspection import idle_channels, inspect, longest_run, runs
 from anchormoe.data.inspection_plot import draw
 from anchormoe.data.resampling import Recording
 from anchormoe.errors import DataError
@@ -59,6 +59,13 @@ def test_remarks_name_constant_and_empty_channels_and_lonely_classes() -> None:
     assert "channel c1 is constant (7) in TRAIN" in remarks
     assert "channel c0 has no valid value in TRAIN" in remarks
     assert "class b has 1 training case; nothing can be validated with it" in remarks
+
+
+def test_channels_that_tell_nothing_are_named_before_training() -> None:
+    x = np.arange(12.0).reshape(2, 3, 2)
+    x[:, 1], x[:, 2] = 5, np.nan
+    train = Dataset("x", Cases.from_arrays(x), np.array([0, 1]), ("a", "b"), ("p", "q", "r"), ("",) * 3)
+    assert idle_channels(train) == ["channel q is constant (5) in TRAIN", "channel r has no valid value in TRAIN"]
 
 
 def test_recordings_report_their_holes_and_repetitions() -> None:

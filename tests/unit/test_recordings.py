@@ -296,7 +296,7 @@ def test_one_recording_is_cut_into_blocks_of_time_that_share_no_step(tmp_path: P
     (tmp_path / "only.csv").write_text(rows(100, "nnff" * 40))
     split = load(f"recordings:{tmp_path}", config=config(tmp_path, split={"by": "time", "test_share": 0.2}))
     assert split.train.groups is not None
-    steps = [set(split.train.cases.x[split.train.groups == group, 0].ravel()) for group in range(5)]
+    steps = [set(split.train.cases.x[split.train.groups == -group, 0].ravel()) for group in range(1, 6)]
     assert all(steps)
     assert not any(one & other for one, other in pairwise(steps))
     assert len(split.train) > 50
