@@ -11,8 +11,8 @@ from anchormoe.cases import Float64
 from anchormoe.errors import ModelError
 from anchormoe.kernels.grid import GridCases
 
-LANES = 4
-"""The compiled path adds this many classes by one instruction; the rows of its tables are padded to a multiple."""
+Tables = tuple[Any, ...]
+"""A read-out in the form of the path that uses it: arrays for the compiled path, tensors for torch's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +25,7 @@ class Readout:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """features (B, F), NaN without outputs; steps (B, T, Y); far (B, T, Y), the part of `steps` from afar.
-
-    Where tables were padded to LANES, so are steps and far: the classes come first, the rest is 0.
-    """
+    """features (B, F), NaN without outputs; steps (B, T, Y); far (B, T, Y), the part of `steps` from afar."""
 
     features: Float64
     steps: Float64
@@ -54,25 +51,17 @@ class Extractor(Protocol):
 
     def transform(self, cases: GridCases) -> Float64: ...
 
-    def tables(self, readout: Readout) -> tuple[Float64, ...]:
-        """The read-out in the form that `explain` wants, made once per model."""
+    def tables(self, readout: Readout, device: str = "cpu") -> Tables:
+        """The read-out in the form that `explain` wants on that device, made once per model."""
         ...
 
-    def explain(self, cases: GridCases, tables: tuple[Float64, ...], far_limits: Float64) -> Explained:
+    def explain(self, cases: GridCases, tables: Tables, far_limits: Float64) -> Explained:
         """`far_limits` (B,): a kernel that looks at more steps than this is far."""
         ...
 
     def tensors(self) -> dict[str, NDArray[Any]]: ...
 
     def config(self) -> dict[str, Any]: ...
-
-
-def padded_to_lanes(table: Float64) -> Float64:
-    """(…, …, Y) with zeros appended up to a multiple of LANES."""
-    classes = table.shape[2]
-    wide = np.zeros((table.shape[0], table.shape[1], -(-classes // LANES) * LANES))
-    wide[:, :, :classes] = table
-    return wide
 
 
 def stored(tensors: Mapping[str, NDArray[Any]], name: str, dtype: Any, ndim: int) -> NDArray[Any]:

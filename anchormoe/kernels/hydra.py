@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from anchormoe.cases import Float64, Int64
 from anchormoe.errors import ModelError
 from anchormoe.kernels import jit
-from anchormoe.kernels.extractor import Explained, Readout, padded_to_lanes, stored, stored_value
+from anchormoe.kernels.extractor import Explained, Readout, Tables, stored, stored_value
 from anchormoe.kernels.grid import GridCases, Int32, differences_to_steps
 from anchormoe.kernels.taps import TAPS
 
@@ -61,20 +61,23 @@ class HydraBank:
 
     def transform(self, cases: GridCases) -> Float64:
         cases = cases.differences() if self.difference else cases
-        features: Float64 = _engine()(self, cases, np.zeros((0, 0, 0)), np.zeros(0))[0]
-        return features
+        nothing = _placed(np.zeros((len(self.weights), 2 * RIVALS, 0)), "cpu")
+        return _pooled(self, cases, nothing, np.zeros(len(cases)))[0]
 
-    def tables(self, readout: Readout) -> tuple[Float64, ...]:
-        """(G, 16, Y): weights of the response of the largest, then what a smallest adds, TRAIN means out."""
+    def tables(self, readout: Readout, device: str = "cpu") -> Tables:
+        return _placed(self.rows(readout), device)
+
+    def rows(self, readout: Readout) -> Float64:
+        """(G, 16, Y) weights of the response of the largest, then what a smallest adds, TRAIN means out."""
         weights = readout.weights.reshape(len(self.weights), 2 * RIVALS, -1).copy()
         expected = (weights * readout.mean.reshape(len(self.weights), 2 * RIVALS, 1)).sum(axis=1, keepdims=True)
         weights[:, :RIVALS] *= RESPONSE_UNIT
         weights[:, RIVALS:] -= expected
-        return (padded_to_lanes(weights),)
+        return weights
 
-    def explain(self, cases: GridCases, tables: tuple[Float64, ...], far_limits: Float64) -> Explained:
+    def explain(self, cases: GridCases, tables: Tables, far_limits: Float64) -> Explained:
         cases = cases.differences() if self.difference else cases
-        features, near, far = _engine()(self, cases, tables[0], far_limits)
+        features, near, far = _pooled(self, cases, tables, far_limits)
         if self.difference:
             near, far = differences_to_steps(near), differences_to_steps(far)
         return Explained(features, near + far, far)
@@ -120,14 +123,26 @@ def _draw_weights(groups: int, rng: np.random.Generator) -> Int32:
     return np.rint(weights).astype(np.int32)
 
 
-def _engine() -> Any:
-    if jit.AVAILABLE:
+def _placed(rows: Float64, device: str) -> Tables:
+    """rows (G, 16, Y) in the form of the path that computes on the device."""
+    if device == "cpu" and jit.AVAILABLE:
         from anchormoe.kernels import hydra_compiled
 
-        return hydra_compiled.pooled
-    from anchormoe.kernels import hydra_reference
+        return (hydra_compiled.packed(rows),)
+    import torch
 
-    return hydra_reference.pooled
+    return (torch.from_numpy(rows).to(device),)
+
+
+def _pooled(bank: HydraBank, cases: GridCases, tables: Tables, limits: Float64) -> tuple[Float64, Float64, Float64]:
+    """By the path that the tables were made for."""
+    if isinstance(tables[0], np.ndarray):
+        from anchormoe.kernels import hydra_compiled
+
+        return hydra_compiled.pooled(bank, cases, tables[0], limits)
+    from anchormoe.kernels import on_torch
+
+    return on_torch.rivals_pooled(bank, cases, tables[0], limits)
 
 
 def _check(bank: HydraBank) -> None:

@@ -14,3 +14,10 @@ def compiled(function: Function) -> Function:
     import numba
 
     return cast(Function, numba.njit(cache=True, nogil=True)(function))
+
+
+def inlined(function: Function) -> Function:
+    """For what compiled functions call many times: passing an array to a function counts its references, twice."""
+    import numba
+
+    return cast(Function, numba.njit(cache=True, nogil=True, inline="always")(function))

@@ -1,6 +1,6 @@
 """Means of channels, of products of channels and of changes, over soft segments of the case. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from anchormoe.cases import Bool, Float64, Int64
 from anchormoe.errors import ModelError
-from anchormoe.kernels.extractor import Explained, Readout, stored, stored_value
+from anchormoe.kernels.extractor import Explained, Readout, Tables, stored, stored_value
 from anchormoe.kernels.grid import GridCases, differences_to_steps
 
 QUANTITIES = ("value", "product", "change")
@@ -44,36 +44,37 @@ class MeanBank:
         return self.quantity == "value" and self.segments == 1
 
     def transform(self, cases: GridCases) -> Float64:
-        found = [self._pool(*one)[0].reshape(-1) for one in self._series(cases)]
-        return np.stack(found)
+        features = np.full((len(cases), self.n_features), np.nan)
+        for own, series, valid in self._series(cases):
+            features[own] = self._pool(series, valid)[0].reshape(len(series), -1)
+        return features
 
-    def tables(self, readout: Readout) -> tuple[Float64, ...]:
-        """Weights and weights times TRAIN means, both (Q, S, Y)."""
+    def tables(self, readout: Readout, device: str = "cpu") -> Tables:
+        """Weights and weights times TRAIN means, both (Q, Y, S); so few that they stay on the CPU."""
         shape = (self.segments, len(self.pairs), -1)
         weights = readout.weights.reshape(shape)
         expected = weights * readout.mean.reshape(shape)
-        return np.ascontiguousarray(weights.swapaxes(0, 1)), np.ascontiguousarray(expected.swapaxes(0, 1))
+        return np.ascontiguousarray(weights.transpose(1, 2, 0)), np.ascontiguousarray(expected.transpose(1, 2, 0))
 
-    def explain(self, cases: GridCases, tables: tuple[Float64, ...], far_limits: Float64) -> Explained:
+    def explain(self, cases: GridCases, tables: Tables, far_limits: Float64) -> Explained:
         features = np.full((len(cases), self.n_features), np.nan)
-        steps = np.zeros((len(cases), cases.steps - (self.quantity == "change"), tables[0].shape[2]))
-        for index, (series, valid) in enumerate(self._series(cases)):
-            means, weight = self._pool(series, valid)
-            features[index] = means.reshape(-1)
+        steps = np.zeros((len(cases), cases.steps - (self.quantity == "change"), tables[0].shape[1]))
+        for own, series, valid in self._series(cases):
+            means, inverse = self._pool(series, valid)
+            features[own] = means.reshape(len(series), -1)
             if not self.in_context:
-                steps[index, : series.shape[1]] = self._added(series, valid, weight, tables)
+                steps[own, : series.shape[2]] = self._added(series, valid, inverse, tables)
         return Explained(features, differences_to_steps(steps) if self.quantity == "change" else steps, None)
 
-    def _series(self, cases: GridCases) -> list[tuple[Float64, Bool]]:
-        """Per case the quantities (Q, L), 0 where not valid, and their validity (Q, L), cut to its own length."""
-        own = cases.differences() if self.quantity == "change" else cases
+    def _series(self, cases: GridCases) -> Iterator[tuple[Int64, Float64, Bool]]:
+        """Cases of one length: their numbers, quantities (b, Q, L), 0 where not valid, and their validity."""
+        cases = cases.differences() if self.quantity == "change" else cases
+        scaled = cases.scaled()
         first, second = self.pairs.T
-        found = []
-        for values, valid, length in zip(own.scaled(), own.valid, own.lengths, strict=True):
-            values, valid = values[:, :length], valid[:, :length]
-            both = valid[first] & valid[second]
-            found.append((self._quantity(values[first], values[second]), both))
-        return found
+        for length in np.unique(cases.lengths):
+            own = np.flatnonzero(cases.lengths == length)
+            values, valid = scaled[own, :, :length], cases.valid[own, :, :length]
+            yield own, self._quantity(values[:, first], values[:, second]), valid[:, first] & valid[:, second]
 
     def _quantity(self, first: Float64, second: Float64) -> Float64:
         if self.quantity == "product":
@@ -81,20 +82,23 @@ class MeanBank:
         return np.abs(first) if self.quantity == "change" else first
 
     def _pool(self, series: Float64, valid: Bool) -> tuple[Float64, Float64]:
-        """Means (S, Q), NaN without valid entries, and the inverse of their total weight (S, Q), 0 without."""
-        weights = soft_segments(self.segments, series.shape[1])
-        total = weights @ valid.T.astype(np.float64)
+        """Means (b, S, Q), NaN without valid entries, and the inverse of their total weight, 0 without."""
+        weights = soft_segments(self.segments, series.shape[2])
+        total = np.matmul(weights, valid.swapaxes(1, 2).astype(np.float64))
         inverse = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
-        return np.where(total > 0, (weights @ series.T) * inverse, np.nan), inverse
+        return np.where(total > 0, np.matmul(weights, series.swapaxes(1, 2)) * inverse, np.nan), inverse
 
-    def _added(self, series: Float64, valid: Bool, inverse: Float64, tables: tuple[Float64, ...]) -> Float64:
-        """(L, Y): what each step adds."""
-        quantities, length = series.shape
-        weights, expected = (table * inverse.T[:, :, None] for table in tables)  # (Q, S, Y)
-        added = series.T @ weights.reshape(quantities, -1)  # (L, S × Y)
-        added -= valid.T.astype(np.float64) @ expected.reshape(quantities, -1)
-        place = soft_segments(self.segments, length).T[:, :, None]  # (L, S, 1)
-        return np.asarray((added.reshape(length, *weights.shape[1:]) * place).sum(axis=1))
+    def _added(self, series: Float64, valid: Bool, inverse: Float64, tables: Tables) -> Float64:
+        """(b, L, Y): what each step adds."""
+        count, quantities, length = series.shape
+        place = soft_segments(self.segments, length)  # (S, L)
+        scale = inverse.swapaxes(1, 2)[:, :, None]  # (b, Q, 1, S)
+        added = []
+        for values, table in zip((series, valid.astype(np.float64)), tables, strict=True):
+            weights = np.matmul((table * scale).reshape(count, -1, self.segments), place)  # (b, Q × Y, L)
+            # Without temporary arrays: large ones cost more than the sums.
+            added.append(np.einsum("bqyl,bql->bly", weights.reshape(count, quantities, -1, length), values))
+        return np.asarray(added[0] - added[1])
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         return {"pairs": self.pairs}

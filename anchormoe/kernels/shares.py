@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from anchormoe.cases import Bool, Float64, Int64
 from anchormoe.errors import ModelError
 from anchormoe.kernels import jit
-from anchormoe.kernels.extractor import Explained, Readout, padded_to_lanes, stored, stored_list, stored_value
+from anchormoe.kernels.extractor import Explained, Readout, Tables, stored, stored_list, stored_value
 from anchormoe.kernels.grid import GridCases, Int32, differences_to_steps
 
 TAPS = 9
@@ -60,10 +60,13 @@ class ShareBank:
     def transform(self, cases: GridCases) -> Float64:
         """(B, F) shares; NaN where a part has no output that counts."""
         cases = cases.differences() if self.difference else cases
-        features: Float64 = _engine()(self, cases, np.zeros((0, 0, 0)), np.zeros(0))[0]
-        return features
+        nothing = _placed(self, np.zeros((sum(self.parts), len(self.biases) + len(self.kernel), 0)), "cpu")
+        return _pooled(self, cases, nothing, np.zeros(len(cases)))[0]
 
-    def tables(self, readout: Readout) -> tuple[Float64, ...]:
+    def tables(self, readout: Readout, device: str = "cpu") -> Tables:
+        return _placed(self, self.rows(readout), device)
+
+    def rows(self, readout: Readout) -> Float64:
         """(segments, rows, Y) what an output in a bin adds: weights of the thresholds below it, TRAIN means out."""
         weights = readout.weights.reshape(sum(self.parts), len(self.biases), -1)
         means = readout.mean.reshape(sum(self.parts), len(self.biases), 1)
@@ -73,11 +76,11 @@ class ShareBank:
             rows = slice(own.start + index, own.stop + index + 1)
             bins[:, rows][:, 1:] = np.cumsum(weights[:, own], axis=1)
             bins[:, rows] -= (weights[:, own] * means[:, own]).sum(axis=1, keepdims=True)
-        return (padded_to_lanes(bins),)
+        return bins
 
-    def explain(self, cases: GridCases, tables: tuple[Float64, ...], far_limits: Float64) -> Explained:
+    def explain(self, cases: GridCases, tables: Tables, far_limits: Float64) -> Explained:
         cases = cases.differences() if self.difference else cases
-        features, near, far = _engine()(self, cases, tables[0], far_limits)
+        features, near, far = _pooled(self, cases, tables, far_limits)
         if self.difference:
             near, far = differences_to_steps(near), differences_to_steps(far)
         return Explained(features, near + far, far)
@@ -112,14 +115,26 @@ def _block_name(bank: str, parts: int) -> str:
     return bank if parts == 1 else f"{bank}{parts}"
 
 
-def _engine() -> Any:
-    if jit.AVAILABLE:
+def _placed(bank: ShareBank, bins: Float64, device: str) -> Tables:
+    """bins (segments, rows, Y) in the form of the path that computes on the device."""
+    if device == "cpu" and jit.AVAILABLE:
         from anchormoe.kernels import shares_compiled
 
-        return shares_compiled.pooled
-    from anchormoe.kernels import shares_reference
+        return (shares_compiled.packed(bank, bins),)
+    import torch
 
-    return shares_reference.pooled
+    return (torch.from_numpy(bins).to(device),)
+
+
+def _pooled(bank: ShareBank, cases: GridCases, tables: Tables, limits: Float64) -> tuple[Float64, Float64, Float64]:
+    """By the path that the tables were made for."""
+    if isinstance(tables[0], np.ndarray):
+        from anchormoe.kernels import shares_compiled
+
+        return shares_compiled.pooled(bank, cases, tables[0], limits)
+    from anchormoe.kernels import on_torch
+
+    return on_torch.shares_pooled(bank, cases, tables[0], limits)
 
 
 def _check(bank: ShareBank) -> None:

@@ -1,31 +1,52 @@
-"""Compiled shares of positive values: bins, features and evidence in one pass over each case."""
+"""Compiled shares of positive values: features and evidence in one pass over each case."""
 
 from typing import Any
 
 import numpy as np
 
-from anchormoe.cases import Float64
+from anchormoe.cases import Float32, Float64
 from anchormoe.kernels import shares
-from anchormoe.kernels.extractor import LANES
 from anchormoe.kernels.grid import GridCases
-from anchormoe.kernels.jit import compiled
-from anchormoe.kernels.lanes import add_row
-from anchormoe.kernels.taps_compiled import CENTRE, TAPS, Array, share_over_taps
+from anchormoe.kernels.jit import compiled, inlined
+from anchormoe.kernels.lanes import LANES, pool_shares
+from anchormoe.kernels.taps_compiled import CENTRE, Array, add_shared, is_far
 
-UNCOUNTED = -(2**31)
-"""Below every threshold."""
+MOST_BIASES = LANES - 1
+"""Thresholds that one table of LANES entries can tell apart; a combination with more of them has several tables."""
 
 
-def pooled(bank: "shares.ShareBank", cases: GridCases, bins: Float64, far_limits: Float64) -> tuple[Any, Any, Any]:
-    """Features (B, F), near and far evidence (B, T, Y); without `bins` no evidence."""
+def pooled(
+    bank: "shares.ShareBank", cases: GridCases, tables: Float32, far_limits: Float64
+) -> tuple[Float64, Float64, Float64]:
+    """Features (B, F), near and far evidence (B, T, Y); without `tables` no evidence."""
     features = np.full((len(cases), sum(bank.parts), len(bank.biases)), np.nan)
-    near = np.zeros((len(cases), cases.steps, bins.shape[2]))
-    far = np.zeros(near.shape)
-    combos = (shares.POSITIVE_TAPS[bank.kernel], bank.padded, bank.channel_start, bank.bias_start)
+    classes = tables.shape[2] // LANES
+    near, far = np.zeros((2, len(cases), classes, cases.steps))
+    taps = shares.POSITIVE_TAPS[bank.kernel] * bank.dilation[:, None]
+    combos = (taps, bank.padded, bank.channel_start, bank.bias_start, _table_start(bank))
     lists = (bank.channels, bank.biases, np.array(bank.parts))
     inputs = (cases.values, cases.valid, cases.step_valid, cases.lengths, cases.whole)
-    pool_batch(inputs, combos, bank.dilation, lists, bins, far_limits, features, near, far)
-    return features.reshape(len(cases), -1), near, far
+    pool_batch(inputs, combos, bank.dilation, lists, tables, far_limits, features, near, far)
+    return features.reshape(len(cases), -1), near.swapaxes(1, 2), far.swapaxes(1, 2)
+
+
+def packed(bank: "shares.ShareBank", bins: Float64) -> Float32:
+    """(segments, tables, Y × LANES) from (segments, rows, Y): what an output adds by how many of a table's thresholds
+    it exceeds. The first table of a combination starts from its first row, the others from 0."""
+    start = _table_start(bank)
+    found = np.zeros((bins.shape[0], start[-1], bins.shape[2], LANES), np.float32)
+    for index in range(len(bank.kernel) if found.size else 0):
+        rows = bins[:, bank.bias_start[index] + index : bank.bias_start[index + 1] + index + 1]
+        for table in range(start[index], start[index + 1]):
+            skipped = (table - start[index]) * MOST_BIASES
+            own = rows[:, skipped : skipped + LANES] - (rows[:, skipped : skipped + 1] if skipped else 0)
+            found[:, table, :, : own.shape[1]] = own.swapaxes(1, 2)
+    return found.reshape(*found.shape[:2], bins.shape[2] * LANES)
+
+
+def _table_start(bank: "shares.ShareBank") -> Any:
+    """(n + 1,) the first table of each combination."""
+    return np.concatenate(([0], np.cumsum(-(-np.diff(bank.bias_start) // MOST_BIASES))))
 
 
 # Array slices are passed on only where it cannot be helped: one costs as much as thirty outputs of a kernel.
@@ -33,15 +54,22 @@ def pooled(bank: "shares.ShareBank", cases: GridCases, bins: Float64, far_limits
 
 @compiled
 def sum_channels(values: Array, channels: Array, own: Array, reach: int, length: int, out: Array) -> None:
-    """out[reach + t] = sum over channels[own[0]] … of values (C, T), with zeros for `reach` steps on either side."""
-    out[:reach] = 0
-    out[reach + length : length + 2 * reach] = 0
+    """out[reach + t] = sum over channels[own[0]] … of values (C, T); out is 0 on either side of the case."""
     inner = out[reach : reach + length]
     inner[:] = values[channels[own[0]], :length]
     for index in range(own[0] + 1, own[1]):
         row = values[channels[index], :length]
         for t in range(length):
             inner[t] += row[t]
+
+
+@compiled
+def sum_surplus(valid: Array, channels: Array, own: Array, reach: int, length: int, out: Array) -> None:
+    """out[reach + t] = 4 × how many of the channels are valid - 3 × their number: below 0 if less than 75 % are."""
+    sum_channels(valid, channels, own, reach, length, out)
+    inner = out[reach : reach + length]
+    for t in range(length):
+        inner[t] = 4 * inner[t] - 3 * (own[1] - own[0])
 
 
 @compiled
@@ -57,97 +85,24 @@ def same_channels(channels: Array, start: Array, k: int) -> bool:
 
 
 @compiled
-def sum_taps(series: Array, d: int, out: Array) -> None:
-    """out[t] = the sum of all nine taps; series is padded by `sum_channels`."""
+def sum_taps(series: Array, d: int, length: int, out: Array) -> None:
+    """out[t] = the sum of all nine taps; series is padded by their reach."""
     # Slices, so that every index is t: numba checks other indices for being negative, which stops vectorisation.
     s0, s1, s2, s3, s4 = series, series[d:], series[2 * d :], series[3 * d :], series[4 * d :]
     s5, s6, s7, s8 = series[5 * d :], series[6 * d :], series[7 * d :], series[8 * d :]
-    for t in range(len(out)):
+    for t in range(length):
         out[t] = s0[t] + s1[t] + s2[t] + s3[t] + s4[t] + s5[t] + s6[t] + s7[t] + s8[t]
 
 
-@compiled
-def convolve(series: Array, every: Array, taps: Array, k: int, d: int, out: Array) -> None:
-    """out[t] = 3 × the sum of the taps taps[k] - the sum of all nine."""
-    a, b, c = series[taps[k, 0] * d :], series[taps[k, 1] * d :], series[taps[k, 2] * d :]
-    for t in range(len(out)):
-        out[t] = 3 * (a[t] + b[t] + c[t]) - every[t]
-
-
-@compiled
-def kernel_weight(counts: Array, taps: Array, d: int, length: int) -> Array:
-    """(L,) the kernel's absolute weight on what `counts` (padded like the series) counts."""
-    weight = np.zeros(length, np.int64)
-    for tap in range(TAPS):
-        factor = 2 if tap in taps else 1
-        for t in range(length):
-            weight[t] += factor * counts[t + tap * d]
-    return weight
-
-
-@compiled
-def discount(valid: Array, channels: Array, taps: Array, d: int, value: Array) -> None:
-    """Outputs with less than 75 % of their in-series weight on valid entries do not count."""
-    length, reach = len(value), CENTRE * d
-    have = np.zeros(length + 2 * reach, np.int64)
-    want = np.zeros(length + 2 * reach, np.int64)
-    want[reach : reach + length] = len(channels)
-    for channel in channels:
-        have[reach : reach + length] += valid[channel, :length]
-    have_weight, want_weight = kernel_weight(have, taps, d, length), kernel_weight(want, taps, d, length)
+@inlined
+def mark_counted(surplus: Array, every: Array, taps: Array, k: int, length: int, counts: Array) -> None:
+    """counts[t] = whether at least 75 % of the in-series weight of output t is on valid entries."""
+    a, b, c = surplus[taps[k, 0] :], surplus[taps[k, 1] :], surplus[taps[k, 2] :]
     for t in range(length):
-        if 4 * have_weight[t] < 3 * want_weight[t]:
-            value[t] = UNCOUNTED
+        counts[t] = a[t] + b[t] + c[t] + every[t] >= 0
 
 
-@compiled
-def bin_values(value: Array, inside: Array, biases: Array, own: Array, bins: Array, hits: Array, q: int) -> None:
-    """For t in [inside[0], inside[1]): bins[t] = how many of the biases own[0] … own[1] lie below value[t].
-
-    hits[q, i] = how many of these values lie above the i-th of them.
-    """
-    inner, counts = value[inside[0] : inside[1]], bins[inside[0] : inside[1]]
-    for t in range(len(inner)):
-        counts[t] = 0
-    for index in range(own[0], own[1]):
-        bias = biases[index]
-        count = np.int32(0)
-        for t in range(len(inner)):
-            above = np.int32(inner[t] > bias)
-            counts[t] += above
-            count += above
-        hits[q, index - own[0]] = count
-
-
-@compiled
-def count_outputs(value: Array, inside: Array) -> int:
-    count = 0
-    for t in range(inside[0], inside[1]):
-        count += value[t] != UNCOUNTED
-    return count
-
-
-@compiled
-def add_rows(cumulative: Array, segment: int, row: int, rows: int, scale: float, table: Array, q: int) -> None:
-    """table[q, i] += scale × cumulative[segment, row + i]: what one output in the finest part q adds, by its bin."""
-    for index in range(rows):
-        for c in range(table.shape[2]):
-            table[q, index, c] += cumulative[segment, row + index, c] * scale
-
-
-@compiled
-def add_evidence(table: Array, q: int, value: Array, bins: Array, inside: Array, counts_all: bool, out: Array) -> None:
-    """out[t] += table[q, bins[t]] for the outputs in [inside[0], inside[1]) that count."""
-    width = out.shape[1]
-    first = q * table.shape[1]
-    flat_rows, flat_out = table.reshape(-1), out.reshape(-1)
-    for lane in range(0, width, LANES):
-        for t in range(inside[0], inside[1]):
-            if counts_all or value[t] != UNCOUNTED:
-                add_row(flat_out, t * width + lane, flat_rows, (first + bins[t]) * width + lane, 1.0)
-
-
-@compiled
+@inlined
 def clipped(first: int, last: int, length: int, reach: int) -> tuple[int, int]:
     """The steps of [first, last) that are at least `reach` away from both ends."""
     first = max(reach, first)
@@ -155,106 +110,131 @@ def clipped(first: int, last: int, length: int, reach: int) -> tuple[int, int]:
 
 
 @compiled
-def write_shares(hits: Array, first: int, last: int, total: int, own: Array, features: Array, segment: int) -> None:
-    """Of the outputs in the finest parts [first, last) the share above each of the biases own[0] … own[1]."""
-    for index in range(own[0], own[1]):
-        above = 0
-        for q in range(first, last):
-            above += hits[q, index - own[0]]
-        features[segment, index] = above / total
-
-
-@compiled
-def pool_outputs(
-    value: Array, reach: int, whole: bool, biases: Array, own: Array, row: int, ratios: Array, scratch: Array,
-    cumulative: Array, features: Array, out: Array,
-) -> None:  # fmt: skip
-    """From one kernel's outputs (L,): features (segments, biases) and, if out has a width, evidence (L, Y).
-
-    Outputs closer than `reach` to an end do not count. ratios: how many of the Q finest parts make one of each
-    segmentation's. scratch: bins (L,), hits (Q, n), outputs (Q,), edges (Q + 1,) of the parts, table (Q, n + 1, Y).
-    """
-    bins, hits, outputs, edges, table = scratch
-    length, finest = len(value), len(outputs)
-    for q in range(finest):
-        inside = clipped(edges[q], edges[q + 1], length, reach)
-        bin_values(value, inside, biases, own, bins, hits, q)
-        outputs[q] = inside[1] - inside[0] if whole else count_outputs(value, inside)
-    rows, width = own[1] - own[0] + 1, out.shape[1]
-    table[:] = 0
+def segment_edges(parts: Array, length: int) -> Array:
+    """(segments, 2) first and last step of each segment, one segmentation after the other, the finest one last."""
+    edges = np.zeros((np.sum(parts), 2), np.int64)
     segment = 0
-    for ratio in ratios:
-        for first in range(0, finest, ratio):
-            last = first + ratio
-            total = 0
-            for q in range(first, last):
-                total += outputs[q]
-            if total > 0:
-                write_shares(hits, first, last, total, own, features, segment)
-                for q in range(first, last):
-                    add_rows(cumulative, segment, row, rows, 1 / total, table, q)
+    for number in range(len(parts)):
+        for part in range(parts[number]):
+            edges[segment] = part * length // parts[number], (part + 1) * length // parts[number]
             segment += 1
-    for q in range(finest if width > 0 else 0):
-        inside = clipped(edges[q], edges[q + 1], length, reach)
-        add_evidence(table, q, value, bins, inside, whole, out)
+    return edges
+
+
+@inlined
+def total_outputs(counts: Array, whole: bool, length: int, reach: int, edges: Array, totals: Array) -> None:
+    """totals[segment] = how many outputs of it count; edges (segments, 2)."""
+    for segment in range(len(totals)):
+        first, last = clipped(edges[segment, 0], edges[segment, 1], length, reach)
+        totals[segment] = last - first
+        if not whole:
+            totals[segment] = 0
+            for t in range(first, last):
+                totals[segment] += counts[t]
+
+
+@inlined
+def write_shares(hits: Array, parts: Array, totals: Array, first: int, last: int, features: Array) -> None:
+    """Of each segment's outputs the share above each of the biases first … last; hits (finest, n)."""
+    segment, finest = 0, len(hits)
+    for number in range(len(parts)):
+        ratio = finest // parts[number]
+        for part in range(parts[number]):
+            for index in range(first, last if totals[segment] > 0 else first):
+                above = 0
+                for q in range(part * ratio, (part + 1) * ratio):
+                    above += hits[q, index - first]
+                features[segment, index] = above / totals[segment]
+            segment += 1
+
+
+@inlined
+def scale_table(tables: Array, row: int, parts: Array, totals: Array, finest: int, q: int, out: Array) -> None:
+    """out = what one output in the finest part q adds, by its bin: each segmentation's table over its outputs."""
+    segment = 0
+    for number in range(len(parts)):
+        own = segment + q * parts[number] // finest
+        scale = np.float32(1 / max(totals[own], 1))
+        for cell in range(len(out)):
+            amount = tables[own, row, cell] * scale
+            out[cell] = out[cell] + amount if number else amount
+        segment += parts[number]
 
 
 @compiled
 def pool_dilation(
-    values: Array, valid: Array, whole: bool, d: int, first: int, last: int, combos: Array, lists: Array,
-    cumulative: Array, features: Array, evidence: Array,
-) -> None:  # fmt: skip
+    values: Array, valid: Array, length: int, whole: bool, d: int, first: int, last: int, combos: Array, lists: Array,
+    tables: Array, features: Array,
+) -> Array:  # fmt: skip
     """Combinations [first, last), of one dilation, on the first L steps of one case (C, T).
 
-    Writes features (segments, biases), adds to evidence (L, Y). combos = taps (n, 3), padded (n,),
-    channel_start (n + 1,), bias_start (n + 1,); lists = channels, biases, parts.
+    Writes features (segments, biases), gives evidence (Y, L + LANES). combos = taps × dilation (n, 3), padded (n,),
+    channel_start, bias_start, table_start (n + 1,); lists = channels, biases, parts.
     """
-    taps, padded, channel_start, bias_start = combos
+    taps, padded, channel_start, bias_start, table_start = combos
     channels, biases, parts = lists
-    length, finest, most = len(evidence), np.max(parts), np.max(np.diff(bias_start))
-    series = np.zeros(length + 2 * CENTRE * d, np.int32)
-    every, value = np.zeros(length, np.int32), np.zeros(length, np.int32)
-    edges = np.arange(finest + 1) * length // finest
-    ratios = finest // parts
-    table = np.zeros((finest, most + 1, evidence.shape[1]))
-    scratch = (np.zeros(length, np.int32), np.zeros((finest, most), np.int64), np.zeros(finest, np.int64), edges, table)
+    finest, most = np.max(parts), np.max(np.diff(bias_start))
+    classes, stride = tables.shape[2] // LANES, length + LANES
+    evidence, table = np.zeros((classes, stride), np.float32), np.zeros(tables.shape[2], np.float32)
+    series, surplus = np.zeros((2, length + 2 * CENTRE * d + LANES), np.int32)
+    every, every_surplus = np.zeros((2, stride), np.int32)
+    counts, hits, totals = (
+        np.ones(stride, np.int32),
+        np.zeros((finest, most), np.int32),
+        np.zeros(np.sum(parts), np.int64),
+    )
+    edges = segment_edges(parts, length)
+    finest_start = len(edges) - finest
+    arrays = (series, every, counts, biases, hits.reshape(-1), table, evidence.reshape(-1))
     for k in range(first, last):
+        own = (channel_start[k], channel_start[k + 1])
         if k == first or not same_channels(channels, channel_start, k):
-            sum_channels(values, channels, (channel_start[k], channel_start[k + 1]), CENTRE * d, length, series)
-            sum_taps(series, d, every)
-        convolve(series, every, taps, k, d, value)
+            sum_channels(values, channels, own, CENTRE * d, length, series)
+            sum_taps(series, d, length, every)
+            if not whole:
+                sum_surplus(valid, channels, own, CENTRE * d, length, surplus)
+                sum_taps(surplus, d, length, every_surplus)
         if not whole:
-            discount(valid, channels[channel_start[k] : channel_start[k + 1]], taps[k], d, value)
+            mark_counted(surplus, every_surplus, taps, k, length, counts)
         reach = 0 if padded[k] else CENTRE * d
-        own = (bias_start[k], bias_start[k + 1])
-        row = k + bias_start[k]
-        pool_outputs(value, reach, whole, biases, own, row, ratios, scratch, cumulative, features, evidence)
+        total_outputs(counts, whole, length, reach, edges, totals)
+        for q in range(finest):
+            for index in range(most):
+                hits[q, index] = 0
+            inside = clipped(edges[finest_start + q, 0], edges[finest_start + q, 1], length, reach)
+            for row in range(table_start[k], table_start[k + 1]):
+                scale_table(tables, row, parts, totals, finest, q, table)
+                skipped = (row - table_start[k]) * MOST_BIASES
+                bias = bias_start[k] + skipped
+                places = (
+                    taps[k, 0], taps[k, 1], taps[k, 2], inside[0], inside[1], bias,
+                    min(MOST_BIASES, bias_start[k + 1] - bias), q * most + skipped, 0, classes, stride,
+                )  # fmt: skip
+                pool_shares(arrays, places)
+        write_shares(hits, parts, totals, bias_start[k], bias_start[k + 1], features)
+    return evidence
 
 
 @compiled
 def pool_batch(
-    cases: Array, combos: Array, dilations: Array, lists: Array, cumulative: Array, far_limits: Array, features: Array,
+    cases: Array, combos: Array, dilations: Array, lists: Array, tables: Array, far_limits: Array, features: Array,
     near: Array, far: Array,
 ) -> None:  # fmt: skip
-    """Fills features (B, segments, biases), near and far, case by case; its own length decides, never its padding.
-
-    cases = values, valid, step_valid, lengths, whole; combos and lists as in `pool_dilation`.
-    """
+    """Fills features (B, segments, biases), near and far (B, Y, T), case by case; its own length decides, never its
+    padding. cases = values, valid, step_valid, lengths, whole; combos and lists as in `pool_dilation`."""
     values, valid, step_valid, lengths, whole = cases
     for case in range(len(values)):
-        steps = slice(0, lengths[case])
+        length = lengths[case]
         first = 0
         while first < len(dilations):
             last = first + 1
             while last < len(dilations) and dilations[last] == dilations[first]:
                 last += 1
             d = dilations[first]
-            evidence = np.zeros((lengths[case], near.shape[2]))
-            pool_dilation(
-                values[case], valid[case], whole[case], d, first, last, combos, lists, cumulative, features[case],
-                evidence,
-            )  # fmt: skip
-            if near.shape[2] > 0:
-                target = far[case] if (TAPS - 1) * d + 1 > far_limits[case] else near[case]
-                share_over_taps(evidence, d, step_valid[case, steps], whole[case], target)
+            evidence = pool_dilation(
+                values[case], valid[case], length, whole[case], d, first, last, combos, lists, tables, features[case]
+            )
+            if near.shape[1] > 0:
+                target = far[case] if is_far(d, far_limits[case]) else near[case]
+                add_shared(evidence, d, step_valid[case, :length], target)
             first = last

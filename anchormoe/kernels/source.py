@@ -1,7 +1,7 @@
 """The kernel source: a linear read-out of additive features whose logits come with exact evidence per step."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from anchormoe.cases import Cases, Float64
 from anchormoe.errors import DataError, ModelError
 from anchormoe.evidence import Json, SourceEvidence, SourceOutput
-from anchormoe.kernels.extractor import Extractor, Readout, stored, stored_value
+from anchormoe.kernels.extractor import Extractor, Readout, Tables, stored, stored_value
 from anchormoe.kernels.grid import on_grid
 from anchormoe.kernels.hydra import HydraBank
 from anchormoe.kernels.means import MeanBank
@@ -27,17 +27,24 @@ class Part:
 
     extractor: Extractor
     readout: Readout
-    tables: tuple[Float64, ...]
+    tables: Tables
+    by_class: Float64
+    """(Y, F) the read-out's weights, in the order in which a product with them is fast"""
 
     @classmethod
-    def of(cls, extractor: Extractor, readout: Readout) -> "Part":
-        return cls(extractor, readout, extractor.tables(readout))
+    def of(cls, extractor: Extractor, readout: Readout, device: str = "cpu") -> "Part":
+        by_class = np.ascontiguousarray(readout.weights.T)
+        return cls(extractor, readout, extractor.tables(readout, device), by_class)
 
     def pooled(self, features: Float64) -> Float64:
         """(B, Y) the read-out of features (B, F); one without outputs counts as its TRAIN mean."""
-        centred = np.nan_to_num(features - self.readout.mean, nan=0.0)
+        centred = features - self.readout.mean
         # One product per case: in a single one the sums of a case could depend on how many others there are.
-        return np.asarray(np.matmul(centred[:, None, :], self.readout.weights)[:, 0])
+        logits = np.array([self.by_class @ case for case in centred])
+        unknown = np.isnan(logits).any(axis=1)
+        if unknown.any():
+            logits[unknown] = [self.by_class @ np.nan_to_num(case, nan=0.0) for case in centred[unknown]]
+        return logits
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +63,8 @@ class KernelSource:
         far_limits = np.maximum(float(NEAR), cases.lengths / 4)
         logits = np.tile(self.intercept, (len(cases), 1))
         context = logits.copy()
-        steps = np.zeros((len(cases), cases.steps, len(self.intercept)))
-        far = np.zeros(steps.shape)
+        # Class by class in memory, as the compiled path gives them.
+        steps, far = np.zeros((2, len(cases), len(self.intercept), cases.steps)).swapaxes(2, 3)
         for part in self.parts:
             explained = part.extractor.explain(grid, part.tables, far_limits)
             pooled = part.pooled(explained.features)
@@ -65,9 +72,9 @@ class KernelSource:
             if part.extractor.in_context:
                 context += pooled
             else:
-                steps += explained.steps[:, :, : steps.shape[2]]
+                steps += explained.steps
             if explained.far is not None:
-                far += explained.far[:, :, : steps.shape[2]]
+                far += explained.far
         start = np.arange(cases.steps, dtype=np.int64)
         return SourceOutput(logits, context, SourceEvidence(NAME, start, start + 1, steps, (NAME,), far=far))
 
@@ -78,6 +85,11 @@ class KernelSource:
         for part in self.parts:
             logits += part.pooled(part.extractor.transform(grid))
         return logits
+
+    def to(self, device: str) -> "KernelSource":
+        """Evidence is then computed there; the few means stay on the CPU."""
+        parts = tuple(Part.of(part.extractor, part.readout, device) for part in self.parts)
+        return replace(self, parts=parts)
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         found: dict[str, NDArray[Any]] = {"intercept": self.intercept}

@@ -1,8 +1,8 @@
-"""Sharing of an output's evidence over the steps that its nine taps read: the reference path. Pure."""
+"""What the nine taps of a dilated kernel read. Pure."""
 
 import numpy as np
 
-from anchormoe.cases import Bool, Float64, Int64
+from anchormoe.cases import Bool, Int64
 
 TAPS = 9
 CENTRE = TAPS // 2
@@ -15,24 +15,6 @@ def shifted_rows(length: int, tap: int, dilation: int) -> tuple[slice, slice]:
     shift = (tap - CENTRE) * dilation
     first, last = min(length, max(0, -shift)), max(0, min(length, length - shift))
     return slice(first, max(first, last)), slice(first + shift, max(first, last) + shift)
-
-
-def share_over_taps(series: Float64, dilation: int, step_valid: Bool) -> Float64:
-    """Outputs (B, T, Y), each divided equally among the valid steps it read: (B, T, Y).
-
-    Equally, not by |weight|: it localized better on the synthetic sets it was compared on, and one series per
-    dilation is enough.
-    """
-    length = series.shape[1]
-    rows = [shifted_rows(length, tap, dilation) for tap in range(TAPS)]
-    there = np.zeros(step_valid.shape, np.int64)
-    for outputs, steps in rows:
-        there[:, outputs] += step_valid[:, steps]
-    share = series / np.maximum(there, 1)[:, :, None]
-    out = np.zeros(series.shape)
-    for outputs, steps in rows:
-        out[:, steps] += np.where(step_valid[:, steps, None], share[:, outputs], 0)
-    return out
 
 
 def tap_sum(series: Int64, weights: Int64, dilation: int) -> Int64:

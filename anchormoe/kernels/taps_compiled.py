@@ -14,41 +14,37 @@ CENTRE = TAPS // 2
 
 
 @compiled
-def taps_there(dilation: int, step_valid: Array) -> Array:
-    """(L,) how many of each output's taps read a valid step; at least 1."""
+def is_far(dilation: int, limit: float) -> bool:
+    """Whether a kernel looks at more steps than `limit`."""
+    return (TAPS - 1) * dilation + 1 > limit
+
+
+@compiled
+def add_shifted(series: Array, shift: int, out: Array) -> None:
+    """out[t + shift] += series[t] wherever both are inside; of equal length."""
+    first, last = max(0, -shift), min(len(out), len(out) - shift)
+    if first < last:
+        source, target = series[first:last], out[first + shift : last + shift]
+        for index in range(len(source)):
+            target[index] += source[index]
+
+
+@compiled
+def add_shared(evidence: Array, dilation: int, step_valid: Array, out: Array) -> None:
+    """Adds evidence (Y, ≥ L), each output divided equally among the valid steps it read, to out (Y, ≥ L)."""
     length = len(step_valid)
-    there = np.zeros(length, np.int64)
+    valid = step_valid.astype(np.float64)
+    there, share, total = np.zeros((3, length))
     for tap in range(TAPS):
-        shift = (tap - CENTRE) * dilation
-        for t in range(max(0, -shift), min(length, length - shift)):
-            there[t] += step_valid[t + shift]
-    return np.maximum(there, 1)
-
-
-@compiled
-def add_shifted(flat: Array, first: int, last: int, shift: int, out: Array) -> None:
-    """out[i + shift] += flat[i] for i in [first, last)."""
-    source, target = flat[first:last], out[first + shift : last + shift]
-    for index in range(len(source)):
-        target[index] += source[index]
-
-
-@compiled
-def share_over_taps(series: Array, dilation: int, step_valid: Array, whole: bool, out: Array) -> None:
-    """Adds series (L, Y), each output divided equally among the valid steps it read, to out; series is used up."""
-    length, width = series.shape
-    there = taps_there(dilation, step_valid)
+        add_shifted(valid, (CENTRE - tap) * dilation, there)
     for t in range(length):
-        scale = 1 / there[t]
-        for c in range(width):
-            series[t, c] *= scale
-    flat, target = series.reshape(-1), out.reshape(-1)
-    for tap in range(TAPS):
-        shift = (tap - CENTRE) * dilation
-        first, last = max(0, -shift), min(length, length - shift)
-        if whole and first < last:
-            add_shifted(flat, first * width, last * width, shift * width, target)
-            continue
-        for t in range(first, last):
-            if step_valid[t + shift]:
-                add_shifted(flat, t * width, (t + 1) * width, shift * width, target)
+        there[t] = 1 / max(there[t], 1)
+    for c in range(len(out)):
+        own, target = evidence[c], out[c]
+        total[:] = 0
+        for t in range(length):
+            share[t] = own[t] * there[t]
+        for tap in range(TAPS):
+            add_shifted(share, (tap - CENTRE) * dilation, total)
+        for t in range(length):
+            target[t] += total[t] * valid[t]
