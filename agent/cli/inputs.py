@@ -55,8 +55,10 @@ def is_topic(names: list[str]) -> bool:
     return not files
 
 
-def bounded_source(settings: "Plant", names: list[str], span: "Span") -> "tuple[BoundedSource, bool]":
-    """The source to replay and whether it is Kafka; without names it is the plant's own."""
+def bounded_source(
+    settings: "Plant", names: list[str], span: "Span", *, asset: str | None = None
+) -> "tuple[BoundedSource, bool]":
+    """The source to replay and whether it is Kafka; without names it is the plant's own. `asset` is for files only."""
     from agent.settings import FileSource, KafkaSource
 
     own = settings.source
@@ -65,8 +67,10 @@ def bounded_source(settings: "Plant", names: list[str], span: "Span") -> "tuple[
     if not names and not isinstance(own, KafkaSource):
         fail(f"--input: name files or a topic; a source of kind {own.kind} has no records to replay", code=WRONG_USAGE)
     if not names or names == [KAFKA] or is_topic(names):
+        if asset is not None:
+            fail("--asset: the records of a topic name their assets themselves; it is for files", code=WRONG_USAGE)
         return _topics(settings, names, span), True
-    return _files(settings, names, span), False
+    return _files(settings, names, span, asset), False
 
 
 def _topics(settings: "Plant", names: list[str], span: "Span") -> "BoundedSource":
@@ -94,7 +98,7 @@ def cluster_near(settings: "Plant", names: list[str]) -> "Cluster":
     return sink_cluster(sinks[0])
 
 
-def _files(settings: "Plant", names: list[str], span: "Span") -> "BoundedSource":
+def _files(settings: "Plant", names: list[str], span: "Span", asset: str | None) -> "BoundedSource":
     from agent.settings import FileSource, file_format
     from connectors.files import FileSource as Files
     from connectors.files import find_files, matching_files
@@ -104,6 +108,8 @@ def _files(settings: "Plant", names: list[str], span: "Span") -> "BoundedSource"
     format, single = file_format(settings, own), own.single_partition if own else True
     if all(path.suffix.lower() in _TELLING for path in paths):
         format = replace(format, kind="auto")  # other files than the plant's may be written otherwise
+    if asset is not None:
+        format = replace(format, asset=asset)
     return Files(paths, format, single_partition=single, span=span)
 
 

@@ -35,6 +35,9 @@ def replay(
     inputs: list[str] = typer.Option(
         [], "--input", "-i", metavar="FILE|TOPIC", help="JSONL, CSV or Parquet files, `kafka`, or a topic; repeatable."
     ),
+    asset: str | None = typer.Option(
+        None, "--asset", help="Whose recording it is, where files do not say; `{file}`: the file's name says."
+    ),
     first: str | None = typer.Option(
         None, "--from", metavar="OFFSET|TIME", help="Begin here; what fills the windows is read before it."
     ),
@@ -60,7 +63,7 @@ def replay(
     span = replace(span_of(first, last), warm_up_ms=warm_up_ms(plant.groups))
     set_up_logs(plant.settings.logging.format, "warning")
     intervals = _truth(truth)
-    source, from_kafka = bounded_source(plant.settings, inputs, span)
+    source, from_kafka = bounded_source(plant.settings, inputs, span, asset=asset)
     published = _from_files(against)
     topic = against if published is None else None
     replayed, found = run_interruptibly(_replay(plant, source, topic, quiet=as_json))
@@ -178,10 +181,21 @@ def _told(replayed: "Replayed", scored: "Score | None", compared: "Comparison | 
     speed = f"{replayed.seconds:.1f} s, {replayed.records_per_s:,.0f} records/s"
     before = f"{replayed.before} of the records came before --from and filled the windows"
     lines = [f"{replayed.tally}", *([before] if replayed.before else []), speed]
+    lines += _told_uselessness(replayed)
     lines += [] if out is None else [f"{len(replayed.events)} events in {out / 'events.jsonl'}"]
     lines += [] if scored is None else _told_score(scored)
     lines += [] if compared is None else _told_comparison(compared)
     return "\n".join(lines)
+
+
+def _told_uselessness(replayed: "Replayed") -> list[str]:
+    """Where nothing at all could be used, why: it is mostly one mistake in the settings or the call."""
+    from connectors.jsonl import from_line
+
+    if not replayed.letters or sum(replayed.tally.dead_letters.values()) < replayed.tally.records - replayed.before:
+        return []
+    said = dict(from_line(replayed.letters[0]).headers)
+    return [f"no record could be used; the first one: {said['dl_detail'].decode()}"]
 
 
 def _told_score(score: "Score") -> list[str]:

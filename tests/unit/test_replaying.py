@@ -206,3 +206,19 @@ def test_rotated_files_are_read_from_the_oldest_on(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     names = [path.name for path in stream_files(tmp_path, "events")]
     assert names == ["events.jsonl.10", "events.jsonl.2", "events.jsonl.1", "events.jsonl"]
+
+
+def test_a_recording_that_names_no_asset_is_told_and_can_be_given_one(tmp_path: Path, command: Command) -> None:
+    kafka = {"kind": "kafka", "bootstrap": "127.0.0.1:9", "topics": ["sensors"]}
+    plant = write_plant(tmp_path, source=kafka)
+    lines = [f"{START_MS + second * 1000},{second % 3},1" for second in range(20)]
+    (tmp_path / "pump-a.csv").write_text("\n".join(["ts,flow,pressure", *lines]))
+    code, said, _ = command("replay", "-c", plant, "-i", tmp_path / "pump-a.csv")
+    assert code == 0
+    assert "no record could be used; the first one: the record has no key to name its asset" in said
+    for name in ("pump-a", "{file}"):
+        code, said, _ = command("replay", "-c", plant, "-i", tmp_path / "pump-a.csv", "--asset", name, "--json")
+        assert (code, json.loads(said)["dead_letters"]) == (0, {})
+        assert json.loads(said)["events"]["state"] > 0
+    code, _, said = command("replay", "-c", plant, "--asset", "pump-a")
+    assert (code, said.startswith("error: --asset: the records of a topic name their assets themselves")) == (2, True)
