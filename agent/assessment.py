@@ -1,12 +1,12 @@
-"""From a batch of readings to what must be published about it: windows, verdicts, events. No I/O, no clock."""
+"""From what a batch did to the windows to what must be published: verdicts, events. No I/O, no clock."""
 
-from collections.abc import Collection, Sequence
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from agent.dead_letters import ASSET_MOVED, DETAILS, LATE, TOO_MANY_ASSETS, DeadLetter, dead_letter
 from agent.events import (
     Event,
     Origin,
@@ -17,18 +17,14 @@ from agent.events import (
     state_event,
 )
 from agent.evidence import explain, strongest_patches
+from agent.intake import Forgotten, Intake
 from agent.judgement import HISTORY_LOST, UNKNOWN, Verdict
-from agent.known_rows import UNSEEN
 from agent.partition import GroupWindows
 from agent.standing import Standing, following, previous_of
 from agent.succession import Speaker
 from agent.watched import Watched
-from agent.windowing import Applied, Samples, apply
-from anchormoe.windows import Floats, Index, Mask
-from connectors.decoding import Readings
-from connectors.records import Batch, Partition
-
-_STRANGER, _ONE_TOO_MANY = -1, -2
+from anchormoe.windows import Floats
+from connectors.records import Partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,44 +68,6 @@ class Judged:
     verdict: Verdict
 
 
-@dataclass(frozen=True, slots=True)
-class Intake:
-    """What a batch did to the windows of one group: due windows and gaps, in log order, with their offsets."""
-
-    windows: GroupWindows
-    rows: Index
-    applied: Applied
-    offsets: Index
-    refused: list[DeadLetter]
-    clocks_back: list[Sighting]
-
-    @property
-    def says_something(self) -> bool:
-        return bool(len(self.applied.due.row) or len(self.applied.gaps.row) or self.clocks_back)
-
-
-def take_in(windows: GroupWindows, batch: Batch, readings: Readings, *, strangers: Collection[str] = ()) -> Intake:
-    """Apply the readings to the rings; what is late, a stranger or beyond the asset limit becomes a dead letter.
-
-    Readings that the restored windows already hold (below their cursor) are skipped: a redelivery is not late.
-    """
-    offsets = _offsets(batch)[readings.record]
-    row = _rows(windows, readings, strangers)
-    fresh = offsets >= windows.cursor
-    use = fresh & (row >= 0)
-    if windows.lossy:
-        _note_first_seen(windows, readings, use)
-    samples = Samples(row[use], windows.watched.grid.index(readings.time_ns[use]), readings.values[use])
-    applied = apply(windows.rings, samples, idle_after=windows.watched.idle_after)
-    refused = [
-        *_letters(batch, readings.record[fresh & (row == _STRANGER)], ASSET_MOVED),
-        *_letters(batch, readings.record[fresh & (row == _ONE_TOO_MANY)], TOO_MANY_ASSETS),
-        *_letters(batch, readings.record[use][applied.late], LATE),
-    ]
-    clocks_back = _clock_sightings(windows, batch.partition, samples, applied, offsets[use])
-    return Intake(windows, samples.row, applied, offsets[use], refused, clocks_back)
-
-
 def assess(intake: Intake, partition: Partition) -> Assessment:
     """What one intake says; see `assess_together`."""
     return assess_together([(intake, partition)])[0]
@@ -131,13 +89,21 @@ def assess_together(intakes: Sequence[tuple[Intake, Partition]]) -> list[Assessm
 def _assessed(
     intake: Intake, partition: Partition, speakers: Sequence[Speaker], verdicts: Sequence[Verdict]
 ) -> Assessment:
-    sightings = [*_gap_sightings(intake, partition), *intake.clocks_back]
-    glances = []
+    sightings = [*_gap_sightings(intake, partition), *_clock_sightings(intake, partition)]
+    glances, forgotten = [], deque(intake.forgotten)
     for at, verdict in enumerate(verdicts):
+        _forget(intake, forgotten, before=int(intake.offsets[intake.applied.due.sample[at]]))
         judged = Judged(at, speakers[at], _unless_lost(intake, at, verdict))
         sightings += _window_sightings(intake, judged, partition)
         glances.append(_glance(intake, judged))
+    _forget(intake, forgotten)
     return Assessment(sorted(sightings, key=_in_log_order), glances)
+
+
+def _forget(intake: Intake, forgotten: deque[Forgotten], *, before: int | None = None) -> None:
+    """The standings of those who were forgotten by this offset; in log order, as they were given."""
+    while forgotten and (before is None or forgotten[0].offset <= before):
+        intake.windows.standings.pop(forgotten.popleft().asset, None)
 
 
 def _verdicts(windows: Sequence[Floats], speakers: Sequence[Sequence[Speaker]]) -> list[list[Verdict]]:
@@ -162,7 +128,7 @@ def _in_log_order(sighting: Sighting) -> tuple[int, int]:
 def _unless_lost(intake: Intake, at: int, verdict: Verdict) -> Verdict:
     """A window that reaches into lost history is not judged by what happens to be left of it."""
     windows, due = intake.windows, intake.applied.due
-    whole_from = windows.whole_from.get(windows.rings.names[int(due.row[at])])
+    whole_from = windows.whole_from.get(intake.due_assets[at])
     if whole_from is None or int(due.end[at]) - windows.rings.shape.length >= whole_from:
         return verdict
     return Verdict(verdict.classes, UNKNOWN, HISTORY_LOST, verdict.coverage, verdict.missing, None, -1)
@@ -172,7 +138,7 @@ def _window_sightings(intake: Intake, judged: Judged, partition: Partition) -> l
     windows, due = intake.windows, intake.applied.due
     at, verdict = judged.at, judged.verdict
     watched = windows.watched
-    asset, end = windows.rings.names[int(due.row[at])], int(due.end[at])
+    asset, end = intake.due_assets[at], int(due.end[at])
     previous = previous_of(windows.standings.get(asset), end, windows.rings.shape.hop)
     windows.standings[asset] = following(previous, verdict, end)
     changed = previous is None or previous.state != verdict.state
@@ -214,7 +180,7 @@ def _state_sighting(windows: GroupWindows, judged: Judged, told: _About, window:
 
 def _glance(intake: Intake, judged: Judged) -> Glance:
     watched, verdict = intake.windows.watched, judged.verdict
-    asset = intake.windows.rings.names[int(intake.applied.due.row[judged.at])]
+    asset = intake.due_assets[judged.at]
     standing = intake.windows.standings[asset]
     best = None if verdict.prediction is None else float(verdict.prediction.probabilities[verdict.at].max())
     time_ns, since_ns = watched.grid.time_ns(standing.end), watched.grid.time_ns(standing.since)
@@ -246,31 +212,21 @@ def _evidence(watched: Watched, judged: Judged, window: Floats, end: int) -> dic
 
 
 def _gap_sightings(intake: Intake, partition: Partition) -> list[Sighting]:
-    gaps, names, watched = intake.applied.gaps, intake.windows.rings.names, intake.windows.watched
-    columns = zip(gaps.row.tolist(), gaps.last.tolist(), gaps.back.tolist(), gaps.sample.tolist(), strict=True)
+    gaps, watched = intake.applied.gaps, intake.windows.watched
+    columns = zip(intake.gap_assets, gaps.last.tolist(), gaps.back.tolist(), gaps.sample.tolist(), strict=True)
     found = []
-    for row, last, back, sample in columns:
-        origin = watched.origin(names[row], partition)
+    for asset, last, back, sample in columns:
+        origin = watched.origin(asset, partition)
         event = gap_event(origin, last=last, back=back, offset=int(intake.offsets[sample]))
         found.append(Sighting(event, origin, watched.channels))
     return found
 
 
-def _note_first_seen(windows: GroupWindows, readings: Readings, use: Mask) -> None:
-    """After lost history an asset's windows are whole from its first sample on."""
-    index = windows.watched.grid.index(readings.time_ns)
-    for at in np.flatnonzero(use):
-        windows.whole_from.setdefault(readings.assets[readings.asset[at]], int(index[at]))
-
-
-def _clock_sightings(
-    windows: GroupWindows, partition: Partition, samples: Samples, applied: Applied, offsets: Index
-) -> list[Sighting]:
-    watched, found = windows.watched, []
-    for row, place in windows.late_runs.follow(samples.row, applied.late):
-        origin = watched.origin(windows.rings.names[row], partition)
-        newest, sample = int(windows.rings.newest[row]), int(samples.index[place])
-        event = clock_back_event(origin, newest=newest, sample=sample, offset=int(offsets[place]))
+def _clock_sightings(intake: Intake, partition: Partition) -> list[Sighting]:
+    watched, found = intake.windows.watched, []
+    for back in intake.clocks_back:
+        origin = watched.origin(back.asset, partition)
+        event = clock_back_event(origin, newest=back.newest, sample=back.index, offset=back.offset)
         found.append(Sighting(event, origin, watched.channels))
     return found
 
@@ -279,49 +235,8 @@ def silent_assets(windows: GroupWindows, partition: Partition, now_s: float, off
     """`no_data` for every asset that has just been silent for the group's idle time, by the wall clock."""
     watched, found = windows.watched, []
     idle_s = watched.idle_after * watched.grid.period_ns / 1e9
-    for row in windows.silence.fell_silent(now_s, idle_s):
+    for row in [row for row in windows.silence.fell_silent(now_s, idle_s) if windows.rings.names[row]]:
         origin = watched.origin(windows.rings.names[row], partition)
         event = no_data_event(origin, newest=int(windows.rings.newest[row]), offset=offset)
         found.append(Sighting(event, origin, watched.channels))
     return found
-
-
-def _offsets(batch: Batch) -> Index:
-    """Offsets mostly follow each other; only where they do not, each record is asked."""
-    first, last = batch.records[0].offset, batch.records[-1].offset
-    if last - first == len(batch.records) - 1:
-        return np.arange(first, last + 1)
-    return np.fromiter((record.offset for record in batch.records), dtype=np.int64)
-
-
-def unseen_assets(windows: GroupWindows, readings: Readings) -> list[str]:
-    """Those that have no row yet, each once, in log order."""
-    unseen = windows.known_rows.of(readings.assets, readings.asset) == UNSEEN
-    return [readings.assets[number] for number in dict.fromkeys(readings.asset[unseen].tolist())]
-
-
-def _rows(windows: GroupWindows, readings: Readings, strangers: Collection[str]) -> Index:
-    """The row of each reading, or why it has none. Refusals are not remembered: their reasons may pass."""
-    row = windows.known_rows.of(readings.assets, readings.asset)
-    unseen = np.flatnonzero(row == UNSEEN)
-    numbers = readings.asset[unseen].tolist()
-    found = {number: _row(windows, readings.assets[number], strangers) for number in dict.fromkeys(numbers)}
-    row[unseen] = [found[number] for number in numbers]
-    for number in [number for number, place in found.items() if place >= 0]:
-        windows.known_rows.note(number, found[number])
-    return row
-
-
-def _row(windows: GroupWindows, asset: str, strangers: Collection[str]) -> int:
-    if asset in strangers:
-        return _STRANGER
-    rings = windows.rings
-    return rings.row(asset) if asset in rings.rows or len(rings) < windows.watched.max_assets else _ONE_TOO_MANY
-
-
-def _letters(batch: Batch, records: Index, reason: str) -> list[DeadLetter]:
-    """One letter per record, however many of its samples are concerned."""
-    return [
-        dead_letter(batch.records[int(at)], batch.partition, reason=reason, detail=DETAILS[reason])
-        for at in np.unique(records)
-    ]

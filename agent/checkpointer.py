@@ -86,6 +86,7 @@ class Checkpointer:
             if await self._store.save(owned.claim, windows.layout, checkpoint_of(windows)):
                 raise ConnectorError(f"the store keeps losing windows of {owned.partition}")
         windows.rings.mark_clean(dirty)
+        windows.forgotten.clear()
 
     def _went_down(self, error: TransientError) -> None:
         now, limit_s = self._clock(), self._endurance.exit_after_s

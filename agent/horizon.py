@@ -14,8 +14,8 @@ _KEPT_NOTES = 32
 class Horizon:
     """Notes of how far each asset was when an offset was reached.
 
-    `reach` is what a ring must hold again (steps); `silence` is how far an asset may fall behind the newest one of the
-    partition before it no longer counts; `base` is where a rebuild begins when no note is good enough yet.
+    `reach` is what a ring must hold again (steps); `silence` is how long an asset may be silent, by the group's clock,
+    before it no longer counts; `base` is where a rebuild begins when no note is good enough yet.
     """
 
     reach: int
@@ -31,9 +31,12 @@ class Horizon:
             half = _KEPT_NOTES // 2
             self._notes = self._notes[:half:2] + self._notes[half:]
 
-    def offset(self, newest: Index) -> int:
-        """Everything above newest − reach came at or after the offset of a note that stood at or below it."""
-        counts = newest > newest.max(initial=NEVER) - self.silence
+    def offset(self, newest: Index, heard: Index) -> int:
+        """Everything above newest − reach came at or after the offset of a note that stood at or below it.
+
+        `heard` is where the group's clock stood when each asset was last heard: one that only lags behind counts.
+        """
+        counts = heard > heard.max(initial=NEVER) - self.silence
         for offset, stood in reversed(self._notes):
             then = np.full(len(newest), NEVER)
             then[: len(stood)] = stood

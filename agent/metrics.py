@@ -45,6 +45,7 @@ class AgentCollector(Collector):
         yield _counts("events", "Events published.", "type", tally.events)
         yield _count("checkpoints", "Checkpoints that were stored and committed.", tally.checkpoints)
         yield _count("checkpoint_bytes", "Bytes of windows and headers sent to the store.", vitals.checkpoint_bytes)
+        yield _count("forgotten_assets", "Assets whose windows were freed after a long silence.", tally.forgotten)
         yield _counts("reloads", "Bundles loaded while running, by outcome.", "outcome", vitals.reloads)
 
     def _trouble(self) -> Iterator[Metric]:

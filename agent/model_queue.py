@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from agent.assessment import Assessment, Intake, assess_together
+from agent.assessment import Assessment, assess_together
+from agent.intake import Intake
 from agent.model_thread import ModelThread
 from agent.vitals import Vitals
 from connectors.records import Partition

@@ -50,6 +50,11 @@ class Ownership:
         """An asset belongs to one partition; records of it from elsewhere must not touch its windows."""
         return {asset for asset in assets if self._home.setdefault(asset, partition) != partition}
 
+    def forget(self, assets: Collection[str]) -> None:
+        """They may come back anywhere."""
+        for asset in assets:
+            self._home.pop(asset, None)
+
     async def _windows(self, claim: Claim, watched: Watched, committed: Position | None, first: int) -> GroupWindows:
         windows = GroupWindows.empty(watched, cursor=0)
         stored = await self._store.load(claim, windows.layout)

@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from agent.attendance import Attendance
 from agent.horizon import Horizon
 from agent.known_rows import KnownRows
 from agent.lateness import LateRuns
@@ -18,7 +19,7 @@ from agent.watched import Watched
 from connectors.records import Partition, Position
 from connectors.seams import Checkpoint, Claim, RingWrite, StoredWindows
 
-_HEADER_VERSION = 3
+_HEADER_VERSION = 4
 _REBUILD = "rebuild="
 
 
@@ -27,26 +28,29 @@ class GroupWindows:
     """One group's share of a partition.
 
     `cursor` is the next offset it has not seen. `lossy` says that older samples may be missing although they were sent;
-    then `whole_from` holds the first index of each asset that is known to be complete.
+    then `whole_from` holds the first index of each asset that is known to be complete. `forgotten` are assets whose
+    windows may still be stored.
     """
 
     watched: Watched
     rings: Rings
     horizon: Horizon
     late_runs: LateRuns
+    attendance: Attendance
     standings: dict[str, Standing] = field(default_factory=dict)
     cursor: int = 0
     lossy: bool = False
     whole_from: dict[str, int] = field(default_factory=dict)
     silence: Silence = field(default_factory=Silence)
     known_rows: KnownRows = field(default_factory=KnownRows)
+    forgotten: set[str] = field(default_factory=set)
 
     @classmethod
     def empty(cls, watched: Watched, *, cursor: int) -> "GroupWindows":
         shape = watched.shape
         horizon = Horizon(shape.length + shape.hop + shape.lateness, watched.rebuild_horizon, base=cursor)
         rings = Rings(shape, len(watched.channels))
-        return cls(watched, rings, horizon, LateRuns(shape.length), cursor=cursor)
+        return cls(watched, rings, horizon, LateRuns(shape.length), Attendance(watched.forget_after), cursor=cursor)
 
     def forget_samples(self, asset: str) -> None:
         """What `windows reset` asks for; the standing is forgotten by whoever judges, in its own order."""
@@ -55,6 +59,27 @@ class GroupWindows:
             self.rings.clear(row)
             self.late_runs.runs.pop(row, None)
             self.whole_from.pop(asset, None)
+
+    def let_go(self) -> list[str]:
+        """Forget the assets that have been silent for too long; their standings are left to whoever judges."""
+        gone = [self.rings.names[row] for row in self.attendance.all_gone().tolist()]
+        for asset in gone:
+            self._forget(asset)
+        return gone
+
+    def _forget(self, asset: str) -> None:
+        row = self.rings.free(asset)
+        self.attendance.forget(row)
+        self.silence.forget(row)
+        self.late_runs.runs.pop(row, None)
+        self.whole_from.pop(asset, None)
+        self.known_rows.clear()
+        self.forgotten.add(asset)
+
+    @property
+    def rebuild_offset(self) -> int:
+        """The lowest offset that any ring still needs."""
+        return self.horizon.offset(self.rings.newest, self.attendance.heard(len(self.rings)))
 
     @property
     def layout(self) -> str:
@@ -93,7 +118,7 @@ class OwnedPartition:
 
     def rebuild_metadata(self) -> str:
         """Goes with the commit: where to read from when the windows are lost."""
-        return f"{_REBUILD}{min(group.horizon.offset(group.rings.newest) for group in self.groups.values())}"
+        return f"{_REBUILD}{min(group.rebuild_offset for group in self.groups.values())}"
 
 
 def rebuild_offset(metadata: str) -> int | None:
@@ -107,21 +132,23 @@ def checkpoint_of(windows: GroupWindows) -> Checkpoint:
     rings = windows.rings
     rows = [int(row) for row in rings.dirty_rows()]
     writes = [RingWrite(rings.names[row], rings.ring_bytes, rings.pieces(row)) for row in rows]
-    return Checkpoint(writes, _header(windows), list(rings.names))
+    return Checkpoint(writes, _header(windows), list(rings.rows), sorted(windows.forgotten - rings.rows.keys()))
 
 
 def restore(windows: GroupWindows, stored: StoredWindows) -> bool:
     """Put stored windows back; False when a listed ring is missing or does not fit: then use nothing of it."""
     header = orjson.loads(stored.header)
-    for name, newest, standing in header["assets"]:
+    for name, newest, heard, standing in header["assets"]:
         ring = stored.rings.get(name)
         if ring is None or len(ring) != windows.rings.ring_bytes:
             return False
-        windows.rings.restore(name, newest, ring)
+        row = windows.rings.restore(name, newest, ring)
+        windows.attendance.heard(row + 1)[row] = heard
         if standing is not None:
             end, state, since, missing, reason = standing
             windows.standings[name] = Standing(end, state, since, tuple(missing), reason)
-    windows.late_runs.runs = dict(header["late_runs"])
+    windows.attendance.clock = header["clock"]
+    windows.late_runs.runs = {windows.rings.rows[name]: run for name, run in header["late_runs"].items()}
     windows.cursor = header["cursor"]
     windows.horizon.base = header["rebuild"]
     windows.lossy, windows.whole_from = header["lossy"], header["whole_from"]
@@ -129,17 +156,16 @@ def restore(windows: GroupWindows, stored: StoredWindows) -> bool:
 
 
 def _header(windows: GroupWindows) -> bytes:
-    newest = windows.rings.newest
-    assets = [
-        (name, stood, _standing(windows.standings.get(name)))
-        for name, stood in zip(windows.rings.names, newest.tolist(), strict=True)
-    ]
+    rings, standings = windows.rings, windows.standings
+    newest, heard = rings.newest.tolist(), windows.attendance.heard(len(rings)).tolist()
+    assets = [(name, newest[row], heard[row], _standing(standings.get(name))) for name, row in rings.rows.items()]
     return orjson.dumps(
         {
             "version": _HEADER_VERSION,
             "cursor": windows.cursor,
-            "rebuild": windows.horizon.offset(newest),
-            "late_runs": list(windows.late_runs.runs.items()),
+            "rebuild": windows.rebuild_offset,
+            "clock": windows.attendance.clock,
+            "late_runs": {rings.names[row]: run for row, run in windows.late_runs.runs.items()},
             "lossy": windows.lossy,
             "whole_from": windows.whole_from,
             "assets": assets,

@@ -10,11 +10,12 @@ from itertools import takewhile
 
 import structlog
 
-from agent.assessment import Intake, Sighting, silent_assets, take_in, unseen_assets
+from agent.assessment import Sighting, silent_assets
 from agent.checkpointer import Checkpointer, Endurance
 from agent.control import Reset, pieces
 from agent.dead_letters import DeadLetter, dead_letter
 from agent.deadlines import close_within, within
+from agent.intake import Intake, take_in, unseen_assets
 from agent.measured_store import MeasuredStore
 from agent.model_queue import Judged, ModelQueue
 from agent.observer import Observer, Unobserved
@@ -329,7 +330,9 @@ class Pipeline:
         windows = owned.groups[readings.group]
         strangers = self._ownership.strangers(unseen_assets(windows, readings), batch.partition)
         intake = take_in(windows, batch, readings, strangers=strangers)
-        intake.windows.silence.heard(intake.rows, self._clock())
+        windows.silence.heard(intake.rows, self._clock())
+        self.tally.forgotten += len(intake.forgotten)
+        self._ownership.forget(windows.forgotten - windows.rings.rows.keys())
         return intake
 
     def _report_intake(self, owned: OwnedPartition, records: int, due: int, readings: Collection[Readings]) -> None:

@@ -1,7 +1,7 @@
 """The sliding windows of one group in one partition, as one array (assets × slots × channels). Pure.
 
 A slot is addressed by absolute index modulo the number of slots and holds the indices in (newest − slots, newest];
-NaN is a missing sample. Rows are assets in order of first sight. The ring of an asset without a sample is empty.
+NaN is a missing sample. Rows are assets in order of first sight, until one is freed. Without a sample a ring is empty.
 """
 
 from collections.abc import Sequence
@@ -28,12 +28,14 @@ class Rings:
         self.slots = shape.length + shape.hop + shape.lateness + self.slack
         self.names: list[str] = []
         self.rows: dict[str, int] = {}
+        self._free: list[int] = []
         self._lay_out(np.empty((_FIRST_CAPACITY, self.slots, channels), dtype=np.float32))
         self._newest = np.full(_FIRST_CAPACITY, NEVER)
         self._dirty_from = np.full(_FIRST_CAPACITY, NEVER)
         self._clean = np.ones(_FIRST_CAPACITY, dtype=np.bool_)
 
     def __len__(self) -> int:
+        """Rows, also those that are free."""
         return len(self.names)
 
     @property
@@ -102,6 +104,15 @@ class Rings:
         self._newest[row] = NEVER
         self._clean[row] = False
 
+    def free(self, name: str) -> int:
+        """Forget the asset; the row it had is the next new asset's, and nameless until then."""
+        row = self.rows.pop(name)
+        self.clear(row)
+        self._clean[row] = True
+        self.names[row] = ""
+        self._free.append(row)
+        return row
+
     def dirty_rows(self) -> Index:
         return np.flatnonzero(~self._clean[: len(self)])
 
@@ -130,16 +141,17 @@ class Rings:
 
     def mark_lost(self, rows: Sequence[int]) -> None:
         """The stored copy is gone: the next pieces are the whole ring."""
-        lost = np.asarray(rows, dtype=np.int64)
+        lost = np.array([row for row in rows if self.names[row]], dtype=np.int64)
         self._mark(lost, self._newest[lost] - self.slots + 1)
 
-    def restore(self, name: str, newest: int, ring: bytes) -> None:
-        """Put a stored ring back; raises ValueError when its size does not fit this layout."""
+    def restore(self, name: str, newest: int, ring: bytes) -> int:
+        """Put a stored ring back: its row. Raises ValueError when its size does not fit this layout."""
         if len(ring) != self.ring_bytes:
             raise ValueError(f"ring of {name} has {len(ring)} bytes, not {self.ring_bytes}")
         row = self.row(name)
         self._values[row] = np.frombuffer(ring, dtype="<f4").reshape(self.slots, self.channels)
         self._newest[row] = newest
+        return row
 
     def _bytes(self, row: int, low: int, high: int) -> bytes:
         return self._values[row, low:high].astype("<f4", copy=False).tobytes()
@@ -178,6 +190,10 @@ class Rings:
         self._items = self._samples.view(np.dtype((np.void, self.slot_bytes))).reshape(-1)
 
     def _add(self, name: str) -> int:
+        if self._free:
+            row = self.rows[name] = self._free.pop()
+            self.names[row] = name
+            return row
         row = len(self.names)
         if row == len(self._values):
             self._grow()

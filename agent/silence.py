@@ -30,6 +30,10 @@ class Silence:
         known = self._heard[: rows.stop]
         known[known == _NEVER_HEARD] = now
 
+    def forget(self, row: int) -> None:
+        if row < len(self._heard):
+            self._heard[row] = _NEVER_HEARD
+
     def fell_silent(self, now: float, idle_s: float) -> list[int]:
         """Rows that have been silent for `idle_s` and were not told yet."""
         found = np.flatnonzero((now - self._heard >= idle_s) & ~self._told)

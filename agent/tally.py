@@ -11,6 +11,7 @@ class Tally:
     checkpoints: int = 0
     events: Counter[str] = field(default_factory=Counter)
     dead_letters: Counter[str] = field(default_factory=Counter)
+    forgotten: int = 0
 
     def __str__(self) -> str:
         letters = ", ".join(f"{count} {reason}" for reason, count in sorted(self.dead_letters.items()))

@@ -10,6 +10,9 @@ from agent.succession import Speaker, Succession
 from anchormoe.windows import Grid, Index, WindowShape
 from connectors.records import Partition
 
+NEVER_FORGET = 1 << 62
+"""More steps than there will be."""
+
 
 @dataclass(frozen=True, slots=True)
 class Publishing:
@@ -23,7 +26,7 @@ class Publishing:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """`idle_after` and `rebuild_horizon` are in steps. The judge carries the configured model and its rules."""
+    """`idle_after`, `rebuild_horizon` and `forget_after` are in steps. The judge has the configured model and rules."""
 
     name: str
     channels: tuple[str, ...]
@@ -35,6 +38,7 @@ class Watched:
     judge: Judge
     model: ModelName
     publishing: Publishing
+    forget_after: int = NEVER_FORGET
     succession: Succession = field(default_factory=Succession)
 
     def origin(self, asset: str, partition: Partition) -> Origin:

@@ -99,11 +99,15 @@ class RingWrite:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What changed in the rings, and the header with all assets it lists; it is written last."""
+    """What changed in the rings, and the header with all assets it lists; it is written last.
+
+    `forgotten` were listed once: a ring of theirs that is still stored may go.
+    """
 
     writes: Sequence[RingWrite]
     header: bytes
     assets: Sequence[str]
+    forgotten: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,11 @@ from functools import cache
 
 import numpy as np
 
-from agent.assessment import Intake, Sighting, assess, silent_assets, take_in
+from agent.assessment import Sighting, assess, silent_assets
 from agent.dead_letters import DeadLetter
 from agent.events import ModelName, event_message, model_refused_event, state_message
 from agent.evidence import EvidencePolicy
+from agent.intake import Intake, take_in
 from agent.judgement import Judge
 from agent.partition import GroupWindows
 from agent.standing import Emission

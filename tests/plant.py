@@ -13,7 +13,7 @@ from agent.evidence import EvidencePolicy
 from agent.judgement import Judge
 from agent.pipeline import Pace, Pipeline
 from agent.standing import Emission
-from agent.watched import Publishing, Watched
+from agent.watched import NEVER_FORGET, Publishing, Watched
 from anchormoe.prediction import Prediction
 from anchormoe.windows import FillRule, Grid, WindowShape
 from connectors.decoding import Decoder
@@ -62,7 +62,13 @@ class ThresholdModel:
         return np.array([[1.0, 0.0]] * len(spans))
 
 
-def watched(*, policy: str = "changes", shape: WindowShape | None = None, max_assets: int = 100) -> Watched:
+def watched(
+    *,
+    policy: str = "changes",
+    shape: WindowShape | None = None,
+    max_assets: int = 100,
+    forget_after: int = NEVER_FORGET,
+) -> Watched:
     return Watched(
         name="pumps",
         channels=CHANNELS,
@@ -74,6 +80,7 @@ def watched(*, policy: str = "changes", shape: WindowShape | None = None, max_as
         judge=Judge(ThresholdModel(), CLASSES, CHANNELS, [FillRule(), FillRule()], 0.5),  # type: ignore[arg-type]
         model=ModelName("threshold", "1", "d" * 64),
         publishing=Publishing("test", Emission(policy), EvidencePolicy(), "occlusion"),  # type: ignore[arg-type]
+        forget_after=forget_after,
     )
 
 

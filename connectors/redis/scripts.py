@@ -61,10 +61,13 @@ return lost
 SAVE_HEADER = (
     _CHECK
     + """
--- KEYS: claim, header, rings whose life is prolonged …   ARGV: token, write, ttl ms, header, assets
-for ring = 3, #KEYS do
+-- KEYS: claim, header, rings whose life is prolonged …, rings that go …   ARGV: token, write, ttl ms, header, assets,
+-- number of rings that go
+local kept = #KEYS - tonumber(ARGV[6])
+for ring = 3, kept do
   if redis.call('PEXPIRE', KEYS[ring], ARGV[3]) == 0 then return ring - 2 end
 end
+for ring = kept + 1, #KEYS do redis.call('UNLINK', KEYS[ring]) end
 redis.call('HSET', KEYS[2], 'header', ARGV[4], 'assets', ARGV[5], 'torn', 0)
 redis.call('PEXPIRE', KEYS[2], ARGV[3])
 redis.call('PEXPIRE', KEYS[1], ARGV[3])

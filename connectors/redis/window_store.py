@@ -105,16 +105,19 @@ class RedisWindowStore:
         return [writes[at].asset for at in lost]
 
     async def _save_header(self, claim: Claim, layout: str, checkpoint: Checkpoint) -> list[str]:
-        """Also prolongs the rings that were not written for long; one that has expired counts as lost."""
+        """Also prolongs rings that were not written for long (an expired one is lost) and lets the forgotten go."""
         now, half_life_s = self._clock(), self._ttl_ms / 2000
         rings = {ring_key(self._prefix, claim.partition, layout, asset): asset for asset in checkpoint.assets}
         old = [key for key in rings if now - self._touched.setdefault(key, now - 2 * half_life_s) > half_life_s]
-        keys = [header_key(self._prefix, claim.partition, layout), *old]
-        arguments = [checkpoint.header, orjson.dumps(list(checkpoint.assets))]
+        gone = [ring_key(self._prefix, claim.partition, layout, asset) for asset in checkpoint.forgotten]
+        keys = [header_key(self._prefix, claim.partition, layout), *old, *gone]
+        arguments = [checkpoint.header, orjson.dumps(list(checkpoint.assets)), len(gone)]
         vanished = await self._script(claim, SAVE_HEADER, keys, arguments)
         if vanished:
             return [rings[old[int(vanished) - 1]]]
         self._touched.update(dict.fromkeys(old, now))
+        for key in gone:
+            self._touched.pop(key, None)
         return []
 
     async def _script(self, claim: Claim, script: str, keys: list[str], arguments: list[Any]) -> Any:
