@@ -48,13 +48,18 @@ def training_picture(report: Mapping[str, Any]) -> bytes | None:
 def training_curves(report: Mapping[str, Any]) -> dict[str, list[float]]:
     """Losses by name, from whatever the sources report."""
     sources = report["sources"]
-    curves = {"experts": list(map(float, sources["experts"]["losses"]))} if "experts" in sources else {}
+    curves = _experts_curves(sources.get("experts", {}))
     for number, course in enumerate(sources.get("paper", {}).get("curves", []), start=1):
         for name in ("loss", "validation_loss"):
             values = [figures[name] for figures in course if name in figures]
             if values:
                 curves[f"run {number} {name.replace('_', ' ')}"] = values
     return {name: values for name, values in curves.items() if values}
+
+
+def _experts_curves(experts: Mapping[str, Any]) -> dict[str, list[float]]:
+    seen = [figures["validation_loss"] for figures in experts.get("validation", []) if "validation_loss" in figures]
+    return {"experts": list(map(float, experts.get("losses", []))), "experts validation": seen}
 
 
 def reliability_picture(judged: Sequence[Judged]) -> bytes:

@@ -50,10 +50,20 @@ class Batches:
         self._cases = [np.flatnonzero(trained) for trained in data.trained]
         self._waiting: list[Int64] = [np.empty(0, np.int64) for _ in data.trained]
         self._mask = None if bool(data.series.mask.all()) else data.series.mask
+        self._held_out = _spaced([np.flatnonzero(~trained) for trained in data.trained], size)
 
     def take(self) -> Batch:
         orders = np.stack([self._next(member) for member in range(len(self._cases))])
         return self._batch(torch.from_numpy(orders).to(self._data.y.device))  # (G, B)
+
+    def held_out(self) -> Batch | None:
+        """Some cases that each member does not train on, as they are; None where a member trains on all."""
+        if self._held_out is None:
+            return None
+        index = torch.from_numpy(self._held_out).to(self._data.y.device)
+        series = self._data.series
+        centre = self._settings.per_member("centre")
+        return self._of(index, for_members(series.x[index], series.mask[index], series.level[index], centre))
 
     def tensors(self) -> dict[str, Tensor]:
         waiting = {str(member): torch.from_numpy(own.copy()) for member, own in enumerate(self._waiting)}
@@ -83,10 +93,20 @@ class Batches:
         x = shifted(x.flatten(0, 1), series.length[index].flatten(), settings.shift, self.generator)
         mask = None if self._mask is None else self._mask[index].flatten(0, 1)
         x = noisy(x, mask, settings.noise, self.generator)
+        return self._of(index, x.view(*index.shape, *x.shape[1:]))
+
+    def _of(self, index: Tensor, x: Tensor) -> Batch:
         return Batch(
-            x=x.view(*index.shape, *x.shape[1:]),
-            valid=series.valid[index].float(),
+            x=x,
+            valid=self._data.series.valid[index].float(),
             summary=self._data.summary[index],
             y=self._data.y[index],
             weight=self._data.weight[index],
         )
+
+
+def _spaced(cases: list[Int64], size: int) -> Int64 | None:
+    """(G, size) of each member's cases, evenly spaced, again from the start where there are fewer."""
+    if not all(len(own) for own in cases):
+        return None
+    return np.stack([own[np.arange(size) * max(1, len(own) // size) % len(own)] for own in cases])

@@ -117,4 +117,5 @@ def _report(
         "planned_steps": course.planned,
         "interrupted": course.steps < course.planned,
         "losses": list(course.losses),
+        "validation": [dict(figures) for figures in course.validation],
     }

@@ -33,6 +33,8 @@ class Course:
     steps: int
     planned: int
     losses: tuple[float, ...]
+    validation: tuple[dict[str, float], ...] = ()
+    """what was last seen on cases that members do not train on, at each of the losses"""
 
 
 def planned_steps(cases: int, settings: CommitteeSettings) -> int:
@@ -54,6 +56,7 @@ class _Run:
     planned: int
     step: int = 0
     losses: list[float] = field(default_factory=list)
+    validation: list[dict[str, float]] = field(default_factory=list)
 
     @property
     def report_due(self) -> bool:
@@ -63,7 +66,8 @@ class _Run:
     def kept(self) -> Kept:
         model, optimizer = model_tensors(self.net), optimizer_tensors(self.optimizer)
         tensors = grouped(model=model, optimizer=optimizer, batches=self.batches.tensors())
-        return Kept(tensors, {"step": self.step, "losses": self.losses, "orders": self.batches.facts()})
+        return Kept(tensors, {"step": self.step, "losses": self.losses, "validation": self.validation,
+                              "orders": self.batches.facts()})  # fmt: skip
 
     def restore(self, kept: Kept) -> None:
         """Raises ModelError when another kind of run was kept."""
@@ -72,6 +76,7 @@ class _Run:
             restore_optimizer(self.optimizer, kept.group("optimizer"))
             self.batches.restore(kept)
             self.step, self.losses = int(kept.facts["step"]), list(kept.facts["losses"])
+            self.validation = list(kept.facts["validation"])
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise ModelError(f"a checkpoint does not fit these experts: {error}") from error
 
@@ -95,7 +100,7 @@ def train(
         if run.report_due:
             run.losses.append(float(loss) / net.shape.members)
             stopped = _reported(run, progress, checkpoints)
-    return Course(run.step, run.planned, tuple(run.losses))
+    return Course(run.step, run.planned, tuple(run.losses), tuple(run.validation))
 
 
 def _start(net: CommitteeNet, data: TrainingSet, settings: CommitteeSettings, seed: int) -> _Run:
@@ -127,14 +132,28 @@ def _reported(run: _Run, progress: ProgressCallback, checkpoints: Checkpoints | 
     """In the first process; True for all of them when training is to stop. What is kept then is where it stopped."""
     asked = False
     if parallel.rank() == 0:
+        due = len(run.losses) % _REPORTS_PER_CHECKPOINT == 0 or run.step == run.planned
+        run.validation.append(_validated(run) if due or not run.validation else run.validation[-1])
         try:
-            progress(Progress(STAGE, run.step, run.planned, {"loss": run.losses[-1]}))
+            progress(Progress(STAGE, run.step, run.planned, {"loss": run.losses[-1], **run.validation[-1]}))
         except KeyboardInterrupt:
             asked = True
-        due = len(run.losses) % _REPORTS_PER_CHECKPOINT == 0 or run.step == run.planned
         if checkpoints and (asked or due):
             checkpoints.save(STAGE, run.kept())
     return parallel.any_of_us(asked, run.net.bias.device)
+
+
+def _validated(run: _Run) -> dict[str, float]:
+    """The mean over members, each on some of the cases it does not train on; nothing where there are none."""
+    batch = run.batches.held_out()
+    if batch is None:
+        return {}
+    with torch.inference_mode():
+        routed = run.net(batch.x, batch.valid)
+        logits = run.net.context(batch.summary) + (routed.opinions * routed.gate[..., None]).sum(-2).sum(2)
+        loss = cross_entropy(logits, batch.y, batch.weight).mean()
+        accuracy = (logits.argmax(-1) == batch.y).float().mean()
+    return {"validation_loss": float(loss), "validation_accuracy": float(accuracy)}
 
 
 def _loss(net: CommitteeNet, batches: Batches, settings: CommitteeSettings, ramp: float) -> Tensor:

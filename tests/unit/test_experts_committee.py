@@ -214,6 +214,15 @@ def test_an_interrupt_keeps_what_was_learnt() -> None:
     assert np.isfinite(fit.oof_logits).all()
 
 
+def test_progress_tells_how_members_do_on_cases_they_do_not_train_on() -> None:
+    seen: list[dict[str, float]] = []
+    y = np.arange(12, dtype=np.int64) % 3
+    fit = fit_committee(_cases(), y, 3, settings=QUICK, progress=lambda one: seen.append(dict(one.figures)))
+    assert set(seen[-1]) == {"loss", "validation_loss", "validation_accuracy"}
+    assert fit.report["validation"][-1]["validation_accuracy"] == seen[-1]["validation_accuracy"]
+    assert len(fit.report["validation"]) == len(fit.report["losses"])
+
+
 def test_experts_that_are_resumed_equal_those_that_were_not_interrupted(tmp_path: Path) -> None:
     def stop(progress: Progress) -> None:
         if progress.done >= 3:
