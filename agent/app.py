@@ -139,6 +139,7 @@ def watched_of(group: ResolvedGroup, settings: Plant, predictor: "Predictor") ->
             evidence=EvidencePolicy(emission.evidence_share, emission.max_patches),
             channel_method=None if emission.channels == "none" else predictor.channel_method,
         ),
+        forget_after=group.forget_after,
     )
 
 

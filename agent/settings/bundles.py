@@ -30,6 +30,7 @@ class BundleFacts(Protocol):
     def fill(self) -> tuple[FillRule, ...]: ...
 
 
+_FORGET_AFTER_WINDOWS = 2
 _REBUILD_HORIZON_WINDOWS = 8
 
 
@@ -48,7 +49,7 @@ class ResolvedChannel:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedGroup:
-    """A group with nothing left open. Channels stand in the model's order; `idle_after` is in steps."""
+    """A group with nothing left open. Channels stand in the model's order; times without a unit are in steps."""
 
     name: str
     assets: tuple[str, ...]
@@ -59,6 +60,7 @@ class ResolvedGroup:
     min_coverage: float
     idle_after: int
     max_assets: int
+    forget_after: int
 
     @property
     def channel_names(self) -> tuple[str, ...]:
@@ -109,6 +111,7 @@ def differences(group: Group, facts: BundleFacts) -> Iterator[Problem]:
     yield from _channel_differences(group.channels or (), facts)
     yield from _length_differences(group, facts)
     yield from _period_differences(group, facts)
+    yield from _forgotten_too_soon(group, facts)
 
 
 def _channel_differences(channels: tuple[Channel, ...], facts: BundleFacts) -> Iterator[Problem]:
@@ -157,6 +160,15 @@ def _too_short_for_the_grid(group: Group, period_ns: int) -> Iterator[Problem]:
             yield Problem(("channels", at, "fill_max_age"), wrong, f"at least {Duration(period_ns)}")
 
 
+def _forgotten_too_soon(group: Group, facts: BundleFacts) -> Iterator[Problem]:
+    """A ring must outlive every window that it is still part of."""
+    window, period_ns = group.window, int(group.period or facts.period_ns or 0)
+    least = Duration(_FORGET_AFTER_WINDOWS * (facts.length + window.lateness) * period_ns)
+    if window.forget_after < least:
+        wrong = f"{window.forget_after} is shorter than {_FORGET_AFTER_WINDOWS} windows"
+        yield Problem(("window", "forget_after"), wrong, f"at least {least}")
+
+
 def _resolved(group: Group, facts: BundleFacts) -> ResolvedGroup:
     grid = Grid(int(group.period or facts.period_ns or 0))
     window = group.window
@@ -171,6 +183,7 @@ def _resolved(group: Group, facts: BundleFacts) -> ResolvedGroup:
         shape=shape,
         min_coverage=window.min_coverage,
         idle_after=default_idle if window.idle_after is None else window.idle_after // grid.period_ns,
+        forget_after=window.forget_after // grid.period_ns,
         max_assets=group.max_assets,
     )
 

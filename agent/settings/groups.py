@@ -59,6 +59,10 @@ class Window(Section):
     idle_after: Duration | None = Field(
         default=None, description="A hole this long is a gap; null: window and lateness together."
     )
+    forget_after: Duration = Field(
+        default=Duration.parse("7d"),
+        description="An asset that is silent while the others advance by this much is forgotten: it comes back as new.",
+    )
 
     def broken_rules(self) -> Iterator[Problem]:
         if self.length is not None and self.hop is not None and self.hop > self.length:

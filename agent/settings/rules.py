@@ -149,6 +149,15 @@ def stored_windows_outlive_a_window(resolved: Sequence[ResolvedGroup], store: St
             yield Problem(("store", "ttl"), wrong, f"at least {_readable(needed)}")
 
 
+def one_clock_forgets_nobody(records: Records, groups: Sequence[Group]) -> Found:
+    """A clock that is ahead by what is allowed moves the group's clock by as much."""
+    for at, group in enumerate(groups):
+        if records.max_clock_skew is not None and group.window.forget_after <= records.max_clock_skew:
+            wrong = f"{group.window.forget_after}: one asset whose clock is ahead would make the others look silent"
+            path = ("groups", at, "window", "forget_after")
+            yield Problem(path, wrong, f"longer than records.max_clock_skew, {records.max_clock_skew}")
+
+
 def perfection_is_rare(groups: Sequence[Group]) -> Found:
     for at, group in enumerate(groups):
         if group.window.min_coverage == 1:
@@ -215,6 +224,7 @@ RULES: tuple[Callable[..., Found], ...] = (
     windows_fit_into_memory,
     heartbeats_fall_on_windows,
     stored_windows_outlive_a_window,
+    one_clock_forgets_nobody,
     perfection_is_rare,
     narrow_records_come_late,
     a_heartbeat_needs_its_policy,

@@ -14,6 +14,8 @@ from connectors.kafka.topics import TopicPlan, ensure_topics
 from connectors.kafka.translation import in_words
 from connectors.records import STATES, Message
 
+_BATCH_BYTES = 512 * 1024  # half of what a broker takes by default
+
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
@@ -39,6 +41,8 @@ class KafkaSink:
             acks="all",
             enable_idempotence=True,
             linger_ms=0,
+            # An explained event takes ten kilobytes; by default a request would carry one of them.
+            max_batch_size=_BATCH_BYTES,
             request_timeout_ms=self._delivery.timeout_ms,
             compression_type=self._delivery.compression,
             **self._cluster.arguments(),

@@ -48,7 +48,7 @@ def told(problems: list[Problem]) -> list[tuple[str, str, str]]:
 
 def group(length: int, lateness: int, period_ns: int) -> ResolvedGroup:
     shape = WindowShape(length, 1, lateness)
-    return ResolvedGroup("g", ("*",), Path("bundle"), (), Grid(period_ns), shape, 0.5, length, 10)
+    return ResolvedGroup("g", ("*",), Path("bundle"), (), Grid(period_ns), shape, 0.5, length, 10, 100 * length)
 
 
 def test_a_sound_input_is_only_told_how_many_agents_can_share_it() -> None:

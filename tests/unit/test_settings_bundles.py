@@ -49,12 +49,12 @@ def test_the_plant_gives_what_the_bundle_does_not_know() -> None:
         {"name": "pressure", "unit": "bar", "field": "p", "scale": 0.001, "offset": -1, "range": [0, 10]},
         {"name": "flow", "fill": "linear", "fill_max_age": "350ms"},
     ]
-    window = {"hop": 16, "lateness": 5, "idle_after": "2s", "min_coverage": 0.9}
+    window = {"hop": 16, "lateness": 5, "idle_after": "2s", "forget_after": "1d", "min_coverage": 0.9}
     resolved = reconcile(group(channels=channels, window=window, max_assets=3), FACTS)
     assert resolved.channel_names == ("flow", "pressure")  # the model's order
     assert resolved.fill_rules == (FillRule("linear", 3), FillRule())
     assert resolved.shape == WindowShape(length=64, hop=16, lateness=5)
-    assert resolved.idle_after == 20
+    assert (resolved.idle_after, resolved.forget_after) == (20, 864_000)
     assert resolved.ring_bytes == 2 * (64 + 16 + 5) * 2 * 4 * 3
     assert resolved.hop_ns == 1_600_000_000
     pressure = resolved.channels[1]
@@ -106,3 +106,9 @@ def test_the_offset_from_utc_is_given_in_minutes() -> None:
     described = record_format(records)
     assert described.utc_offset_minutes == -210
     assert (described.asset_from, described.asset_field) == ("field", "id")
+
+
+def test_an_asset_is_not_forgotten_while_its_windows_may_still_come() -> None:
+    with pytest.raises(SettingsError, match="forget_after: 13900ms is shorter than 2 windows; at least 14s"):
+        reconcile(group(window={"lateness": 6, "forget_after": "13900ms"}), FACTS)
+    assert reconcile(group(window={"lateness": 6, "forget_after": "14s"}), FACTS).forget_after == 140

@@ -94,6 +94,7 @@ SASL = {"protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "username": "u", "pas
         ("groups.0.window", {"hop": 65}, "groups[0].window.hop", "at most the bundle's length, 64"),
         ("groups.0.window", {"length": 32}, "groups[0].window.length", "plant says 32 steps; the bundle says 64"),
         ("groups.0.window", {"lateness": 5, "idle_after": "500ms"}, "groups[0].window.idle_after", "at least 600ms"),
+        ("groups.0.window", {"forget_after": "1d"}, "groups[0].window.forget_after", "longer than records.max_clock"),
         ("groups.0.window", {"lateness": -1}, "groups[0].window.lateness", "greater than or equal to 0"),
         ("groups.0.window", {"min_coverage": 1.1}, "groups[0].window.min_coverage", "less than or equal to 1"),
         ("groups.0.window", {"hop": "8"}, "groups[0].window.hop", "valid integer"),
