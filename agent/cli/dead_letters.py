@@ -49,7 +49,8 @@ def list_letters(
         typer.echo(_dumped(counts_json(counts)) if as_json else counts_text(counts))
         return
     letters = asyncio.run(_newest(plant, config, reason, limit))
-    typer.echo(_dumped([each_json(letter) for letter in letters]) if as_json else each_text(letters))
+    told = each_text(letters) if letters else f"no dead letters of reason {reason}; `list` alone shows the reasons"
+    typer.echo(_dumped([each_json(letter) for letter in letters]) if as_json else told)
 
 
 @commands.command(epilog="Example: `anchormoe-agent dead-letters show 0:17 --config plant.yaml`")

@@ -127,6 +127,15 @@ async def topic_batches(cluster: "Cluster", topic: str) -> "AsyncGenerator[Batch
         await source.close()
 
 
+async def require_topic(cluster: "Cluster", topic: str) -> None:
+    """Raises ConnectorError when it is not there."""
+    from connectors.kafka.range_source import KafkaRangeSource
+
+    source = KafkaRangeSource(cluster, [topic])
+    await source.open()
+    await source.close()
+
+
 def read_stream(place: Path, stream: str) -> "Iterator[Message]":
     """The messages of a JSONL file, or of a sink's directory: its rotated files first, the oldest in front."""
     from connectors.jsonl import read_messages

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import typer
 
-from agent.cli.inputs import bounded_source, cluster_near, read_stream, span_of, topic_batches
+from agent.cli.inputs import bounded_source, cluster_near, read_stream, require_topic, span_of, topic_batches
 from agent.cli.interruption import run_interruptibly
 from agent.cli.manners import FAILED, fail
 from agent.cli.meter import metered
@@ -85,6 +85,8 @@ async def _replay(
     from agent.replaying import replay as replayed
     from agent.signals import stop_on_signals
 
+    if topic is not None:
+        await require_topic(_events_cluster(plant, topic), topic)  # better now than after an hour
     stop = asyncio.Event()
     with stop_on_signals(stop), metered("replay", quiet=quiet) as report:
         done = await replayed(plant, source, stop=stop, report=report)

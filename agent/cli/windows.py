@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,7 +41,7 @@ def list_windows(
         typer.echo(json.dumps([each.as_json() for each in assets], indent=2, ensure_ascii=False))
         return
     if not assets:
-        typer.echo("no windows are stored", err=True)
+        typer.echo(f"no windows are stored{_where(config, group)}", err=True)
         return
     _print_table(assets)
 
@@ -54,9 +55,10 @@ def show(
     """One asset's last window: a sparkline per channel, coverage, watermark and state."""
     from agent.stored_windows import found
 
-    places = found(_assets(config), asset)
+    assets = _assets(config)
+    places = found(assets, asset)
     if not places:
-        fail(f"{asset}: no window is stored")
+        fail(f"{asset}: no window is stored{_near(asset, assets) or _where(config, None)}")
     if as_json:
         typer.echo(json.dumps([each.as_json() for each in places.values()], indent=2, ensure_ascii=False))
         return
@@ -76,9 +78,10 @@ def reset(
     """
     from agent.stored_windows import found
 
-    places = found(_assets(config), asset)
+    assets = _assets(config)
+    places = found(assets, asset)
     if not places:
-        fail(f"{asset}: no window is stored")
+        fail(f"{asset}: no window is stored{_near(asset, assets) or _where(config, None)}")
     for partition in places:
         asyncio.run(_send_reset(config, asset, partition, reason))
         typer.echo(f"{asset}: reset sent through {partition}")
@@ -129,6 +132,20 @@ async def _read(plant: "LoadedPlant", config: Path) -> "list[StoredAsset]":
         ]
     finally:
         await reader.close()
+
+
+def _where(config: Path, group: str | None) -> str:
+    """What was looked for: mostly it is another namespace, or the agent has stored nothing yet."""
+    from agent.settings import load_settings
+
+    namespace = load_settings(config, os.environ).namespace
+    return f" for namespace {namespace}{f', group {group}' if group else ''}; has the agent run, and for how long?"
+
+
+def _near(asset: str, assets: "list[StoredAsset]") -> str:
+    names = sorted({each.asset for each in assets})
+    close = get_close_matches(asset, names, n=3, cutoff=0.5) or names[:3]
+    return f"; there are {len(names)}, for example {', '.join(close)}" if names else ""
 
 
 def _print_table(assets: "list[StoredAsset]") -> None:
