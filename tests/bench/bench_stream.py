@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
-from tests.bench.stream import latency, throughput, windows
+from tests.bench.stream import burst, latency, soak, throughput, windows
 from tests.bench.stream.page import page_of, sections_of
 from tests.bench.stream.world import World
 
@@ -29,6 +30,13 @@ class Wanted:
     records: int
     bundle: Path
     seconds: float
+    burst_seconds: float
+    soak_seconds: float
+
+    def predictor(self) -> Any:
+        from anchormoe import Predictor  # torch is heavy: not every part needs it
+
+        return Predictor.load(self.bundle, threads=1)
 
 
 Measure = Callable[[World, Wanted], Awaitable[list[str]]]
@@ -43,16 +51,25 @@ async def _windows(world: World, wanted: Wanted) -> list[str]:
 
 
 async def _latency(world: World, wanted: Wanted) -> list[str]:
-    from anchormoe import Predictor  # torch is heavy: only this part needs it
+    return await latency.measured(world, wanted.predictor(), wanted.seconds)
 
-    return await latency.measured(world, Predictor.load(wanted.bundle, threads=1), wanted.seconds)
+
+async def _burst(world: World, wanted: Wanted) -> list[str]:
+    return await burst.measured(world, wanted.predictor(), wanted.burst_seconds)
+
+
+async def _soak(world: World, wanted: Wanted) -> list[str]:
+    return await soak.measured(world, wanted.predictor(), wanted.soak_seconds)
 
 
 PARTS: dict[str, tuple[str, Measure]] = {
     "throughput": ("Records per second, end to end without the model", _throughput),
     "windows": ("Windows", _windows),
     "latency": ("From record to event", _latency),
+    "burst": ("A burst of ten times the sustainable rate", _burst),
+    "soak": ("A steady stream for long", _soak),
 }
+QUICK = ("throughput", "windows", "latency")
 
 
 async def _measured(names: list[str], wanted: Wanted) -> dict[str, str]:
@@ -66,10 +83,18 @@ async def _measured(names: list[str], wanted: Wanted) -> dict[str, str]:
     return found
 
 
+def _wanted(given: argparse.Namespace) -> Wanted:
+    return Wanted(given.records, given.bundle, given.seconds, given.burst_seconds, given.soak_seconds)
+
+
 def _stamp(name: str, wanted: Wanted) -> str:
-    command = (
-        f"python -m tests.bench.bench_stream --only {name} --records {wanted.records} --seconds {wanted.seconds:g}"
-    )
+    lengths = {
+        "latency": f"--seconds {wanted.seconds:g}",
+        "burst": f"--burst-seconds {wanted.burst_seconds:g}",
+        "soak": f"--soak-seconds {wanted.soak_seconds:g}",
+    }
+    length = lengths.get(name, f"--records {wanted.records}")
+    command = f"python -m tests.bench.bench_stream --only {name} {length}"
     versions = ", ".join(f"{package} {version(package)}" for package in _VERSIONS)
     return f"`{command}`, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, Python {platform.python_version()}, {versions}."
 
@@ -77,12 +102,14 @@ def _stamp(name: str, wanted: Wanted) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=160_000)
-    parser.add_argument("--seconds", type=float, default=20, help="of steady load, where a part needs it")
+    parser.add_argument("--seconds", type=float, default=20, help="of half load, for the latency")
+    parser.add_argument("--burst-seconds", type=float, default=60, help="it takes ten times as long to work them off")
+    parser.add_argument("--soak-seconds", type=float, default=1200)
     parser.add_argument("--bundle", type=Path, default=Path("configs/bundles/pump"))
-    parser.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS))
+    parser.add_argument("--only", nargs="+", choices=list(PARTS), default=list(QUICK), help="burst and soak take long")
     parser.add_argument("--out", type=Path, help="the page to write or to complete")
     given = parser.parse_args()
-    found = asyncio.run(_measured(given.only, Wanted(given.records, given.bundle, given.seconds)))
+    found = asyncio.run(_measured(given.only, _wanted(given)))
     if given.out:
         before = sections_of(given.out.read_text()) if given.out.exists() else {}
         given.out.write_text(page_of(_HEAD, before | found, [title for title, _ in PARTS.values()]))

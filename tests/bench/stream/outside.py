@@ -4,8 +4,10 @@ The times of two processes are comparable because `time.perf_counter` counts fro
 """
 
 import asyncio
+import itertools
 import time
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from tests.bench.stream.made import PERIOD_MS, START_MS, Message, wide
 
 _TICK_S = 0.001
 _LAST_EVENTS_S = 1.0
+_STATE = b"anchormoe.state"
 _ROWS = np.random.default_rng(5).normal(size=(10_000, 64)).round(3)
 
 
@@ -43,12 +46,12 @@ class Load:
         ts, row = START_MS + self.step(number) * PERIOD_MS, _ROWS[number % len(_ROWS), : len(self.channels)]
         return wide(number % self.assets, ts, self.channels, row)
 
-    @property
-    def windows(self) -> int:
-        """How many must come of it: per asset the ends after its first sample that its last one makes due."""
-        start, hop = START_MS // PERIOD_MS, self.shape.hop
-        ends = [(self.step(asset), self.step(self.records - self.assets + asset)) for asset in range(self.assets)]
-        return sum((start + last - self.shape.lateness) // hop - (start + first) // hop for first, last in ends)
+    def ends(self, every: int) -> int:
+        """How many windows with an end on a multiple of `every` must come of it: per asset those after its first sample
+        that its last one makes due."""
+        start, lateness = START_MS // PERIOD_MS, self.shape.lateness
+        spans = [(self.step(asset), self.step(self.records - self.assets + asset)) for asset in range(self.assets)]
+        return sum((start + last - lateness) // every - (start + first) // every for first, last in spans)
 
 
 @dataclass(slots=True)
@@ -141,3 +144,22 @@ async def _round_trip(producer: Any, consumer: Any, topic: str) -> float:
     while not await consumer.getmany(timeout_ms=1000):
         pass
     return time.perf_counter() - began
+
+
+def ends_of_events(bootstrap: str, topic: str, every: int) -> int:
+    """How many different states there are of windows whose end is a multiple of `every` steps."""
+    return asyncio.run(_ends_of_events(bootstrap, topic, every))
+
+
+async def _ends_of_events(bootstrap: str, topic: str, every: int) -> int:
+    reader = AIOKafkaConsumer(topic, bootstrap_servers=bootstrap, auto_offset_reset="earliest")
+    await reader.start()
+    found = set()
+    while batches := await reader.getmany(timeout_ms=3000, max_records=1000):
+        for record in itertools.chain(*batches.values()):
+            headers = dict(record.headers)
+            moment = datetime.fromisoformat(headers["ce_time"].decode())
+            if headers["ce_type"] == _STATE and round(moment.timestamp() * 1000) // PERIOD_MS % every == 0:
+                found.add(headers["ce_id"])
+    await reader.stop()
+    return len(found)

@@ -1,7 +1,6 @@
 """The windows by themselves: what a record costs by number of assets, memory per asset, checkpoints."""
 
 import multiprocessing
-import resource
 import time
 
 import numpy as np
@@ -9,8 +8,9 @@ import numpy as np
 from agent.pipeline import Pace
 from agent.rings import Rings
 from agent.windowing import Samples, apply
+from tests.bench.stream.gauges import resident_bytes
 from tests.bench.stream.made import CHANNELS, SHAPE, Mute, decoder, fill, log_of, watched
-from tests.bench.stream.world import World, rate
+from tests.bench.stream.world import World, speed
 
 _ASSETS = (100, 1_000, 10_000)
 _BATCH = 5_000
@@ -66,17 +66,12 @@ def _resident_growth(assets: int) -> int:
     return resident_bytes() - before
 
 
-def resident_bytes() -> int:
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * resource.getpagesize()
-
-
 async def _checkpoints(world: World, records: int) -> str:
     topic = world.topic("checkpoints")
     await fill(world.bootstrap, topic, log_of(100, records))
     group, pace = watched(Mute(), max_assets=100), Pace(checkpoint_every_s=0.1)
     pipeline = world.pipeline(topic, group, decoder(), outputs=world.outputs(), pace=pace)
-    await rate(pipeline, records)
+    await speed(pipeline, records)
     spent, stored = pipeline.vitals.stages["checkpoint"].total, pipeline.vitals.checkpoint_bytes
     return (
         f"{stored / records * 1000 / 1024:.0f} KiB and {spent / records * 1e6:.1f} ms per 1,000 records "

@@ -21,6 +21,7 @@ from connectors.kafka.source import KafkaSource, Subscription
 from connectors.records import DEAD_LETTERS, EVENTS, STATES
 from connectors.redis.server import Server
 from connectors.redis.window_store import RedisWindowStore
+from tests.bench.stream.bare import Speed
 from tests.services.kafka import KafkaBroker
 from tests.services.redis import RedisOptions, RedisServer
 
@@ -76,17 +77,18 @@ class World:
         )
 
 
-async def rate(pipeline: Pipeline, records: int, *, warm: int = 1) -> float:
-    """Records per second after the first `warm` ones until all are in, published, stored and committed."""
+async def speed(pipeline: Pipeline, records: int, *, warm: int = 1) -> Speed:
+    """After the first `warm` records until all are in, published, stored and committed."""
     stop = asyncio.Event()
     with calm_collector():  # as the command does
         task = asyncio.create_task(pipeline.run(stop))
         await passed(pipeline, warm, task)
-        before, began = pipeline.tally.records, time.perf_counter()
+        before, began, cpu = pipeline.tally.records, time.perf_counter(), time.process_time()
         await passed(pipeline, records, task)
         stop.set()
         await task
-    return (records - before) / (time.perf_counter() - began)
+    measured = records - before
+    return Speed(measured / (time.perf_counter() - began), (time.process_time() - cpu) / measured)
 
 
 async def passed(pipeline: Pipeline, records: int, task: "asyncio.Task[None]") -> None:
