@@ -13,13 +13,18 @@ from typing import Any
 
 import orjson
 import yaml
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient
 
-from agent.app import build
+from agent.replaying import replay
 from agent.settings import load
-from connectors.memory import MemoryLog, MemorySink, MemorySource, MemoryWindowStore
+from connectors.jsonl import from_line
+from connectors.kafka.cluster import Cluster
+from connectors.kafka.group_progress import GroupProgress
+from connectors.kafka.range_source import KafkaRangeSource
+from connectors.kafka.snapshot import snapshot
 from connectors.plants import KINDS, SimulatedAsset
-from connectors.records import EVENTS, Partition, Record
+from connectors.records import Record
 from connectors.simulator import Dirt
 from connectors.simulator.source import SimulatorSource
 
@@ -132,46 +137,14 @@ async def produce(
 
 async def read_topic(bootstrap: str, topic: str) -> list[Any]:
     """Everything a topic holds now."""
-    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", enable_auto_commit=False)
-    await consumer.start()
-    parts = [
-        TopicPartition(topic, number)
-        for number in consumer.partitions_for_topic(topic) or await _parts(consumer, topic)
-    ]
-    consumer.assign(parts)
-    ends = await consumer.end_offsets(parts)
-    await consumer.seek_to_beginning(*parts)
-    found: list[Any] = []
-    while any([await consumer.position(part) < ends[part] for part in parts]):
-        for records in (await consumer.getmany(timeout_ms=500)).values():
-            found += records
-    await consumer.stop()
-    return found
-
-
-async def _parts(consumer: Any, topic: str) -> set[int]:
-    consumer.subscribe([topic])
-    while not (found := consumer.partitions_for_topic(topic)):
-        await consumer._client.force_metadata_update()
-    consumer.unsubscribe()
-    return set(found)
+    return [record async for record in snapshot(Cluster(bootstrap), topic)]
 
 
 async def expected_events(plant: Path, bootstrap: str, topic: str) -> dict[str, bytes]:
     """What one undisturbed run over the same log says: the very records, offsets included, without any service."""
-    records = await read_topic(bootstrap, topic)
-    numbers = sorted({record.partition for record in records})
-    log = MemoryLog([Partition(topic, number) for number in numbers])
-    for record in sorted(records, key=lambda one: (one.partition, one.offset)):
-        log.append(Partition(topic, record.partition), record.value, key=record.key, timestamp_ms=record.timestamp)
-    pipeline, sink = build(load(plant, os.environ)), MemorySink()
-    replace = {"_source": MemorySource(log, bounded=True), "_sink": sink, "_store": MemoryWindowStore()}
-    for owner in (pipeline, pipeline._ownership, pipeline._checkpointer, pipeline._publisher):
-        for name, part in replace.items():
-            if hasattr(owner, name):
-                setattr(owner, name, part)
-    await pipeline.run(asyncio.Event())
-    return by_id((dict(message.headers), message.value) for message in sink.of(EVENTS))
+    source = KafkaRangeSource(Cluster(bootstrap), [topic])
+    calm = await replay(load(plant, os.environ), source, stop=asyncio.Event(), report=lambda done, total: None)
+    return by_id((dict(message.headers), message.value) for message in map(from_line, calm.events.lines()))
 
 
 async def published_events(bootstrap: str, topic: str) -> dict[str, bytes]:
@@ -250,21 +223,22 @@ async def caught_up(bootstrap: str, group: str, topic: str, *, agents: Sequence[
 
 
 async def _is_caught_up(bootstrap: str, group: str, topic: str) -> bool:
-    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, group_id=group, enable_auto_commit=False)
-    await consumer.start()
+    partitions = await _partitions(bootstrap, topic)
+    progress = GroupProgress(Cluster(bootstrap), topic, group, partitions=partitions)
     try:
-        parts = [TopicPartition(topic, number) for number in await _parts_of(consumer, topic)]
-        ends = await consumer.end_offsets(parts)
-        committed = [await consumer.committed(part) for part in parts]
-        return all(done == ends[part] for part, done in zip(parts, committed, strict=True))
+        return await progress.committed() == await progress.ends()
     finally:
-        await consumer.stop()
+        await progress.close()
 
 
-async def _parts_of(consumer: Any, topic: str) -> set[int]:
-    await consumer._client.force_metadata_update()
-    found = consumer.partitions_for_topic(topic)
-    return set(found) if found else await _parts(consumer, topic)
+async def _partitions(bootstrap: str, topic: str) -> int:
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    try:
+        await admin.start()
+        [described] = await admin.describe_topics([topic])
+        return len(described["partitions"])
+    finally:
+        await admin.close()
 
 
 def last_lines(log: Path, count: int = 15) -> str:
