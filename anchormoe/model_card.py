@@ -49,17 +49,26 @@ def _facts(config: BundleConfig, data: Mapping[str, Any]) -> str:
         f"- Channels: {', '.join(_channel(config, index) for index in range(len(config.channels)))}",
         f"- Windows: {config.length} steps{period}{', unequal lengths' if config.unequal_length else ''}; "
         f"evidence in patches of {config.patch_length} steps, {config.patch_stride} apart",
+        *_filling(config),
     ])  # fmt: skip
 
 
 def _channel(config: BundleConfig, index: int) -> str:
     unit = config.units[index]
-    return config.channels[index] + (f" [{unit}]" if unit else "") + _filling(config, index)
+    return config.channels[index] + (f" [{unit}]" if unit else "")
 
 
-def _filling(config: BundleConfig, index: int) -> str:
-    rule = config.fill[index] if config.fill else FillRule()
-    return "" if rule.kind == "none" else f" (holes up to {rule.max_age} steps filled: {rule.kind})"
+def _filling(config: BundleConfig) -> list[str]:
+    """How holes were filled, by rule; nothing where they were not, or nobody knows."""
+    filled: dict[FillRule, list[str]] = {rule: [] for rule in config.fill if rule.kind != "none"}
+    for name, rule in zip(config.channels, config.fill, strict=False):
+        if rule in filled:
+            filled[rule].append(name)
+    told = [
+        f"{rule.kind} up to {rule.max_age} steps ({'all' if len(names) == len(config.channels) else ', '.join(names)})"
+        for rule, names in filled.items()
+    ]
+    return [f"- Holes are filled: {'; '.join(told)}"] if told else []
 
 
 def _figures(metrics: Mapping[str, Any]) -> str:
