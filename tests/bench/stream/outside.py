@@ -65,9 +65,12 @@ class Sent:
         self.at[done.result().offset] = when
 
 
-async def send(bootstrap: str, topic: str, load: Load) -> Sent:
+async def send(bootstrap: str, topic: str, load: Load, *, linger_ms: int = 0) -> Sent:
+    """Records that may wait a little for each other cost the sender less."""
     sent, done = Sent(), 0
-    producer = AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all", enable_idempotence=True)
+    producer = AIOKafkaProducer(
+        bootstrap_servers=bootstrap, acks="all", enable_idempotence=True, linger_ms=linger_ms, max_batch_size=1 << 18
+    )
     await producer.start()
     began = time.perf_counter()
     while done < load.records:
@@ -91,7 +94,7 @@ async def _send_some(producer: Any, topic: str, load: Load, numbers: range, sent
 def send_in_process(bootstrap: str, topic: str, load: Load) -> float:
     """How many seconds it took."""
     began = time.perf_counter()
-    asyncio.run(send(bootstrap, topic, load))
+    asyncio.run(send(bootstrap, topic, load, linger_ms=20))
     return time.perf_counter() - began
 
 
