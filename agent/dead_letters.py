@@ -27,14 +27,20 @@ class DeadLetter:
 
 
 def dead_letter(
-    record: RecordLike, partition: Partition, *, reason: str, detail: str, field: str | None = None
+    record: RecordLike,
+    partition: Partition,
+    *,
+    reason: str,
+    detail: str,
+    field: str | None = None,
+    exception: str = RecordError.__name__,
 ) -> DeadLetter:
     """The record as it came; its own headers stay, ours begin with `dl_`."""
     ours = {
         "dl_reason": reason,
         "dl_detail": detail,
         "dl_field": field or "",
-        "dl_exception": RecordError.__name__,
+        "dl_exception": exception,
         "dl_topic": partition.topic,
         "dl_partition": str(partition.number),
         "dl_offset": str(record.offset),

@@ -313,7 +313,12 @@ class Pipeline:
             decoded = self._decoder.decode(batch)
         letters = [
             dead_letter(
-                batch.records[bad.record], batch.partition, reason=bad.reason, detail=bad.detail, field=bad.field
+                batch.records[bad.record],
+                batch.partition,
+                reason=bad.reason,
+                detail=bad.detail,
+                field=bad.field,
+                exception=bad.exception,
             )
             for bad in decoded.rejected
         ]

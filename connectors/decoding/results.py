@@ -49,16 +49,20 @@ class Readings:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A record for the dead letters. `record` is its index in the batch, `reason` one of `REASONS`."""
+    """A record for the dead letters. `record` is its index in the batch, `reason` one of `REASONS`.
+
+    `exception` is the class of what was raised first: by a library, where it was one that refused.
+    """
 
     record: int
     reason: str
     field: str | None
     detail: str
+    exception: str
 
     @classmethod
     def of(cls, record: int, error: RecordError) -> "Rejected":
-        return cls(record, error.reason, error.field, error.detail)
+        return cls(record, error.reason, error.field, error.detail, type(error.__cause__ or error).__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,9 @@ def _reason(value: bytes, explain: Callable[[bytes], None], error: Exception) ->
         explain(value)
     except RecordError as reason:
         return reason
-    return RecordError("not_json", str(error))
+    unexplained = RecordError("not_json", str(error))
+    unexplained.__cause__ = error
+    return unexplained
 
 
 def read_times(

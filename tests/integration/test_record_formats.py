@@ -288,7 +288,7 @@ async def test_every_reason_reaches_the_dead_letters_with_bytes_key_headers_and_
         place = 0 if reason == "asset_moved" else len(good) + list(bad).index(reason)
         assert (headers["dl_partition"], headers["dl_offset"]) == ("0", str(place))
         assert headers["dl_timestamp_ms"] == str(sent.timestamp)
-        assert headers["dl_exception"]
+        assert headers["dl_exception"] == ("JSONDecodeError" if reason == "not_json" else "RecordError")
         assert headers["dl_detail"]
         assert headers["dl_version"] == version("anchormoe-agent")
     assert told(await world.events()) == CHANGES

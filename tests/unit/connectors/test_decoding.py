@@ -135,6 +135,12 @@ def test_the_detail_of_a_bare_nan_says_what_to_write_instead() -> None:
     assert "null" in rejected.detail
 
 
+def test_what_a_library_raised_is_named() -> None:
+    rows = [record(b"{"), record({"ts": T0, "flow": "x"}), record({"ts": T0, "flow": 1}, b"\xff")]
+    found = [rejected.exception for rejected in decode(rows).rejected]
+    assert found == ["JSONDecodeError", "RecordError", "UnicodeDecodeError"]
+
+
 @pytest.mark.parametrize(
     ("key", "reason"),
     [(None, "missing_field"), (b"", "missing_field"), (b"\xff", "wrong_type"), (b"boiler", "unknown_asset")],
