@@ -97,7 +97,7 @@ class MeanBank:
         for values, table in zip((series, valid.astype(np.float64)), tables, strict=True):
             weights = np.matmul((table * scale).reshape(count, -1, self.segments), place)  # (b, Q × Y, L)
             # Without temporary arrays: large ones cost more than the sums.
-            added.append(np.einsum("bqyl,bql->bly", weights.reshape(count, quantities, -1, length), values))
+            added.append(np.einsum("bqyl,bql->bly", weights.reshape(count, quantities, table.shape[1], length), values))
         return np.asarray(added[0] - added[1])
 
     def tensors(self) -> dict[str, NDArray[Any]]:
