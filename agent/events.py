@@ -175,7 +175,7 @@ def event_message(event: Event, namespace: str) -> Message:
     headers = {
         "ce_specversion": "1.0",
         "ce_id": event.id,
-        "ce_source": f"/anchormoe-agent/{namespace}",
+        "ce_source": source_of(namespace),
         "ce_type": TYPE_PREFIX + event.type,
         "ce_subject": event.asset,
         "ce_time": iso_time(event.time_ns),
@@ -184,6 +184,11 @@ def event_message(event: Event, namespace: str) -> Message:
     }
     encoded = tuple((name, value.encode()) for name, value in headers.items())
     return Message(EVENTS, event.asset.encode(), orjson.dumps(event.data), encoded)
+
+
+def source_of(namespace: str) -> str:
+    """Which installation speaks: one word per namespace."""
+    return f"/anchormoe-agent/{namespace}"
 
 
 def state_message(origin: Origin, standing: Standing) -> Message:

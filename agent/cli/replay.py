@@ -72,7 +72,8 @@ def replay(
     if out is not None:
         _write(out, replayed)
     scored = None if intervals is None else _score(plant, replayed, intervals)
-    compared = None if against is None else _compared(replayed.events, published or found, source, from_kafka)
+    own = _of_plant(plant, published or found)
+    compared = None if against is None else _compared(replayed.events, own, source, from_kafka)
     typer.echo(_as_json(replayed, scored, compared) if as_json else _told(replayed, scored, compared, out))
     if compared is not None and not compared.same:
         raise typer.Exit(FAILED)
@@ -130,6 +131,14 @@ def _score(plant: "LoadedPlant", replayed: "Replayed", intervals: Any) -> "Score
 
     window_ns = max(group.shape.length * group.grid.period_ns for group in plant.groups)
     return score(map(orjson.loads, replayed.events.values()), intervals, tolerance_ns=window_ns)
+
+
+def _of_plant(plant: "LoadedPlant", messages: "list[Message]") -> "list[Message]":
+    """Other plants may publish to the same topic."""
+    from agent.events import source_of
+
+    own = ("ce_source", source_of(plant.settings.namespace).encode())
+    return [message for message in messages if own in message.headers]
 
 
 def _compared(events: "EventSet", messages: "list[Message]", source: "BoundedSource", from_kafka: bool) -> "Comparison":

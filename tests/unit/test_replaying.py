@@ -222,3 +222,13 @@ def test_a_recording_that_names_no_asset_is_told_and_can_be_given_one(tmp_path: 
         assert json.loads(said)["events"]["state"] > 0
     code, _, said = command("replay", "-c", plant, "--asset", "pump-a")
     assert (code, said.startswith("error: --asset: the records of a topic name their assets themselves")) == (2, True)
+
+
+def test_events_of_another_plant_in_the_same_place_are_not_compared(tmp_path: Path, command: Command) -> None:
+    plant, path, out = write_plant(tmp_path), written(tmp_path, "log"), tmp_path / "events.jsonl"
+    assert command("replay", "-c", plant, "-i", path, "--out", tmp_path)[0] == 0
+    lines = out.read_bytes()
+    others = lines.replace(b"/anchormoe-agent/hall", b"/anchormoe-agent/yard").replace(b'"ce_id":"', b'"ce_id":"f')
+    out.write_bytes(lines + others)
+    code, said, _ = command("replay", "-c", plant, "-i", path, "--compare", out, "--json")
+    assert (code, json.loads(said)["comparison"]["extra"]) == (0, [])
