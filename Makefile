@@ -53,7 +53,7 @@ chaos: $(VENV)/.dev   ## N=100 injuries in about an hour: nothing lost, nothing 
 	  --out docs/results/faults.md
 
 bench: $(VENV)/.dev   ## what it costs: model and streaming, measured on this machine
-	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.bench_paper
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.bench_paper --out docs/results/bench-model.md
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.bench_recipes --out docs/results/bench-recipes.md
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.bench_stream --out docs/results/bench-stream.md
 

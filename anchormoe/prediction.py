@@ -73,7 +73,10 @@ def compose(parts: Sequence[Weighted], bias: Float64, grid: Grid, valid: Bool) -
     logits = sum((part.factor * part.output.logits for part in parts), np.zeros_like(bias)) + bias
     context = sum((part.factor * part.output.context for part in parts), np.zeros_like(bias)) + bias
     label = np.asarray(logits.argmax(axis=1), np.int64)
-    shown = [_shown(part, label, Projection(part.units, grid, valid)) for part in parts]
+    shown = [
+        _shown(part, label, projection)
+        for part, projection in zip(parts, _projections(parts, grid, valid), strict=True)
+    ]
     contributions = np.asarray(sum(one.contributions for one in shown))
     return Prediction(
         logits=logits,
@@ -92,6 +95,12 @@ def compose(parts: Sequence[Weighted], bias: Float64, grid: Grid, valid: Bool) -
         abstention=(None,) * len(logits),
         label=label,
     )
+
+
+def _projections(parts: Sequence[Weighted], grid: Grid, valid: Bool) -> list[Projection]:
+    """One for each part; a committee's members have the same units, so they share theirs."""
+    made: dict[int, Projection] = {}
+    return [made.setdefault(id(part.units[0]), Projection(part.units, grid, valid)) for part in parts]
 
 
 def expert_names(evidence: SourceEvidence) -> list[str]:

@@ -102,7 +102,7 @@ class CommitteeNet(nn.Module):
         hidden = functional.silu(_members(tokens, self.expert, self.expert_bias))
         hidden = hidden.view(*weight.shape, self.shape.width)  # (G, B, P, M, D)
         opinions, reliability = self._read_out(hidden)
-        scale = self._scale(weight, reliability, valid)
+        scale = self.scale(weight, reliability, valid)
         return Routed(tokens, routing, weight, reliability, hidden, opinions, scale)
 
     def context(self, summary: Tensor) -> Tensor:
@@ -150,7 +150,8 @@ class CommitteeNet(nn.Module):
         knows = torch.tensor(self.shape.positioned, device=self.place.device)[:, None, None]
         return places(tokens, self.shape.geometry, self.place.device) @ self.place * knows
 
-    def _scale(self, weight: Tensor, reliability: Tensor, valid: Tensor) -> Tensor:
+    def scale(self, weight: Tensor, reliability: Tensor, valid: Tensor) -> Tensor:
+        """(G, B, P): gain × validity, times the admission where there is one."""
         if self.shape.admission:
             score = (weight * reliability).sum(-1) * valid
             return GAIN * score / (score.sum(-1, keepdim=True) + _EPSILON)

@@ -1,12 +1,17 @@
 """How fast the paper's net is, one thread: serving and training against the dense oracle, time against patches.
 
-Run it as `python -m tests.bench.bench_paper`. Times are CPU seconds of the one thread, the best of several runs, with
-fast path and oracle taking turns, so that other work on the machine disturbs as little as possible.
+Run it as `python -m tests.bench.bench_paper [--out FILE]`. Times are CPU seconds of the one thread, the best of several
+runs, with fast path and oracle taking turns, so that other work on the machine disturbs as little as possible.
 """
 
+import argparse
+import platform
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -93,7 +98,7 @@ def matmul_call(config: ModelConfig, steps: int, batch: int) -> tuple[Callable[[
     return lambda: a @ b, 2.0 * rows * D * D
 
 
-def bench_serving(name: str, config: ModelConfig, steps: int, batch: int) -> None:
+def bench_serving(name: str, config: ModelConfig, steps: int, batch: int) -> str:
     problem = Problem.of(config, steps, batch)
     serving = ServingNet(problem.net)
     product, product_flops = matmul_call(config, steps, batch)
@@ -104,15 +109,14 @@ def bench_serving(name: str, config: ModelConfig, steps: int, batch: int) -> Non
         product,
     )
     speed = product_flops / matmul
-    allowed, allowed_folded = (speed / window_flops(config, steps, folded=folded) for folded in (False, True))
-    print(
-        f"{name}  batch {batch:2d}: fast {batch / fast:8.0f} windows/s   oracle {batch / dense:7.0f}   "
-        f"ratio {dense / fast:4.1f}   explanation +{100 * (fast / plain - 1):.1f} %   matmul {speed / 1e9:.0f} GFLOP/s "
-        f"allows {allowed:.0f} (fast path: {100 * batch / fast / allowed:.0f} %), folded {allowed_folded:.0f}"
-    )
+    allowed, folded = (speed / window_flops(config, steps, folded=folded) for folded in (False, True))
+    return row(
+        name, batch, f"{batch / fast:,.0f}", f"{batch / dense:,.0f}", f"{dense / fast:.1f}", f"{fast / plain - 1:+.0%}",
+        f"{speed / 1e9:.0f}", f"{allowed:,.0f}", f"{batch / fast / allowed:.0%}", f"{folded:,.0f}",
+    )  # fmt: skip
 
 
-def bench_training(name: str, config: ModelConfig, steps: int) -> None:
+def bench_training(name: str, config: ModelConfig, steps: int) -> str:
     problem = Problem.of(config, steps, 128)
     y = torch.arange(128) % config.classes
     examples = Examples(problem.x, problem.mask, y, torch.ones(128))
@@ -130,10 +134,10 @@ def bench_training(name: str, config: ModelConfig, steps: int) -> None:
         lambda: train(problem.net, examples, plan, loss=fast_loss),
         lambda: train(problem.net, examples, plan, loss=dense_loss),
     )
-    print(f"{name}  training: {128 / fast:6.0f} windows/s   oracle {128 / dense:6.0f}   ratio {dense / fast:.1f}")
+    return row(name, f"{128 / fast:,.0f}", f"{128 / dense:,.0f}", f"{dense / fast:.1f}")
 
 
-def bench_patches() -> None:
+def bench_patches() -> str:
     """Log-log slope of time against the number of patches; 1 is linear."""
     config = SETUPS["D4 T128 d128 M4 K2 16/8"][0]
     counts = (128, 256, 512, 1024)
@@ -142,16 +146,46 @@ def bench_patches() -> None:
     times = seconds(*(lambda p=problem: serving.forward(p.x, p.mask) for problem in problems))  # type: ignore[misc]
     slope = float(np.polyfit(np.log(counts), np.log(times), 1)[0])
     each = ", ".join(f"{count}: {1e3 * t:.1f} ms" for count, t in zip(counts, times, strict=True))
-    print(f"patches against time, batch 8: {each}; slope {slope:.2f}")
+    return f"Time against patches, batch 8: {each}; log-log slope {slope:.2f} (1 is linear)."
+
+
+def row(*cells: object) -> str:
+    return "| " + " | ".join(str(cell) for cell in cells) + " |"
+
+
+def report() -> str:
+    versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "numpy"))
+    serving = ["net", "batch", "fast path, windows/s", "oracle", "ratio", "explaining", "GFLOP/s of a product"]
+    serving += ["sparse FLOPs allow", "reached", "folded FLOPs allow"]
+    training = ["net", "training, windows/s", "oracle", "ratio"]
+    return "\n".join(
+        [
+            "# The paper's net: fast path against dense oracle",
+            "",
+            f"`python -m tests.bench.bench_paper`, {datetime.now(UTC):%Y-%m-%d}, Python {platform.python_version()}, "
+            f"{versions}; one thread, CPU seconds, best of several turns.",
+            "",
+            *(row(*serving), row(*["---"] * len(serving))),
+            *(bench_serving(name, *SETUPS[name], batch) for name in SETUPS for batch in BATCHES),
+            "",
+            *(row(*training), row(*["---"] * len(training))),
+            *(bench_training(name, *SETUPS[name]) for name in SETUPS),
+            "",
+            bench_patches(),
+            "",
+        ]
+    )
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path)
+    wanted = parser.parse_args()
     torch.set_num_threads(1)
-    for name, (config, steps) in SETUPS.items():
-        for batch in BATCHES:
-            bench_serving(name, config, steps, batch)
-        bench_training(name, config, steps)
-    bench_patches()
+    text = report()
+    print(text)
+    if wanted.out:
+        wanted.out.write_text(text)
 
 
 if __name__ == "__main__":

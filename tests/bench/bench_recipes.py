@@ -1,15 +1,17 @@
 """Which recipe and profile to choose: accuracy, speed with explanation, and time to train, in one table.
 
-Run it as `python -m tests.bench.bench_recipes [--data-dir DIR] [--sets A,B] [--out FILE]`. Speed is measured on windows
-of 4 channels and 128 steps with the model trained on a synthetic set, one thread, CPU seconds, beside the dense oracle
-of the paper's net in the same run.
+Run it as `python -m tests.bench.bench_recipes [--data-dir DIR] [--sets A,B] [--only joint] [--rows FILE] [--out FILE]`.
+Speed is measured on windows of 4 channels and 128 steps with the model trained on a synthetic set, one thread, CPU
+seconds, beside the dense oracle of the paper's net in the same run. With --rows a run that was stopped goes on where it
+was.
 """
 
 import argparse
+import json
 import os
 import platform
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -19,25 +21,32 @@ import numpy as np
 import torch
 
 from anchormoe import AnchorMoEClassifier
+from anchormoe.cases import Cases
 from anchormoe.data.dataset import Split, load
 from tests.bench.bench_paper import SETUPS, Problem, seconds
 
 SPEED_SET = "synthetic:localized"
-SETS = ("uea:BasicMotions", "uea:JapaneseVowels", SPEED_SET)
+SETS = (SPEED_SET, "uea:BasicMotions", "uea:JapaneseVowels")
 PROFILES = ("fast", "balanced", "accurate")
 CHOICES = [("paper", "balanced"), *((recipe, each) for recipe in ("kernel", "experts", "joint") for each in PROFILES)]
-TRAINED_ON = 300
-"""Cases of the synthetic set: enough for its speed and a fair figure, and twelve trainings stay bearable."""
+TRAINED_ON = 200
+"""Cases of a set, at most: enough for its speed and a fair figure, and thirty trainings take minutes."""
+ORACLE = ("oracle", "dense")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Measured:
+    """One recipe and profile on one set; windows/s at batch 1 and 64 on the set that gives the speed."""
+
     recipe: str
     profile: str
-    accuracy: dict[str, float]
-    trained_s: float
-    alone: float
-    together: float
+    data: str
+    accuracy: float | None = None
+    trained_s: float | None = None
+    alone: float | None = None
+    together: float | None = None
+    explaining: float | None = None
+    """What the evidence costs beyond the logits alone, as a share of their time, at batch 64; of a single source"""
 
 
 def part_of(split: Split, most: int) -> tuple[Any, Any]:
@@ -53,17 +62,26 @@ def arrays(cases: Any) -> list[np.ndarray]:
     return [case[:, :length] for case, length in zip(raw, cases.lengths, strict=True)]
 
 
-def measure(recipe: str, profile: str, splits: dict[str, Split]) -> Row:
-    accuracy, trained_s, speeds = {}, 0.0, (0.0, 0.0)
-    for name, split in splits.items():
-        cases, y = part_of(split, TRAINED_ON)
-        began = time.process_time()
-        model = AnchorMoEClassifier(recipe=recipe, profile=profile, random_state=0).fit(arrays(cases), y)
-        trained_s += time.process_time() - began
-        accuracy[name] = float(np.mean(model.predict(arrays(split.test.cases)) == split.test.y))
-        if name == SPEED_SET:
-            speeds = (windows_per_s(model, 1), windows_per_s(model, 64))
-    return Row(recipe, profile, accuracy, trained_s, *speeds)
+def measured(recipe: str, profile: str, data: str, split: Split) -> Measured:
+    cases, y = part_of(split, TRAINED_ON)
+    began = time.process_time()
+    model = AnchorMoEClassifier(recipe=recipe, profile=profile, random_state=0).fit(arrays(cases), y)
+    trained_s = time.process_time() - began
+    accuracy = float(np.mean(model.predict(arrays(split.test.cases)) == split.test.y))
+    speeds = [windows_per_s(model, batch) if data == SPEED_SET else None for batch in (1, 64)]
+    return Measured(recipe, profile, data, accuracy, trained_s, *speeds, explaining(model) if speeds[0] else None)
+
+
+def explaining(model: AnchorMoEClassifier) -> float | None:
+    """None where a model has several sources, or one that has no logits alone."""
+    inner = model.predictor_.model
+    source: Any = inner.parts[0].source
+    if len(inner.parts) > 1 or not hasattr(source, "logits"):
+        return None
+    windows = np.random.default_rng(1).normal(size=(64, 4, 128)).astype(np.float32)
+    cases = inner.normalizer.apply(Cases.from_windows(windows, np.ones(windows.shape, bool)))
+    forward, logits = seconds(lambda: source.forward(cases), lambda: source.logits(cases), budget_s=1.0)
+    return forward / logits - 1
 
 
 def windows_per_s(model: AnchorMoEClassifier, batch: int) -> float:
@@ -73,58 +91,86 @@ def windows_per_s(model: AnchorMoEClassifier, batch: int) -> float:
     return batch / seconds(lambda: model.predictor_.predict(windows, mask), budget_s=1.0)[0]
 
 
-def oracle_per_s(batch: int) -> float:
+def oracle() -> Measured:
     config, steps = SETUPS["D4 T128 d128 M4 K2 16/8"]
-    return batch / seconds(Problem.of(config, steps, batch).dense, budget_s=1.0)[0]
+    speeds = [batch / seconds(Problem.of(config, steps, batch).dense, budget_s=1.0)[0] for batch in (1, 64)]
+    return Measured(*ORACLE, SPEED_SET, None, None, *speeds)
 
 
-def table(rows: list[Row], names: list[str], oracle: tuple[float, float]) -> list[str]:
-    head = ["recipe", "profile", *(name.split(":")[1] for name in names)]
-    head += ["train s", "windows/s (1)", "windows/s (64)", "× oracle (64)"]
+def table(rows: list[Measured], names: list[str]) -> list[str]:
+    head = ["recipe", "profile", *(name.split(":")[1] for name in names), "train s"]
+    head += ["windows/s (1)", "× oracle", "windows/s (64)", "× oracle", "explaining"]
     lines = ["| " + " | ".join(head) + " |", "| " + " | ".join(["---"] * len(head)) + " |"]
-    for row in rows:
-        cells = [row.recipe, row.profile, *(f"{row.accuracy[name]:.3f}" for name in names)]
-        cells += [
-            f"{row.trained_s:.0f}",
-            f"{row.alone:,.0f}",
-            f"{row.together:,.0f}",
-            f"{row.together / oracle[1]:.2f}",
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
-    told = f"Dense oracle of the paper's net (d128 M4 K2, 16/8): {oracle[0]:,.0f} and {oracle[1]:,.0f} windows/s."
-    return [*lines, "", told]
+    for recipe, profile in [*CHOICES, ORACLE]:
+        own = {row.data: row for row in rows if (row.recipe, row.profile) == (recipe, profile)}
+        if own:
+            lines.append("| " + " | ".join([recipe, profile, *cells(own, rows, names)]) + " |")
+    return lines
+
+
+def cells(own: dict[str, Measured], rows: list[Measured], names: list[str]) -> list[str]:
+    """Accuracies, seconds of all trainings, speeds beside the oracle's."""
+    found = [_shown(own[name].accuracy if name in own else None, ".3f") for name in names]
+    found.append(_shown(sum(row.trained_s or 0.0 for row in own.values()) or None, ".0f"))
+    yardstick = next((row for row in rows if row.recipe == ORACLE[0]), None)
+    for which in ("alone", "together"):
+        speed = getattr(own[SPEED_SET], which) if SPEED_SET in own else None
+        base = getattr(yardstick, which) if yardstick else None
+        found += [_shown(speed, ",.0f"), _shown(speed / base if speed and base else None, ".2f")]
+    return [*found, _shown(own[SPEED_SET].explaining if SPEED_SET in own else None, "+.0%")]
+
+
+def _shown(value: float | None, form: str) -> str:
+    return "–" if value is None else format(value, form)
+
+
+def stored(file: Path | None) -> list[Measured]:
+    if file is None or not file.exists():
+        return []
+    return [Measured(**json.loads(line)) for line in file.read_text().splitlines()]
+
+
+def report(rows: list[Measured], names: list[str]) -> str:
+    versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "numpy", "numba"))
+    told = (
+        f"`python -m tests.bench.bench_recipes --sets {','.join(names)}`, {datetime.now(UTC):%Y-%m-%d}, Python "
+        f"{platform.python_version()}, {versions}; one thread, CPU seconds; at most {TRAINED_ON} cases of TRAIN per "
+        "set, seed 0, TEST read once. Windows/s are explained predictions at batch 1 and 64 (4 channels, 128 steps); "
+        "the oracle is the dense net of the paper (d128 M4 K2, patches 16/8) in the same run, which explains too. "
+        "Train s is the sum over the sets; explaining is what evidence costs beyond the logits of a source alone, at "
+        "batch 64."
+    )
+    return "\n".join(["# Recipes and profiles", "", told, "", *table(rows, names), ""])
+
+
+def missing(rows: list[Measured], name: str, only: str) -> list[tuple[str, str]]:
+    """The recipes and profiles that were not measured on a set yet, the oracle on the set that gives the speed."""
+    wanted = [choice for choice in CHOICES if not only or choice[0] in only.split(",")]
+    there = {(row.recipe, row.profile) for row in rows if row.data == name}
+    return [choice for choice in ([ORACLE] if name == SPEED_SET else []) + wanted if choice not in there]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data-dir", type=Path, default=os.environ.get("ANCHORMOE_DATA"))
-    parser.add_argument("--sets", default=",".join(SETS), help="three sets; the synthetic one gives the speed")
+    parser.add_argument("--sets", default=",".join(SETS), help="the synthetic one gives the speed")
+    parser.add_argument("--only", default="", help="recipes, all without it")
+    parser.add_argument("--rows", type=Path, help="JSON lines: what is there is not measured again")
     parser.add_argument("--out", type=Path)
     wanted = parser.parse_args()
     torch.set_num_threads(1)
+    rows = stored(wanted.rows)
     names = wanted.sets.split(",")
-    splits = {name: load(name, data_dir=wanted.data_dir, config=None, seed=0) for name in names}
-    oracle = oracle_per_s(1), oracle_per_s(64)
-    rows = []
-    for recipe, profile in CHOICES:
-        rows.append(measure(recipe, profile, splits))
-        print(rows[-1], flush=True)
-    versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "numpy", "numba"))
-    text = "\n".join(
-        [
-            "# Recipes and profiles",
-            "",
-            f"`python -m tests.bench.bench_recipes --sets {wanted.sets}`, {datetime.now(UTC):%Y-%m-%d}, "
-            f"Python {platform.python_version()}, {versions}; one thread, CPU s; at most {TRAINED_ON} cases to train, "
-            "seed 0, TEST read once. Windows/s are explained predictions at batch 1 and 64.",
-            "",
-            *table(rows, names, oracle),
-            "",
-        ]
-    )
-    print(text)
+    for name in names:
+        split = load(name, data_dir=wanted.data_dir, config=None, seed=0)
+        for recipe, profile in missing(rows, name, wanted.only):
+            rows.append(oracle() if recipe == ORACLE[0] else measured(recipe, profile, name, split))
+            print(rows[-1], flush=True)
+            if wanted.rows:
+                wanted.rows.open("a").write(json.dumps(asdict(rows[-1])) + "\n")
+    print(report(rows, names))
     if wanted.out:
-        wanted.out.write_text(text)
+        wanted.out.write_text(report(rows, names))
 
 
 if __name__ == "__main__":
