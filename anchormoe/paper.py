@@ -15,6 +15,7 @@ from anchormoe.paper_config import ModelConfig
 from anchormoe.paper_net import PaperNet
 from anchormoe.paper_output import Output
 from anchormoe.paper_serving import ServingNet
+from anchormoe.placing import placed_on
 
 PATCHES_PER_PASS = 1024
 """Keeps a pass in the processor's caches; a window's result does not depend on who shares its pass."""
@@ -74,7 +75,7 @@ class PaperSource:
 
     def _pass(self, cases: Cases) -> tuple[Float64, ...]:
         """logits (B, Y), expert values (B, P, M, Y), weight, reliability (B, P, M), admission (B, P)."""
-        x, mask = (torch.from_numpy(np.ascontiguousarray(part)).to(self._device) for part in (cases.x, cases.mask))
+        x, mask = (placed_on(self._device, part) for part in (cases.x, cases.mask))
         output = self._serving.forward(x, mask)
         M = self.architecture.experts
         values = centred(_by_expert(output, output.expert_contributions, M))

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from anchormoe.cases import Cases, Int64
+from anchormoe.placing import placed_on
 
 LONGEST_KERNEL = 33
 SHORTEST_KERNEL = 3
@@ -99,7 +100,7 @@ def _medians(x: Tensor, mask: Tensor) -> Tensor:
 
 
 def _coarse(cases: Cases, geometry: Geometry, device: torch.device) -> tuple[Tensor, Tensor]:
-    x, mask = torch.from_numpy(cases.x).to(device), torch.from_numpy(cases.mask).to(device)
+    x, mask = placed_on(device, cases.x), placed_on(device, cases.mask)
     if geometry.pool == 1:
         return x, mask
     coarse = geometry.coarse(cases.steps)

@@ -17,6 +17,7 @@ from anchormoe.kernels import hydra, shares
 from anchormoe.kernels.features import part_of
 from anchormoe.kernels.grid import GridCases
 from anchormoe.kernels.taps import CENTRE, TAPS
+from anchormoe.placing import placed_on
 
 _MOST_ENTRIES = 16_000_000
 
@@ -34,10 +35,10 @@ class _Batch:
 
     @classmethod
     def of(cls, cases: GridCases, far_limits: Float64, device: torch.device) -> "_Batch":
-        lengths = torch.tensor(cases.lengths, device=device)
-        values, valid = (torch.tensor(part, device=device) for part in (cases.values, cases.valid))
+        lengths = placed_on(device, cases.lengths)
+        values, valid = (placed_on(device, part) for part in (cases.values, cases.valid))
         inside = torch.arange(cases.steps, device=device) < lengths[:, None]
-        limits = torch.tensor(far_limits, device=device)
+        limits = placed_on(device, far_limits)
         return cls(values.float(), valid.float(), inside, valid.any(1), lengths, limits)
 
 
