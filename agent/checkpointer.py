@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 import structlog
 
@@ -12,6 +13,8 @@ from connectors.fault_points import AFTER_COMMIT, AFTER_HEADER, passing
 from connectors.seams import ClaimLost, Source, WindowStore
 
 log = structlog.get_logger()
+
+_Deed = Literal["asking", "storing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +33,21 @@ class Checkpointer:
     ) -> None:
         self._source, self._store, self._clock = source, store, clock
         self._endurance = endurance or Endurance()
-        self._down_since: float | None = None
+        self._down_since: dict[_Deed, float] = {}
 
     @property
     def must_pause(self) -> bool:
-        return self._down_since is not None and self._clock() - self._down_since >= self._endurance.pause_after_s
+        now = self._clock()
+        return any(now - since >= self._endurance.pause_after_s for since in self._down_since.values())
 
     async def verify(self, owned: OwnedPartition) -> None:
         """Is the partition still ours? Raises `Fenced`. A store that does not answer cannot say no."""
         try:
             await self._renewed(owned, lambda: self._store.verify(owned.claim))
         except TransientError as error:
-            self._went_down(error)
+            self._went_down("asking", error)
         else:
-            self._came_back()
+            self._came_back("asking")
 
     async def save(self, partitions: Collection[OwnedPartition]) -> bool:
         """True when all is stored and committed. Raises `Fenced`, and `ConnectorError` when the store stays away."""
@@ -55,9 +59,9 @@ class Checkpointer:
                 passing(AFTER_COMMIT)
                 owned.saved = owned.position
         except TransientError as error:
-            self._went_down(error)
+            self._went_down("storing", error)
             return False
-        self._came_back()
+        self._came_back("storing")
         return True
 
     async def _renewed(self, owned: OwnedPartition, call: Callable[[], Awaitable[None]]) -> None:
@@ -88,15 +92,15 @@ class Checkpointer:
         windows.rings.mark_clean(dirty)
         windows.forgotten.clear()
 
-    def _went_down(self, error: TransientError) -> None:
+    def _went_down(self, deed: _Deed, error: TransientError) -> None:
+        """Each deed by itself: a server without memory still answers questions, and yet keeps nothing."""
         now, limit_s = self._clock(), self._endurance.exit_after_s
-        if self._down_since is None:
-            self._down_since = now
+        if not self._down_since:
             log.warning("store unreachable; publishing goes on, commits wait", reason=str(error))
-        if now - self._down_since >= limit_s:
+        if now - self._down_since.setdefault(deed, now) >= limit_s:
             raise ConnectorError(f"the window store has been unreachable for {limit_s:.0f} s: {error}") from error
 
-    def _came_back(self) -> None:
-        if self._down_since is not None:
-            log.info("store back", after_s=round(self._clock() - self._down_since, 1))
-            self._down_since = None
+    def _came_back(self, deed: _Deed) -> None:
+        since = self._down_since.pop(deed, None)
+        if since is not None and not self._down_since:
+            log.info("store back", after_s=round(self._clock() - since, 1))

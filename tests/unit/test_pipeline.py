@@ -7,6 +7,7 @@ from dataclasses import replace
 import orjson
 import pytest
 
+from agent.checkpointer import Endurance
 from agent.pipeline import Pace, Pipeline
 from anchormoe.windows import WindowShape
 from connectors.decoding import Decoder
@@ -299,6 +300,41 @@ async def test_without_the_store_publishing_goes_on_and_commits_wait():
     await pipeline.run(asyncio.Event())
     assert sink.of(EVENTS)
     assert log.commits.get(A) == Position(0, "rebuild=0")
+
+
+async def test_a_store_that_answers_but_keeps_nothing_is_down_all_the_same():
+    class Full(MemoryWindowStore):
+        full = True
+
+        async def save(self, claim, layout, checkpoint):
+            if self.full:
+                raise TransientError("the server's memory is full")
+            return await super().save(claim, layout, checkpoint)
+
+    now, store, log = 0.0, Full(), filled([1.0] * 20)
+    pace = Pace(max_records=3, checkpoint_records=3, poll_timeout_s=0.01, endurance=Endurance(60.0, 300.0))
+    pipeline = pipeline_on(log, MemorySink(), store, bounded=False, pace=pace, clock=lambda: now)
+    await started(pipeline)
+    for _ in range(8):
+        await pipeline.step()
+    now = 61.0
+    await pipeline.step()
+    await pipeline.step()
+    assert pipeline.vitals.waiting_for_store
+    store.full = False
+    now = 70.0
+    for _ in range(3):
+        await pipeline.step()
+    assert not pipeline.vitals.waiting_for_store
+    assert log.commits.get(A).offset == 20
+    store.full = True
+    put(log, "p1", 120, 1.0)
+    now = 80.0
+    await pipeline.step()
+    now = 381.0
+    with pytest.raises(ConnectorError, match="300 s"):
+        await pipeline.step()
+    await pipeline._close()
 
 
 async def test_an_asset_that_stops_sending_is_told_once_by_the_wall_clock():
