@@ -51,6 +51,8 @@ class AgentCollector(Collector):
     def _trouble(self) -> Iterator[Metric]:
         tally, vitals = self._tally, self._vitals
         yield _counts("dead_letters", "Records that could not be used.", "reason", tally.dead_letters)
+        meaning = "Skipped as the settings ask: records of unknown assets, unknown channels in records."
+        yield _counts("ignored", meaning, "reason", tally.ignored)
         yield _count("late_records", "Records that came after their window.", tally.dead_letters[LATE])
         yield _count("rejected_claims", "Writes refused: another owner had the partition.", vitals.rejected_claims)
         yield _count("source_restarts", "Restarts of the source by the watchdog.", vitals.source_restarts)

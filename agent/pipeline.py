@@ -26,7 +26,7 @@ from agent.reloading import Reloading
 from agent.tally import Tally
 from agent.vitals import Vitals
 from agent.watched import Watched
-from connectors.decoding import Decoder, Readings
+from connectors.decoding import Decoded, Decoder, Readings
 from connectors.errors import ConnectorError, TransientError
 from connectors.records import Batch, Partition
 from connectors.seams import Sink, Source, WindowStore
@@ -311,6 +311,7 @@ class Pipeline:
         self.tally.records += len(batch.records)
         with self.vitals.stage("decode"):
             decoded = self._decoder.decode(batch)
+        self._count_ignored(decoded)
         letters = [
             dead_letter(
                 batch.records[bad.record],
@@ -330,6 +331,12 @@ class Pipeline:
         self._move_on(owned, batch.records[-1].offset)
         self._work.append(Work(owned, letters, due, self._model.add(intakes, batch.partition)))
         self._report_intake(owned, len(batch.records), due, decoded.readings)
+
+    def _count_ignored(self, decoded: Decoded) -> None:
+        if decoded.ignored:
+            self.tally.ignored["unknown_asset"] += decoded.ignored
+        if decoded.ignored_channels:
+            self.tally.ignored["unknown_channel"] += decoded.ignored_channels
 
     def _take_in(self, owned: OwnedPartition, batch: Batch, readings: Readings) -> Intake:
         windows = owned.groups[readings.group]

@@ -12,6 +12,7 @@ class Tally:
     events: Counter[str] = field(default_factory=Counter)
     dead_letters: Counter[str] = field(default_factory=Counter)
     forgotten: int = 0
+    ignored: Counter[str] = field(default_factory=Counter)
 
     def __str__(self) -> str:
         letters = ", ".join(f"{count} {reason}" for reason, count in sorted(self.dead_letters.items()))

@@ -52,7 +52,7 @@ class ChunkDecoder:
     def _rows(self, index: int, chunk: Any) -> Columns:
         numbers = self._numbers(chunk.f0)
         times = self._times(chunk, len(numbers))
-        return Columns(np.full(len(numbers), index), times, numbers)
+        return Columns(np.full(len(numbers), index), times, numbers, len(chunk.f0.keys() - self._column.keys()))
 
     def _numbers(self, channels: dict[str, list[float | None]]) -> Values:
         documents.check_count(len(channels), self._format.max_channels)

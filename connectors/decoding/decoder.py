@@ -51,11 +51,12 @@ class Decoder:
         owners = self._directory.owners(given.keys)
         ignored = self._refuse_unowned(owners, given.index, rejections)
         by_group = [np.flatnonzero(owners.group == number) for number in range(len(self._groups))]
-        readings = [
+        found = [
             self._readings(number, rows, given, owners, rejections) for number, rows in enumerate(by_group) if len(rows)
         ]
         rejected = [Rejected.of(index, rejections[index]) for index in sorted(rejections)]
-        return Decoded([part for part in readings if len(part.record)], rejected, ignored)
+        readings, ignored_channels = [part for part, _ in found if len(part.record)], sum(count for _, count in found)
+        return Decoded(readings, rejected, ignored, ignored_channels)
 
     def _named(self, given: Given, rejections: Rejections) -> Given:
         """The keys are the assets, unless a field is."""
@@ -77,7 +78,10 @@ class Decoder:
                 rejections[int(index[row])] = error
         return ignored
 
-    def _readings(self, number: int, rows: Indices, given: Given, owners: Owners, rejections: Rejections) -> Readings:
+    def _readings(
+        self, number: int, rows: Indices, given: Given, owners: Owners, rejections: Rejections
+    ) -> tuple[Readings, int]:
+        """Of one group, and how many channels were ignored."""
         mine, bad, finisher = given.select(rows), Rejections(), self._finishers[number]
         columns = self._decoders[number].columns(mine.values, mine.stamps_ns, bad)
         finisher.check_clock(columns, mine.stamps_ns, bad)
@@ -87,7 +91,8 @@ class Decoder:
             keep = ~np.isin(columns.row, list(bad))
             columns, values = columns.only(keep), values[keep]
         name, asset = self._groups[number].name, owners.number[rows][columns.row]
-        return Readings(name, owners.names, asset, columns.time_ns, values, mine.index[columns.row])
+        record = mine.index[columns.row]
+        return Readings(name, owners.names, asset, columns.time_ns, values, record), columns.ignored
 
 
 def _report(bad: Rejections, index: Indices, rejections: Rejections) -> None:

@@ -36,7 +36,8 @@ class NarrowDecoder:
         numbers = np.full((len(rows), len(self._column)), np.nan)
         known = np.flatnonzero(columns >= 0)
         numbers[known, columns[known]] = np.array([row.f1 for row in rows], dtype=np.float64)[known]
-        return Columns(index, self._times(rows, index, stamps_ns, rejections), numbers)
+        ignored = len(rows) - len(known) if self._format.on_unknown_channel == "ignore" else 0
+        return Columns(index, self._times(rows, index, stamps_ns, rejections), numbers, ignored)
 
     def _refuse_unknown(self, rows: list[Any], index: Times, columns: Times, rejections: Rejections) -> None:
         """A channel that may be ignored still says that its asset is alive at that time: the row stays, all missing."""

@@ -67,11 +67,15 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A batch after decoding: every record is in a reading, rejected, or counted in `ignored` (unknown asset)."""
+    """A batch after decoding: every record is in a reading, rejected, or counted in `ignored` (unknown asset).
+
+    `ignored_channels` counts channels that were left out of the readings, once per record.
+    """
 
     readings: list[Readings]
     rejected: list[Rejected]
     ignored: int = 0
+    ignored_channels: int = 0
 
 
 class Columns(NamedTuple):
@@ -83,9 +87,11 @@ class Columns(NamedTuple):
     row: NDArray[np.int64]
     time_ns: Times
     values: Values
+    ignored: int = 0
+    """channels that nobody asked for, counted once per record"""
 
     def only(self, keep: NDArray[np.bool_]) -> "Columns":
-        return Columns(self.row[keep], self.time_ns[keep], self.values[keep])
+        return Columns(self.row[keep], self.time_ns[keep], self.values[keep], self.ignored)
 
 
 Rejections = dict[int, RecordError]

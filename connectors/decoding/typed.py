@@ -102,5 +102,5 @@ def stacked(parts: Sequence[Columns], channels: int) -> Columns:
     """The rows of many chunks, one after the other."""
     if not parts:
         return Columns(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, channels)))
-    row, time_ns, values = zip(*parts, strict=True)
-    return Columns(np.concatenate(row), np.concatenate(time_ns), np.concatenate(values))
+    row, time_ns, values, ignored = zip(*parts, strict=True)
+    return Columns(np.concatenate(row), np.concatenate(time_ns), np.concatenate(values), sum(ignored))

@@ -7,6 +7,7 @@ from itertools import starmap
 from typing import Any
 
 import numpy as np
+from msgspec import MsgspecError
 from msgspec.json import Decoder
 from msgspec.structs import astuple
 
@@ -30,25 +31,41 @@ class WideDecoder:
         self._fields = tuple(channel.field for channel in group.channels)
         self._timed = format.time_field is not None
         self._other = tuple({format.asset_field} - {*self._fields, format.time_field})
+        self._known = {*self._fields, *self._other, format.time_field}
         self._reader = TimeReader(format.time_unit, format.utc_offset_minutes)
-        self._decode = Decoder(self._row_type()).decode
+        self._decode = Decoder(self._row_type(strict=format.on_unknown_channel == "reject")).decode
+        self._decode_strictly = Decoder(self._row_type(strict=True)).decode
         self._packed = self._packed_type()
         self._pack = struct.Struct(self._pack_code()).pack
 
     def columns(self, values: Sequence[bytes], stamps_ns: Times, rejections: Rejections) -> Columns:
-        structs, index = decode_all(values, self._decode, self._explain, rejections)
+        structs, index, ignored = self._decoded(values, rejections)
         numbers, times = self._split(structs, index, stamps_ns, rejections)
         self._refuse_crowded(values, rejections)
         self._refuse_blank(values, index, numbers, rejections)
-        return Columns(index, times, numbers)
+        return Columns(index, times, numbers, ignored)
 
-    def _row_type(self) -> Any:
+    def _decoded(self, values: Sequence[bytes], rejections: Rejections) -> tuple[list[Any], Indices, int]:
+        """Also how many unknown channels were ignored. Where there are none, it costs nothing to know."""
+        if self._format.on_unknown_channel == "ignore":
+            try:
+                return list(map(self._decode_strictly, values)), np.arange(len(values)), 0
+            except (MsgspecError, UnicodeDecodeError, RecursionError):
+                structs, index = decode_all(values, self._decode, self._explain, rejections)
+                return structs, index, sum(self._unknown(values[at]) for at in index.tolist())
+        return *decode_all(values, self._decode, self._explain, rejections), 0
+
+    def _unknown(self, value: bytes) -> int:
+        document = documents.parse(value)
+        channels = document if self._format.values_field is None else document[self._format.values_field]
+        return len(channels.keys() - self._known)
+
+    def _row_type(self, *, strict: bool) -> Any:
         format = self._format
         channels: list[tuple[str, Any, Any]] = [(field, float | None, math.nan) for field in self._fields]
         other: list[tuple[str, Any, Any]] = [(name, Any, None) for name in self._other]
         if format.time_field is not None:
             other.insert(0, (format.time_field, time_type(format.time_unit), REQUIRED))
-        strict = format.on_unknown_channel == "reject"
         if format.values_field is None:
             return struct_type([*channels, *other], forbid_unknown=strict)
         nested = struct_type(channels, forbid_unknown=strict)

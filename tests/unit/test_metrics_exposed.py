@@ -15,6 +15,7 @@ AT = Partition("sensors", 3)
 NAMES = {
     "records": "anchormoe_records_total",
     "forgotten": "anchormoe_forgotten_assets_total",
+    "ignored": "anchormoe_ignored_total",
     "windows": "anchormoe_windows_total",
     "checkpoints": "anchormoe_checkpoints_total",
     "events": "anchormoe_events_total",
@@ -55,7 +56,15 @@ def scraped(tally: Tally, vitals: Vitals, wall_s: float = 1_000.0) -> Samples:
 
 
 def busy() -> tuple[Tally, Vitals]:
-    tally = Tally(7, 5, 2, Counter({"state": 4, "gap": 1}), Counter({"late": 3, "not_json": 1}), forgotten=2)
+    tally = Tally(
+        7,
+        5,
+        2,
+        Counter({"state": 4, "gap": 1}),
+        Counter({"late": 3, "not_json": 1}),
+        forgotten=2,
+        ignored=Counter(unknown_channel=6),
+    )
     vitals = Vitals(lambda: 50.0, reloads=Counter({"ok": 1}), checkpoint_bytes=99, rejected_claims=6, source_restarts=1)
     vitals.polled()
     vitals.beat(0.02)

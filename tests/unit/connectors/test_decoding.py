@@ -94,6 +94,31 @@ def test_a_flood_of_names_begins_new_numbers_instead_of_growing_for_ever(monkeyp
     assert len({id(each.readings[0].assets) for each in decoded}) == 3
 
 
+@pytest.mark.parametrize(
+    ("format", "value"),
+    [
+        ({}, {"ts": T0, "flow": 1, "x": 2, "y": 3}),
+        ({"values_field": "values"}, {"ts": T0, "z": 0, "values": {"flow": 1, "x": 2, "y": 3}}),
+        ({"kind": "chunked"}, {"ts": [T0], "values": {"flow": [1], "x": [2], "y": [3]}}),
+    ],
+)
+def test_channels_that_are_ignored_are_counted(format: dict[str, object], value: object) -> None:
+    rows = [record(value), record(b"{"), record(value)]
+    decoded = decode(rows, on_unknown_channel="ignore", **format)
+    assert decoded.ignored_channels == 4
+    assert [part.record.tolist() for part in decoded.readings] == [[0, 2]]
+
+
+def test_narrow_records_of_ignored_channels_are_counted() -> None:
+    rows = [record({"ts": T0, "channel": name, "value": 1}) for name in ("flow", "x", "y")]
+    assert decode(rows, kind="narrow", on_unknown_channel="ignore").ignored_channels == 2
+
+
+def test_records_without_unknown_channels_ignore_nothing() -> None:
+    decoded = decode([record({"ts": T0, "flow": 1, "asset": "pump-1"})], on_unknown_channel="ignore")
+    assert (decoded.ignored_channels, len(decoded.readings)) == (0, 1)
+
+
 def test_an_empty_batch_gives_nothing() -> None:
     assert decode([]) == Decoded([], [], 0)
 
