@@ -312,18 +312,16 @@ async def test_a_store_that_answers_but_keeps_nothing_is_down_all_the_same():
             return await super().save(claim, layout, checkpoint)
 
     now, store, log = 0.0, Full(), filled([1.0] * 20)
-    pace = Pace(max_records=3, checkpoint_records=3, poll_timeout_s=0.01, endurance=Endurance(60.0, 300.0))
-    pipeline = pipeline_on(log, MemorySink(), store, bounded=False, pace=pace, clock=lambda: now)
+    pace = Pace(max_records=4, checkpoint_records=4, poll_timeout_s=0.01, endurance=Endurance(60.0, 300.0))
+    every = watched(policy="all")  # so that the store is asked before each batch
+    pipeline = pipeline_on(log, MemorySink(), store, bounded=False, pace=pace, group=every, clock=lambda: now)
     await started(pipeline)
-    for _ in range(8):
+    for now in (0.0, 30.0, 59.0, 61.0, 62.0):  # noqa: B007  # the pipeline's clock
         await pipeline.step()
-    now = 61.0
-    await pipeline.step()
-    await pipeline.step()
     assert pipeline.vitals.waiting_for_store
     store.full = False
     now = 70.0
-    for _ in range(3):
+    for _ in range(6):
         await pipeline.step()
     assert not pipeline.vitals.waiting_for_store
     assert log.commits.get(A).offset == 20
