@@ -1,7 +1,7 @@
 """A simulated month judged by a real model in the real agent: raw labels on one side, alarms on the other.
 
 Time is the plant's. The month may go in pieces: everything that must be remembered between two is in `Trial`, which can
-be pickled; each piece begins a minute early, so that no window is missing.
+be pickled; each piece begins a little early, so that no window is missing.
 """
 
 import asyncio
@@ -121,10 +121,11 @@ class Trial:
 
 
 class TrialSink:
-    """Tells the trial of every event and forgets it."""
+    """Tells the trial of every event and forgets it; asks the agent to stop when the time for this piece is over."""
 
-    def __init__(self, trial: Trial, progress: Callable[[int], None]) -> None:
-        self._trial, self._progress, self._newest_ns = trial, progress, START_NS
+    def __init__(self, trial: Trial, progress: Callable[[int], None], until_s: float) -> None:
+        self._trial, self._progress, self._until_s = trial, progress, until_s
+        self.newest_ns, self.stop = START_NS, asyncio.Event()
 
     async def start(self) -> None:
         """Nothing to open."""
@@ -134,23 +135,30 @@ class TrialSink:
             if one.stream == EVENTS:
                 self._trial.hear(one)
         if self._trial.waiting:
-            self._newest_ns = max(self._newest_ns, max(self._trial.waiting)[0])
-            self._trial.release(self._newest_ns - HOLD_BACK_NS)
-        self._progress(self._newest_ns)
+            self.newest_ns = max(self.newest_ns, max(self._trial.waiting)[0])
+            self._trial.release(self.newest_ns - HOLD_BACK_NS)
+        self._progress(self.newest_ns)
+        if time.monotonic() > self._until_s:
+            self.stop.set()
 
     async def close(self) -> None:
         """Nothing to close."""
 
 
-def go_on(trial: Trial, plant: LoadedPlant, pumps: Sequence[Pump], hours: int, progress: Callable[[int], None]) -> None:
-    """So many hours more, through decoding, windows and model; the last events of a piece wait for the next one."""
-    began, stop = time.process_time(), trial.hours_done + hours
-    source = LogSource(
-        MonthLog(pumps, range(max(trial.hours_done * 60 - 1, 0), stop * 60)), MemoryCommits(), bounded=True
-    )
-    parts = Parts(source=source, store=MemoryWindowStore(), sink=TrialSink(trial, progress))
-    asyncio.run(build(plant, parts=parts).run(asyncio.Event()))
-    trial.hours_done = stop
+def go_on(
+    trial: Trial, plant: LoadedPlant, pumps: Sequence[Pump], progress: Callable[[int], None], *, minutes: float
+) -> None:
+    """To the end of the pumps' time or for so many minutes, through decoding, windows and model.
+
+    The last events of a piece wait for the next one, which begins an hour or two before the end of this.
+    """
+    began, hours = time.process_time(), pumps[0].hours
+    log = MonthLog(pumps, range(max(trial.hours_done * 60 - 1, 0), hours * 60))
+    sink = TrialSink(trial, progress, time.monotonic() + 60 * minutes)
+    source = LogSource(log, MemoryCommits(), bounded=True)
+    asyncio.run(build(plant, parts=Parts(source=source, store=MemoryWindowStore(), sink=sink)).run(sink.stop))
+    so_far = max((sink.newest_ns - START_NS) // (3600 * S) - 1, trial.hours_done)
+    trial.hours_done = int(so_far) if sink.stop.is_set() else hours
     trial.cpu_s += time.process_time() - began
 
 

@@ -1,10 +1,11 @@
 """A simulated month of alarms: `python -m tests.bench.alarms --out docs/results/alarms.md`.
 
-It may go in pieces: with `--pieces FILE --hours 120` it goes on from where FILE stands and stops after so many hours;
+It may go in pieces: with `--pieces FILE --minutes 8` it goes on from where FILE stands and stops after so many minutes;
 the document is written when the month is over. With `--bundle DIR` another model judges.
 """
 
 import argparse
+import math
 import pickle
 import sys
 import tempfile
@@ -38,9 +39,8 @@ def main() -> None:
         plant = _plant(given, Path(directory))
         pumps = [Pump(f"pump-{at + 1}", given.days * 24) for at in range(given.pumps)]
         trial = _begun(given.pieces, plant)
-        left = given.days * 24 - trial.hours_done
-        if left and not given.finish:
-            go_on(trial, plant, pumps, min(given.hours or left, left), _progress(given.days))
+        if trial.hours_done < given.days * 24 and not given.finish:
+            go_on(trial, plant, pumps, _progress(given.days), minutes=given.minutes)
         if given.pieces:
             given.pieces.write_bytes(pickle.dumps(trial))
         if trial.hours_done < given.days * 24 and not given.finish:
@@ -59,7 +59,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--days", type=int, default=30)
     parser.add_argument("--pumps", type=int, default=2)
     parser.add_argument("--hop", type=int, default=128, help="samples between two windows; 128 are 12.8 s")
-    parser.add_argument("--hours", type=int, help="stop after so many hours of plant time; needs --pieces")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="stop after so many; needs --pieces")
     parser.add_argument("--pieces", type=Path, help="what is known so far; made if missing")
     parser.add_argument("--finish", action="store_true", help="write what is known so far, without going on")
     parser.add_argument("--alarms", type=int, default=10_000, help="for the recovery; 0 leaves it out")
