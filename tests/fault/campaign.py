@@ -38,7 +38,8 @@ MEMBER_TIMEOUT_S = 3.0
 def main() -> None:
     given = _arguments()
     set_up_logs("console", "error")
-    order = in_turn(list(INJURIES.values()), given.injuries, Random(given.seed))
+    kinds = [INJURIES[name] for name in given.only] or list(INJURIES.values())
+    order = in_turn(kinds, given.injuries, Random(given.seed))
     rounds = [order[low : low + given.per_trial] for low in range(0, len(order), given.per_trial)]
     campaign = Campaign(seed=given.seed, wanted=given.injuries, member_timeout_s=MEMBER_TIMEOUT_S)
     broker = KafkaBroker(properties=BROKER)
@@ -119,6 +120,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--injuries", type=int, default=100)
     parser.add_argument("--per-trial", type=int, default=10, help="injuries between two comparisons")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", action="append", default=[], choices=sorted(INJURIES), help="these kinds; repeatable")
     parser.add_argument("--minutes", type=float, help="begin no further round after this time")
     parser.add_argument("--out", type=Path, help="where the report goes")
     parser.add_argument("--json", type=Path, help="where every figure goes")
