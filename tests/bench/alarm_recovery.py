@@ -1,7 +1,13 @@
-"""How long a killed worker takes to know its alarms again: a real broker, a real worker, many alarms."""
+"""How long a killed worker takes to know its alarms again: a real broker, a real worker, many alarms.
 
+`python -m tests.bench.alarm_recovery --out FILE` measures it alone.
+"""
+
+import argparse
+import json
+import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tests.alarm_log import event, tick
@@ -101,3 +107,18 @@ def _both(broker: KafkaBroker, directory: Path) -> tuple[float, ...]:
 def _until(plant: AlarmPlant, transitions: int) -> None:
     """Raises, reminders and the floods' summaries: at least this many."""
     plant.wait(lambda: plant.count("transitions") >= transitions, timeout_s=240)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--alarms", type=int, default=10_000)
+    parser.add_argument("--out", type=Path, required=True)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory:
+        found = json.dumps(asdict(recovery(Path(directory), alarms=given.alarms)), indent=2)
+    given.out.write_text(found + "\n", encoding="utf-8")
+    print(found)
+
+
+if __name__ == "__main__":
+    main()

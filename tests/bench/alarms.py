@@ -5,6 +5,7 @@ the document is written when the month is over. With `--bundle DIR` another mode
 """
 
 import argparse
+import json
 import math
 import pickle
 import sys
@@ -19,7 +20,7 @@ from agent.alarms.console import Console
 from agent.settings import LoadedPlant, load
 from tests.bench.alarm_document import document
 from tests.bench.alarm_month_plant import START_NS, Pump, S
-from tests.bench.alarm_recovery import recovery
+from tests.bench.alarm_recovery import Recovery, recovery
 from tests.bench.alarm_trial import Trial, go_on
 
 DELAYS = {
@@ -46,7 +47,7 @@ def main() -> None:
         if trial.hours_done < given.days * 24 and not given.finish:
             return
         trial.release(1 << 62)
-        recovered = recovery(Path(directory), alarms=given.alarms) if given.alarms else None
+        recovered = _recovered(given, Path(directory))
     text = "\n".join(document(trial, pumps, recovered, hop=given.hop)) + "\n"
     given.out.write_text(text, encoding="utf-8")
     print(text)
@@ -63,6 +64,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--pieces", type=Path, help="what is known so far; made if missing")
     parser.add_argument("--finish", action="store_true", help="write what is known so far, without going on")
     parser.add_argument("--alarms", type=int, default=10_000, help="for the recovery; 0 leaves it out")
+    parser.add_argument("--recovery", type=Path, help="what `python -m tests.bench.alarm_recovery` wrote")
     parser.add_argument("--out", type=Path, required=True)
     return parser.parse_args()
 
@@ -74,6 +76,13 @@ def _begun(pieces: Path | None, plant: LoadedPlant) -> Trial:
     assert plant.settings.alarms is not None
     catalogue = catalogue_of(plant.settings, plant.settings.alarms)
     return Trial(catalogue, Console(catalogue.console_names()[0]))
+
+
+def _recovered(given: argparse.Namespace, directory: Path) -> Recovery | None:
+    """Measured at another time, on a machine that had nothing else to do, if there is such a file; else now."""
+    if given.recovery is not None:
+        return Recovery(**json.loads(given.recovery.read_text(encoding="utf-8")))
+    return recovery(directory, alarms=given.alarms) if given.alarms else None
 
 
 def _plant(given: argparse.Namespace, directory: Path) -> LoadedPlant:
