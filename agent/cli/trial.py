@@ -66,7 +66,7 @@ def trial(
         for injury in INJURIES.values():
             typer.echo(f"{injury.name:24} {injury.meaning} [{injury.reach}]")
         return
-    chosen = _chosen(only, whole_server=whole_server)
+    chosen = _chosen(only, whole_server=whole_server, agents=agents)
     size = {"agents": agents, "partitions": partitions, "assets": assets, "rate": rate}
     given = _trial(config, seed, size, member_timeout, logs, keep=keep)
     typer.echo(f"logs: {given.directory}", err=True)
@@ -76,12 +76,14 @@ def trial(
         raise typer.Exit(FAILED)
 
 
-def _chosen(only: list[str], *, whole_server: bool) -> "list[Injury]":
-    """What needs the servers' processes is not offered: they are not ours."""
+def _chosen(only: list[str], *, whole_server: bool, agents: int) -> "list[Injury]":
+    """What needs the servers' processes is not offered: they are not ours. A lone agent cannot be replaced."""
     from agent.trial.injuries import INJURIES
 
     reach = {"own", "server"} if whole_server else {"own"}
     offered = {name: injury for name, injury in INJURIES.items() if injury.reach in reach}
+    if agents == 1 and offered.pop("zombie") and "zombie" in only:
+        fail("--only: zombie needs a second agent that replaces the first", code=WRONG_USAGE)
     for name in only:
         if name not in INJURIES:
             fail(f"--only: {name!r} is not one of {', '.join(INJURIES)}", code=WRONG_USAGE)

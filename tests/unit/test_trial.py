@@ -150,6 +150,7 @@ def test_the_kinds_of_injury_are_listed():
         (["--only", "nonsense"], "is not one of"),
         (["--only", "redis-full"], "--whole-server"),
         (["--only", "broker-kill"], "which is not ours"),
+        (["--only", "zombie", "--agents", "1"], "a second agent"),
         (["--member-timeout", "soon"], "--member-timeout"),
     ],
 )
