@@ -167,3 +167,16 @@ class WindowStoreContract:
         assert stored is not None
         assert (stored.header, dict(stored.rings)) == (b"two", {"b": b"4567"})
         await store.close()
+
+    async def test_the_ring_of_a_forgotten_asset_is_gone(self, world: World) -> None:
+        """Whoever lists it again without writing it whole is told that it is lost."""
+        store = await opened(world)
+        claim = await store.claim(HERE)
+        await store.save(claim, "layout", checkpoint([whole("a", b"0123"), whole("b", b"4567")], b"head"))
+        await store.save(claim, "layout", Checkpoint([], b"later", ["a"], forgotten=["b"]))
+        stored = await store.load(claim, "layout")
+        assert stored is not None
+        assert (stored.header, dict(stored.rings)) == (b"later", {"a": b"0123"})
+        patched = RingWrite("b", 4, ((1, b"x"),))
+        assert list(await store.save(claim, "layout", Checkpoint([patched], b"last", ["a", "b"]))) == ["b"]
+        await store.close()
