@@ -155,6 +155,7 @@ def _told(outcome: "Outcome") -> str:
         f"events: {outcome.expected} expected, {compared.equal} equal, {counts}",
         f"repeats: {outcome.repeated} with the same bytes, {outcome.conflicts} with others; "
         f"history lost: {outcome.history_lost}",
+        f"last states that are not those of the last events: {len(outcome.wrong_states)}",
         f"recovery: {slowest:.1f} s at most; {len(late)} beyond the goal",
     ]
     for word, names in (("missing", compared.missing), ("extra", compared.extra)):

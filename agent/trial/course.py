@@ -23,6 +23,7 @@ from agent.simulation import Dialect
 from agent.trial.errors import TrialError
 from agent.trial.fleet import Fleet
 from agent.trial.injuries import Injury
+from agent.trial.last_states import wrong_states
 from agent.trial.plant import TrialNames, TrialPace, require_services, trial_document
 from agent.trial.results import Outcome, Wound
 from agent.trial.stream import KnownStream, known_assets
@@ -202,7 +203,14 @@ async def _compared(trial: Trial, plant: LoadedPlant, records: int, wounds: Sequ
         repeated=count - len(published) - published.conflicts,
         conflicts=published.conflicts,
         history_lost=sum(orjson.loads(value).get("abstention") == HISTORY_LOST for value in published.values()),
+        wrong_states=wrong_states(published.values(), [state async for state in _states(trial, plant)]),
     )
+
+
+async def _states(trial: Trial, plant: LoadedPlant) -> AsyncIterator[bytes]:
+    async for record in snapshot(_cluster(plant), trial.names.outputs["states"], timeout_s=_READING_S):
+        if record.value is not None:
+            yield record.value
 
 
 def _cluster(plant: LoadedPlant) -> Cluster:

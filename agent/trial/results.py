@@ -26,7 +26,10 @@ class Wound:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`repeated` events came more than once with the same id and the same bytes, `conflicts` with other bytes."""
+    """`repeated` events came more than once with the same id and the same bytes, `conflicts` with other bytes.
+
+    `wrong_states` are assets whose last state is not what their last event said.
+    """
 
     namespace: str
     seed: int
@@ -38,6 +41,7 @@ class Outcome:
     repeated: int
     conflicts: int
     history_lost: int
+    wrong_states: Sequence[str] = ()
 
     @property
     def expected(self) -> int:
@@ -45,7 +49,7 @@ class Outcome:
 
     @property
     def same(self) -> bool:
-        return self.comparison.same and not self.conflicts
+        return self.comparison.same and not self.conflicts and not self.wrong_states
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -59,6 +63,7 @@ class Outcome:
             "repeated": self.repeated,
             "conflicts": self.conflicts,
             "history_lost": self.history_lost,
+            "wrong_states": list(self.wrong_states),
             "comparison": self.comparison.as_json(),
             "injuries": [asdict(wound) | {"recovered_s": round(wound.recovered_s, 2)} for wound in self.wounds],
         }

@@ -87,6 +87,7 @@ def _sum(campaign: Campaign) -> list[str]:
         ("**different** (same id, other bytes)", campaign.total("different")),
         ("repeats with the same bytes", sum(outcome.repeated for outcome in outcomes)),
         ("repeats with other bytes", sum(outcome.conflicts for outcome in outcomes)),
+        ("assets whose last state is not that of their last event", sum(len(each.wrong_states) for each in outcomes)),
         ("`history_lost`", sum(outcome.history_lost for outcome in outcomes)),
         ("rounds that could not be finished", len(campaign.failures)),
     ]

@@ -3,6 +3,7 @@
 from pathlib import Path
 from random import Random
 
+import orjson
 import pytest
 import yaml
 from typer.testing import CliRunner
@@ -14,6 +15,7 @@ from agent.event_set import EventName
 from agent.settings import load, load_settings
 from agent.settings.document import read_document
 from agent.trial.injuries import INJURIES
+from agent.trial.last_states import wrong_states
 from agent.trial.plan import in_turn
 from agent.trial.plant import TrialNames, TrialPace, require_services, trial_document
 from agent.trial.results import Outcome, Wound
@@ -132,6 +134,25 @@ def test_events_are_the_same_only_without_any_difference_and_any_conflict():
         {"injury": "agent-kill", "recovered_s": 1.0, "goal_s": 15.0, "note": ""},
     ]
     assert not outcome(recovered_s=15.1).wounds[0].in_time
+
+
+def event(asset, end, state):
+    return orjson.dumps({"type": "state", "asset": asset, "state": state, "window": {"end": end}})
+
+
+def state(asset, end, state):
+    return orjson.dumps({"asset": asset, "end": end, "state": state})
+
+
+def test_last_states_must_say_what_the_last_events_said():
+    events = [event("a", "2026-01-01T00:00:01Z", "high"), event("a", "2026-01-01T00:00:00.5Z", "low")]
+    gap = orjson.dumps({"type": "gap", "asset": "b"})
+    right, older = state("a", "2026-01-01T00:00:01Z", "high"), state("a", "2026-01-01T00:00:00.5Z", "low")
+    assert wrong_states([*events, gap], [right, older]) == []
+    assert wrong_states(events, [older]) == ["a"]
+    assert wrong_states(events, []) == ["a"]
+    assert wrong_states(events, [state("a", "2026-01-01T00:00:09Z", "high")]) == []
+    assert wrong_states(events, [right, state("a", "2026-01-01T00:00:01.25Z", "low")]) == ["a"]
 
 
 def run_cli(*arguments):
