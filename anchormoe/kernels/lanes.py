@@ -61,8 +61,11 @@ class Lanes:
         """table[index] in every lane; both are vectors."""
         features = _processor_features()
         if "+avx512f" in features:
-            return self._call("llvm.x86.avx512.permvar.sf.512", table, index)
+            return self._pick_at_once(table, index)
         return self._pick_by_halves(table, index) if "+avx2" in features else self._pick_one_by_one(table, index)
+
+    def _pick_at_once(self, table: Any, index: Any) -> Any:
+        return self._call("llvm.x86.avx512.permvar.sf.512", table, index)
 
     def _pick_by_halves(self, table: Any, index: Any) -> Any:
         halves = []
