@@ -26,7 +26,7 @@ SHAPES = {
     "small": Shape(train=180, test=180, channels=24, steps=51, classes=6),
     "many channels": Shape(train=60, test=40, channels=1_400, steps=270, classes=5),
     "long": Shape(train=128, test=64, channels=6, steps=18_000, classes=5),
-    "many cases": Shape(train=50_000, test=1_000, channels=10, steps=50, classes=5),
+    "many cases": Shape(train=50_000, test=1_000, channels=4, steps=24, classes=5),
 }
 RECIPES = (("joint", "balanced"), ("paper", "balanced"))
 GIGABYTE = 1 << 30

@@ -23,11 +23,20 @@ NOT_AT_HAND = (
 )
 
 
+QUICK = {
+    "kernel": {},
+    "experts": {"experts": {"min_steps": 2, "max_steps": 2}},
+    "paper": {"paper": {"epochs": 1}},
+}
+"""Settings that make a fit short; whether it works at all is the question."""
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("recipe", QUICK)
 @pytest.mark.parametrize("name", NOT_AT_HAND)
-def test_the_kernel_recipe_takes_data_of_this_shape(name: str) -> None:
-    split = rehearsal(name, read_shape(FILES / f"{name}.yaml"), most_cases=24)
-    settings = RecipeSettings(recipe="kernel", profile="fast")
+def test_every_recipe_takes_data_of_this_shape(name: str, recipe: str) -> None:
+    split = rehearsal(name, read_shape(FILES / f"{name}.yaml"), most_cases=16)
+    settings = RecipeSettings(recipe=recipe, profile="fast", **QUICK[recipe])  # type: ignore[arg-type]
     fitted = fit_model(split.train.cases, split.train.y, len(split.train.classes), settings=settings)
     figures = judge(predictor_of(fitted, split.train), split.test)
     assert np.isfinite(figures["nll"])

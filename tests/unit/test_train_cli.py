@@ -223,7 +223,6 @@ def files_of(bundle: Path) -> dict[str, bytes]:
     ("recipe", "stage", "settings"),
     [
         ("paper", "fold 1", ["paper.epochs=12", "paper.width=16"]),
-        ("joint", "experts", ["experts.min_steps=50", "experts.max_steps=50", "experts.width=16"]),
         ("kernel", "kernel fold 1", []),
     ],
 )
