@@ -203,6 +203,8 @@ def _told_uselessness(replayed: "Replayed") -> list[str]:
     """Where nothing at all could be used, why: it is mostly one mistake in the settings or the call."""
     from connectors.jsonl import from_line
 
+    if not replayed.tally.records:
+        return ["there is no record to replay, or none between --from and --to"]
     if not replayed.letters or sum(replayed.tally.dead_letters.values()) < replayed.tally.records - replayed.before:
         return []
     said = dict(from_line(replayed.letters[0]).headers)

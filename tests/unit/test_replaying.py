@@ -220,6 +220,8 @@ def test_a_recording_that_names_no_asset_is_told_and_can_be_given_one(tmp_path: 
         code, said, _ = command("replay", "-c", plant, "-i", tmp_path / "pump-a.csv", "--asset", name, "--json")
         assert (code, json.loads(said)["dead_letters"]) == (0, {})
         assert json.loads(said)["events"]["state"] > 0
+    code, said, _ = command("replay", "-c", plant, "-i", tmp_path / "pump-a.csv", "--from", "999")
+    assert (code, "there is no record to replay, or none between --from and --to" in said) == (0, True)
     code, _, said = command("replay", "-c", plant, "--asset", "pump-a")
     assert (code, said.startswith("error: --asset: the records of a topic name their assets themselves")) == (2, True)
 
