@@ -241,13 +241,14 @@ class Pipeline:
     async def _poll(self) -> list[Batch] | None:
         """None when it was ended before its time: then nobody knows whether there was something to read."""
         polling = self._polling = asyncio.timeout(None)
+        batches: list[Batch] | None
         try:
             async with polling:
                 batches = await self._source.poll(max_records=self._pace.max_records, timeout_s=self._poll_timeout_s())
         except TimeoutError:
             if not polling.expired():
                 raise
-            return None
+            batches = None
         finally:
             self._polling = None
         self.vitals.polled()
