@@ -153,7 +153,7 @@ def row(*cells: object) -> str:
     return "| " + " | ".join(str(cell) for cell in cells) + " |"
 
 
-def report() -> str:
+def report(note: str) -> str:
     versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "numpy"))
     serving = ["net", "batch", "fast path, windows/s", "oracle", "ratio", "explaining", "GFLOP/s of a product"]
     serving += ["sparse FLOPs allow", "reached", "folded FLOPs allow"]
@@ -163,7 +163,7 @@ def report() -> str:
             "# The paper's net: fast path against dense oracle",
             "",
             f"`python -m tests.bench.bench_paper`, {datetime.now(UTC):%Y-%m-%d}, Python {platform.python_version()}, "
-            f"{versions}; one thread, CPU seconds, best of several turns.",
+            f"{versions}; one thread, CPU seconds, best of several turns. {note}".rstrip(),
             "",
             *(row(*serving), row(*["---"] * len(serving))),
             *(bench_serving(name, *SETUPS[name], batch) for name in SETUPS for batch in BATCHES),
@@ -180,9 +180,10 @@ def report() -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--note", default="", help="what else a reader should know, such as how busy the machine was")
     wanted = parser.parse_args()
     torch.set_num_threads(1)
-    text = report()
+    text = report(wanted.note)
     print(text)
     if wanted.out:
         wanted.out.write_text(text)

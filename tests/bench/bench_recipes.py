@@ -130,7 +130,7 @@ def stored(file: Path | None) -> list[Measured]:
     return [Measured(**json.loads(line)) for line in file.read_text().splitlines()]
 
 
-def report(rows: list[Measured], names: list[str]) -> str:
+def report(rows: list[Measured], names: list[str], note: str) -> str:
     versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "numpy", "numba"))
     told = (
         f"`python -m tests.bench.bench_recipes --sets {','.join(names)}`, {datetime.now(UTC):%Y-%m-%d}, Python "
@@ -140,7 +140,7 @@ def report(rows: list[Measured], names: list[str]) -> str:
         "Train s is the sum over the sets; explaining is what evidence costs beyond the logits of a source alone, at "
         "batch 64."
     )
-    return "\n".join(["# Recipes and profiles", "", told, "", *table(rows, names), ""])
+    return "\n".join(["# Recipes and profiles", "", f"{told} {note}".rstrip(), "", *table(rows, names), ""])
 
 
 def missing(rows: list[Measured], name: str, only: str) -> list[tuple[str, str]]:
@@ -157,6 +157,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="recipes, all without it")
     parser.add_argument("--rows", type=Path, help="JSON lines: what is there is not measured again")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--note", default="", help="what else a reader should know, such as how busy the machine was")
     wanted = parser.parse_args()
     torch.set_num_threads(1)
     rows = stored(wanted.rows)
@@ -168,9 +169,9 @@ def main() -> None:
             print(rows[-1], flush=True)
             if wanted.rows:
                 wanted.rows.open("a").write(json.dumps(asdict(rows[-1])) + "\n")
-    print(report(rows, names))
+    print(report(rows, names, wanted.note))
     if wanted.out:
-        wanted.out.write_text(report(rows, names))
+        wanted.out.write_text(report(rows, names, wanted.note))
 
 
 if __name__ == "__main__":
