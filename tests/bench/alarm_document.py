@@ -21,7 +21,7 @@ COMMAND = "python -m tests.bench.alarms --out docs/results/alarms.md"
 def document(trial: Trial, pumps: Sequence[Pump], recovered: Recovery | None, *, hop: int) -> Iterator[str]:
     grace_ns = WINDOW_NS + hop * S // 10
     found = verdict(trial, pumps, window_ns=grace_ns, grace_ns=hop * S // 10)
-    stretch = "a simulated month" if trial.hours_done >= MONTH_H else f"{trial.hours_done / 24:g} simulated days"
+    stretch = "a simulated month" if trial.hours_done >= MONTH_H else f"{trial.hours_done / 24:.1f} simulated days"
     yield from [f"# Alarms: {stretch}", "", f"Written by `{COMMAND}`; do not edit.", ""]
     yield from [*_setting(trial, pumps, found, hop), ""]
     yield from ["## Labels against alarms", "", *_labels_against_alarms(trial, found), ""]
@@ -36,7 +36,7 @@ def _setting(trial: Trial, pumps: Sequence[Pump], found: Verdict, hop: int) -> I
     until_ns = START_NS + trial.hours_done * 3600 * S
     outages = Counter(one.what for pump in pumps for one in pump.outages if one.begin_ns() < until_ns)
     yield (
-        f"{len(pumps)} simulated pumps for {trial.hours_done / 24:g} days of plant time, ten samples a second in "
+        f"{len(pumps)} simulated pumps for {trial.hours_done / 24:.1f} days of plant time, ten samples a second in "
         f"records of {CHUNK // 10} s, through the agent's own decoding, windows and model (the shipped bundle: "
         f"{trial.model}), a window every {hop / 10:g} s, every one of them published: {trial.windows} windows. The "
         f"pumps have {len(found.faults)} faults of {lengths[0]:.0f} to {lengths[-1]:.0f} min (median "
@@ -86,8 +86,8 @@ def _misses(trial: Trial, found: Verdict) -> Iterator[str]:
     )
     yield from (f"  - {_told(one)}" for one in found.by_all[:20])
     yield (
-        f"- False: {found.false} of {found.process_alarms} process alarms came while the pump had no such fault, "
-        f"{found.in_glitches} of all in a glitch."
+        f"- False: {found.false} of {found.process_alarms} process alarms came while the pump had no such fault; "
+        f"in {found.confused} of them it had another one, in {found.in_glitches} a glitch."
     )
     if len(found.delays_s) > 1:
         slow = quantiles(found.delays_s, n=10, method="inclusive")[-1]

@@ -15,7 +15,8 @@ FOR_EVER_NS = 1 << 62
 class Verdict:
     """`by_layer`: labels that lasted longer than the on-delay, without an alarm; `by_all`: true faults, likewise.
 
-    `false`: process alarms at times when the pump had no such fault; `in_glitches`: those of them in a glitch.
+    `false`: process alarms at times when the pump had no such fault; of them `confused`: when it had another one, and
+    `in_glitches`: when there was a glitch.
     """
 
     faults: list[Stretch]
@@ -23,6 +24,7 @@ class Verdict:
     by_all: list[Stretch]
     process_alarms: int
     false: int
+    confused: int
     in_glitches: int
     delays_s: list[float]
 
@@ -42,13 +44,15 @@ def verdict(trial: Trial, pumps: Sequence[Pump], *, window_ns: int, grace_ns: in
     """A label can follow a fault after a window at the soonest; `grace_ns`: how much later it may still come."""
     faults, raises = truth(trial, pumps), _raises(trial.transitions)
     rules = trial.catalogue
+    false = [one for one in raises if not _explained(rules, one, faults, window_ns)]
     return Verdict(
         faults=faults,
         by_layer=[one for one in trial.label_runs if _owed(rules, one) and not _alarmed(rules, raises, one, grace_ns)],
         by_all=[one for one in faults if _owed(rules, one, window_ns) and not _alarmed(rules, raises, one, window_ns)],
         process_alarms=len(raises),
-        false=sum(not _explained(rules, one, faults, window_ns) for one in raises),
-        in_glitches=sum(_explained(rules, one, truth(trial, pumps, glitches=True), window_ns) for one in raises),
+        false=len(false),
+        confused=sum(_had_another(one, faults, window_ns) for one in false),
+        in_glitches=sum(_explained(rules, one, truth(trial, pumps, glitches=True), window_ns) for one in false),
         delays_s=[delay for one in faults if (delay := _delay_s(rules, raises, one, window_ns)) is not None],
     )
 
@@ -85,6 +89,12 @@ def _explained(catalogue: Catalogue, alarm: Stretch, faults: Iterable[Stretch], 
         and one.begin_ns <= alarm.begin_ns
         and one.end_ns >= since_ns
         for one in faults
+    )
+
+
+def _had_another(alarm: Stretch, faults: Iterable[Stretch], grace_ns: int) -> bool:
+    return any(
+        one.asset == alarm.asset and one.begin_ns <= alarm.begin_ns <= one.end_ns + 2 * grace_ns for one in faults
     )
 
 
