@@ -1,4 +1,4 @@
-"""How much memory a training will need at its peak, by a written rule; docs/results/size.md compares it. Pure.
+"""How much memory a training will need at its peak, by a written rule; tests/bench/bench_size.py compares. Pure.
 
 1. Libraries and compiled kernels: 0.9 GB.
 2. The data, 5 bytes per entry (value and mask) as they came, 4 scaled, and per copy that lacks a channel 9 more.
