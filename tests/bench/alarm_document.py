@@ -103,12 +103,15 @@ def _told(one: Stretch) -> str:
 
 def _recovery(found: Recovery) -> Iterator[str]:
     yield (
-        f"A worker with {found.alarms} alarms was killed with `kill -9` and started again on a real broker: "
-        f"**{found.recovered_s:.1f} s** from its start until every alarm had answered the next tick (a worker without "
-        f"alarms needs {found.start_s:.1f} s from its start to its first transition; 6 s session time-out of the group "
-        f"included after the kill). Raising them took {found.alarms / found.inputs_per_s:.1f} s, "
-        f"{found.inputs_per_s:.0f} inputs/s, each with its own transition, present alarm and rows acknowledged."
+        f"Measured at commit {found.version or 'unknown'}. A worker with {found.alarms} alarms was killed with "
+        f"`kill -9` and started again on a real broker: **{found.recovered_s:.1f} s** from its start until every "
+        f"alarm had answered the next tick (a worker without alarms needs {found.start_s:.1f} s from its start to its "
+        "first transition; 6 s session time-out of the group included after the kill). Raising them took "
+        f"{found.alarms / found.inputs_per_s:.1f} s, {found.inputs_per_s:.0f} inputs/s, each with its own transition, "
+        "present alarm and rows acknowledged."
     )
+    if not found.both_s:
+        return
     yield ""
     yield (
         f"Both of two workers killed at once and two started at once, {len(found.both_s)} times: median "

@@ -5,6 +5,7 @@
 
 import argparse
 import json
+import subprocess
 import tempfile
 import time
 from dataclasses import asdict, dataclass
@@ -27,7 +28,8 @@ class Recovery:
     inputs_per_s: float
     start_s: float
     recovered_s: float
-    both_s: tuple[float, ...]
+    both_s: tuple[float, ...] = ()
+    version: str = ""
 
 
 def recovery(directory: Path, *, alarms: int) -> Recovery:
@@ -58,7 +60,7 @@ def _measured(broker: KafkaBroker, directory: Path, alarms: int) -> Recovery:
     rate = _raise(plant, alarms)
     worker.kill()
     recovered_s = _again(plant, alarms)
-    return Recovery(alarms, rate, start_s, recovered_s, _both(broker, directory))
+    return Recovery(alarms, rate, start_s, recovered_s, _both(broker, directory), _version())
 
 
 def _raise(plant: AlarmPlant, alarms: int) -> float:
@@ -102,6 +104,12 @@ def _both(broker: KafkaBroker, directory: Path) -> tuple[float, ...]:
     finally:
         for worker in workers:
             worker.kill()
+
+
+def _version() -> str:
+    """The commit that was measured: the figures may be older than the page that shows them."""
+    git = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    return git.stdout.strip()
 
 
 def _until(plant: AlarmPlant, transitions: int) -> None:
