@@ -91,7 +91,9 @@ class ReplaySink:
             self._into.letters.append(to_line(message))
 
     def _is_within(self, topic: str, partition: int, offset: int) -> bool:
-        return offset >= self._source.stretches[Partition(topic, partition)].start
+        """What another log brought about, such as the refusal of a model, belongs to no stretch."""
+        stretch = self._source.stretches.get(Partition(topic, partition))
+        return stretch is None or offset >= stretch.start
 
 
 def warm_up_ms(groups: Iterable[ResolvedGroup]) -> int:

@@ -13,10 +13,10 @@ from structlog.testing import capture_logs
 from agent import app
 from agent.cli.inputs import span_of, stream_files
 from agent.cli.main import main
-from agent.replaying import Replayed, replay, warm_up_ms
+from agent.replaying import Replayed, ReplaySink, replay, warm_up_ms
 from connectors.files.rows import FileFormat, logged
 from connectors.files.source import FileSource
-from connectors.records import Record
+from connectors.records import EVENTS, Message, Record
 from connectors.spans import Mark, Span
 from tests.offline_plant import START_MS, load_plant, load_rule, records, write_plant
 
@@ -234,3 +234,13 @@ def test_events_of_another_plant_in_the_same_place_are_not_compared(tmp_path: Pa
     out.write_bytes(lines + others)
     code, said, _ = command("replay", "-c", plant, "-i", path, "--compare", out, "--json")
     assert (code, json.loads(said)["comparison"]["extra"]) == (0, [])
+
+
+async def test_an_event_of_another_log_is_kept() -> None:
+    found = Replayed()
+    sink = ReplaySink(found, FileSource([], FileFormat()))
+    value = {"type": "model_refused", "input": {"topic": "hall-activations", "partition": 0, "offset": 3}}
+    headers = {"ce_time": "2026-01-01T00:00:00Z", "ce_type": "x.model_refused", "ce_subject": "pumps", "ce_id": "1"}
+    encoded = tuple((name, text.encode()) for name, text in headers.items())
+    await sink.write([Message(EVENTS, b"pumps", json.dumps(value).encode(), encoded)])
+    assert found.tally.events == {"model_refused": 1}
