@@ -57,7 +57,7 @@ def table(found: Sequence[Figures]) -> Iterator[str]:
 def page(transitions: Iterable[Transition], period: Period) -> str:
     """One HTML file without any script or foreign address."""
     sections = "".join(_section(one, period) for one in figures(transitions, period))
-    span = f"{iso_time(period.begin_ns)[:16]} to {iso_time(period.end_ns)[:16]}, UTC".replace("T", " ")
+    span = f"{_minute(period.begin_ns)} to {_minute(period.end_ns)}, UTC"
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Alarm report</title>'
         f"<style>{_STYLE}</style></head><body><h1>Alarm report</h1><p>{span}</p>"
@@ -102,8 +102,7 @@ def _times(period: Period) -> str:
     places = ((period.begin_ns, _MARGIN, "start"), (middle_ns, _WIDTH / 2, "middle"))
     every = (*places, (period.end_ns, _WIDTH - _MARGIN, "end"))
     return "".join(
-        f"<text x='{x}' y='{_HEIGHT - _MARGIN + 16}' text-anchor='{anchor}'>{iso_time(at)[:16].replace('T', ' ')}"
-        "</text>"
+        f"<text x='{x}' y='{_HEIGHT - _MARGIN + 16}' text-anchor='{anchor}'>{_minute(at)}</text>"
         for at, x, anchor in every
     )
 
@@ -124,6 +123,10 @@ def _stripe(shares: Sequence[float], *, y: int, height: int) -> str:
         drawn += f"<rect x='{x:.1f}' y='{y}' width='{wide:.1f}' height='{height}' class='{name}'/>"
         x += wide
     return drawn
+
+
+def _minute(at_ns: int) -> str:
+    return iso_time(at_ns)[:16].replace("T", " ")
 
 
 def _svg(content: str) -> str:
