@@ -1,7 +1,7 @@
 """From what a batch did to the windows to what must be published: verdicts, events. No I/O, no clock."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,9 @@ from agent.succession import Speaker
 from agent.watched import Watched
 from anchormoe.windows import Floats
 from connectors.records import Partition
+
+_AT_ONCE = 256
+"""Windows per call of a model: enough to be quick, few enough to be seen to progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,21 +76,28 @@ def assess(intake: Intake, partition: Partition) -> Assessment:
     return assess_together([(intake, partition)])[0]
 
 
-def assess_together(intakes: Sequence[tuple[Intake, Partition]]) -> list[Assessment]:
-    """Judge the due windows of several batches, each model asked once, and say what is to be published, batch by batch.
+def assess_together(
+    intakes: Sequence[tuple[Intake, Partition]], progressed: Callable[[], None] = lambda: None
+) -> list[Assessment]:
+    """Judge the due windows of several batches together and say what is to be published, batch by batch.
 
-    Blocks while the model works: call it in a thread.
+    Blocks while the model works: call it in a thread. `progressed` is called on the way: a backlog on a slow machine
+    takes its time, and is not stuck.
     """
     speakers = [intake.windows.watched.speakers(intake.applied.due.end) for intake, _ in intakes]
-    verdicts = _verdicts([intake.applied.due.windows for intake, _ in intakes], speakers)
+    verdicts = _verdicts([intake.applied.due.windows for intake, _ in intakes], speakers, progressed)
     return [
-        _assessed(intake, partition, own_speakers, own_verdicts)
+        _assessed(intake, partition, own_speakers, own_verdicts, progressed)
         for (intake, partition), own_speakers, own_verdicts in zip(intakes, speakers, verdicts, strict=True)
     ]
 
 
 def _assessed(
-    intake: Intake, partition: Partition, speakers: Sequence[Speaker], verdicts: Sequence[Verdict]
+    intake: Intake,
+    partition: Partition,
+    speakers: Sequence[Speaker],
+    verdicts: Sequence[Verdict],
+    progressed: Callable[[], None],
 ) -> Assessment:
     sightings = [*_gap_sightings(intake, partition), *_clock_sightings(intake, partition)]
     glances, forgotten = [], deque(intake.forgotten)
@@ -95,6 +105,7 @@ def _assessed(
         _forget(intake, forgotten, before=int(intake.offsets[intake.applied.due.sample[at]]))
         judged = Judged(at, speakers[at], _unless_lost(intake, at, verdict))
         sightings += _window_sightings(intake, judged, partition)
+        progressed()
         glances.append(_glance(intake, judged))
     _forget(intake, forgotten)
     return Assessment(sorted(sightings, key=_in_log_order), glances)
@@ -106,16 +117,21 @@ def _forget(intake: Intake, forgotten: deque[Forgotten], *, before: int | None =
         intake.windows.standings.pop(forgotten.popleft().asset, None)
 
 
-def _verdicts(windows: Sequence[Floats], speakers: Sequence[Sequence[Speaker]]) -> list[list[Verdict]]:
-    """Each window's verdict by its own speaker's judge, who is asked once for all windows of all intakes."""
+def _verdicts(
+    windows: Sequence[Floats], speakers: Sequence[Sequence[Speaker]], progressed: Callable[[], None]
+) -> list[list[Verdict]]:
+    """Each window's verdict by its own speaker's judge, who is asked for the windows of all intakes together."""
     chosen = [speaker.judge for own in speakers for speaker in own]
     each = [window for own in windows for window in own]  # of several shapes where there are several groups
     found: dict[int, Verdict] = {}
     for judge in {id(judge): judge for judge in chosen}.values():
         own = [at for at, other in enumerate(chosen) if other is judge]
-        # Contiguous, as everywhere else a model is asked: in the rings a step's channels lie side by side.
-        said = judge.verdicts(np.ascontiguousarray(np.stack([each[at] for at in own])))
-        found.update(zip(own, said, strict=True))
+        for low in range(0, len(own), _AT_ONCE):
+            some = own[low : low + _AT_ONCE]
+            # Contiguous, as everywhere else a model is asked: in the rings a step's channels lie side by side.
+            said = judge.verdicts(np.ascontiguousarray(np.stack([each[at] for at in some])))
+            found.update(zip(some, said, strict=True))
+            progressed()
     verdicts = iter([found[at] for at in range(len(chosen))])
     return [[next(verdicts) for _ in own] for own in speakers]
 

@@ -103,7 +103,8 @@ class ModelQueue:
 
     def _judge(self, waiting: Sequence[Waiting]) -> list[list[Assessment]]:
         with self._vitals.stage("judge"):
-            said = iter(assess_together([(intake, one.partition) for one in waiting for intake in one.intakes]))
+            together = [(intake, one.partition) for one in waiting for intake in one.intakes]
+            said = iter(assess_together(together, self._vitals.progressed))
             return [[next(said) for _ in one.intakes] for one in waiting]
 
 

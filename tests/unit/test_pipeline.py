@@ -335,6 +335,21 @@ async def test_a_store_that_answers_but_keeps_nothing_is_down_all_the_same():
     await pipeline._close()
 
 
+async def test_a_long_judgement_counts_as_progress_before_anything_is_published(monkeypatch):
+    """A slow machine with a backlog is not stuck: a watchdog that threw its work away would never let it finish."""
+    progressed, before_writing = [], []
+    monkeypatch.setattr("agent.vitals.Vitals.progressed", lambda vitals: progressed.append(1))
+
+    class Listening(MemorySink):
+        async def write(self, messages):
+            before_writing.append(len(progressed))
+            await super().write(messages)
+
+    pace = Pace(max_records=5000, poll_timeout_s=0.01)
+    await run(filled([1.0] * 100), sink=Listening(), group=watched(policy="all"), pace=pace)
+    assert before_writing[0] > 1
+
+
 async def test_an_asset_that_stops_sending_is_told_once_by_the_wall_clock():
     now = 0.0
     log, sink = filled([1.0] * 6), MemorySink()
