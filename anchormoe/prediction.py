@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from itertools import groupby
 
 import numpy as np
 
@@ -73,10 +74,7 @@ def compose(parts: Sequence[Weighted], bias: Float64, grid: Grid, valid: Bool) -
     logits = sum((part.factor * part.output.logits for part in parts), np.zeros_like(bias)) + bias
     context = sum((part.factor * part.output.context for part in parts), np.zeros_like(bias)) + bias
     label = np.asarray(logits.argmax(axis=1), np.int64)
-    shown = [
-        _shown(part, label, projection)
-        for part, projection in zip(parts, _projections(parts, grid, valid), strict=True)
-    ]
+    shown = [_shown(own, label, Projection(own[0].units, grid, valid)) for own in _committees(parts)]
     contributions = np.asarray(sum(one.contributions for one in shown))
     return Prediction(
         logits=logits,
@@ -97,10 +95,9 @@ def compose(parts: Sequence[Weighted], bias: Float64, grid: Grid, valid: Bool) -
     )
 
 
-def _projections(parts: Sequence[Weighted], grid: Grid, valid: Bool) -> list[Projection]:
-    """One for each part; a committee's members have the same units, so they share theirs."""
-    made: dict[int, Projection] = {}
-    return [made.setdefault(id(part.units[0]), Projection(part.units, grid, valid)) for part in parts]
+def _committees(parts: Sequence[Weighted]) -> list[list[Weighted]]:
+    """A committee's members follow each other and have the same units, so they are projected together."""
+    return [list(own) for _, own in groupby(parts, key=lambda part: id(part.units[0]))]
 
 
 def expert_names(evidence: SourceEvidence) -> list[str]:
@@ -112,6 +109,8 @@ def expert_names(evidence: SourceEvidence) -> list[str]:
 
 def concatenated(predictions: Sequence[Prediction], count: int) -> Prediction:
     """The first `count` windows of predictions that share grid and experts."""
+    if len(predictions) == 1 and len(predictions[0]) == count:
+        return predictions[0]
     values = {}
     for one in fields(Prediction):
         parts = [getattr(prediction, one.name) for prediction in predictions]
@@ -126,57 +125,92 @@ def concatenated(predictions: Sequence[Prediction], count: int) -> Prediction:
 
 def of_class(values: Float64, label: Int64) -> Float64:
     """The given class of each window: (B, …, Y) to (B, …)."""
-    index = label.reshape(-1, *[1] * (values.ndim - 1))
-    return np.asarray(np.take_along_axis(values, index, axis=-1)[..., 0])
+    return np.asarray(values[np.arange(len(values)), ..., label])
 
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """One source on the patch grid; all but `contributions` (B, P, Y) and the gates are about the arg-max class."""
+    """A source or committee on the patch grid; all but `contributions` and the gates are about the arg-max class."""
 
     contributions: Float64
+    """(B, P, Y)"""
     by_expert: Float64
     """(B, P, E)"""
-    far: Float64
+    far: Float64 | None
     """(B, P) |evidence| from afar"""
-    total: Float64
-    """(B, P) |evidence| from afar and from near"""
+    near: Float64
+    """(B, P) |evidence| from near"""
     weight: Float64
     reliability: Float64
-    admission: Float64 | None
+    admissions: Float64
+    """(B, P, A) of the A members that admit patches"""
 
 
-def _shown(part: Weighted, label: Int64, projection: Projection) -> _Shown:
-    evidence, classes = part.output.evidence, part.output.logits.shape[1]
-    winning = of_class(evidence.values, label)  # (B, U)
-    experts = winning[:, :, None] if evidence.expert_values is None else of_class(evidence.expert_values, label)
-    far = np.zeros_like(winning) if evidence.far is None else of_class(evidence.far, label)
-    sizes = np.abs(np.stack((far, winning - far), axis=2))
-    sums = part.factor * projection.sums(np.concatenate((evidence.values, experts, sizes), axis=2))
-    from_afar, from_near = np.abs(sums[:, :, -2]), np.abs(sums[:, :, -1])
+def _shown(parts: Sequence[Weighted], label: Int64, projection: Projection) -> _Shown:
+    evidences = [part.output.evidence for part in parts]
+    contributions = np.asarray(sum(part.factor * part.output.evidence.values for part in parts))
+    by_expert, sizes = _of_winner(parts, label)
+    sums = projection.sums(np.concatenate((contributions, by_expert, *sizes), axis=2))
+    classes, last = contributions.shape[2], -len(sizes)
+    weight, reliability, admissions = _gates(evidences, projection)
     return _Shown(
         contributions=sums[:, :, :classes],
-        by_expert=sums[:, :, classes:-2],
-        far=from_afar,
-        total=from_afar + from_near,
-        weight=_gate(evidence.weight, evidence, projection),
-        reliability=_gate(evidence.reliability, evidence, projection),
-        admission=None if evidence.admission is None else projection.means(evidence.admission[:, :, None])[:, :, 0],
+        by_expert=sums[:, :, classes:last],
+        far=np.abs(sums[:, :, -2]) if len(sizes) == 2 else None,
+        near=np.abs(sums[:, :, -1]),
+        weight=weight,
+        reliability=reliability,
+        admissions=admissions,
     )
 
 
-def _gate(values: Float64 | None, evidence: SourceEvidence, projection: Projection) -> Float64:
-    if values is not None:
-        return projection.means(values)
-    return np.full((len(projection.valid), len(projection.grid[0]), len(evidence.experts)), np.nan)
+def _of_winner(parts: Sequence[Weighted], label: Int64) -> tuple[Float64, list[Float64]]:
+    """What the experts add to the arg-max class (B, U, E), and the size (B, U, 1) of it from afar, if any, and near."""
+    picked = [part.factor * of_class(_by_expert(part.output.evidence), label) for part in parts]
+    winning = [np.add.reduceat(own, [0], axis=2) for own in picked]
+    if all(part.output.evidence.far is None for part in parts):
+        return np.concatenate(picked, axis=2), [np.asarray(sum(np.abs(own) for own in winning))]
+    far = [_from_afar(part, label) for part in parts]
+    near = sum(np.abs(own - beyond) for own, beyond in zip(winning, far, strict=True))
+    return np.concatenate(picked, axis=2), [np.asarray(sum(np.abs(own) for own in far)), np.asarray(near)]
+
+
+def _by_expert(evidence: SourceEvidence) -> Float64:
+    """(B, U, E, Y)"""
+    return evidence.values[:, :, None] if evidence.expert_values is None else evidence.expert_values
+
+
+def _from_afar(part: Weighted, label: Int64) -> Float64:
+    """(B, U, 1) of the arg-max class."""
+    far = part.output.evidence.far
+    return np.zeros((1, 1, 1)) if far is None else part.factor * of_class(far, label)[:, :, None]
+
+
+def _gates(evidences: Sequence[SourceEvidence], projection: Projection) -> tuple[Float64, Float64, Float64]:
+    """Weights and reliabilities (B, P, E), NaN where there are none, and the admissions that there are (B, P, A)."""
+    admissions = [one.admission[:, :, None] for one in evidences if one.admission is not None]
+    experts = sum(len(one.experts) for one in evidences)
+    if not admissions and all(one.weight is None and one.reliability is None for one in evidences):
+        nothing = np.full((len(projection.valid), len(projection.grid[0]), experts), np.nan)
+        return nothing, nothing, nothing[:, :, :0]
+    weights = [_or_nan(one.weight, one) for one in evidences]
+    reliabilities = [_or_nan(one.reliability, one) for one in evidences]
+    means = projection.means(np.concatenate((*weights, *reliabilities, *admissions), axis=2))
+    return means[:, :, :experts], means[:, :, experts : 2 * experts], means[:, :, 2 * experts :]
+
+
+def _or_nan(values: Float64 | None, evidence: SourceEvidence) -> Float64:
+    """(B, U, E)"""
+    return np.full((*evidence.values.shape[:2], len(evidence.experts)), np.nan) if values is None else values
 
 
 def _mean_admission(shown: Sequence[_Shown]) -> Float64:
     """Over the sources that admit patches."""
-    known = [one.admission for one in shown if one.admission is not None]
-    return np.asarray(np.mean(known, axis=0)) if known else np.full(shown[0].far.shape, np.nan)
+    known = np.concatenate([one.admissions for one in shown], axis=2)
+    return np.asarray(known.mean(axis=2)) if known.shape[2] else np.full(shown[0].near.shape, np.nan)
 
 
 def _far_share(shown: Sequence[_Shown]) -> Float64:
-    far, total = sum(one.far for one in shown), np.asarray(sum(one.total for one in shown))
+    far = np.asarray(sum(0 if one.far is None else one.far for one in shown))
+    total = np.asarray(far + sum(one.near for one in shown))
     return np.asarray(np.where(total > 0, far / np.where(total > 0, total, 1), 0))

@@ -1,6 +1,7 @@
 """Evidence of any units on a grid of patches (or steps), with the same sum, and gates averaged over it. Pure."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -11,6 +12,8 @@ Intervals = tuple[Int64, Int64]
 """Starts and stops."""
 _DENSE = 200_000
 """Unit-patch pairs up to which a table of shares per window is faster than going through the steps."""
+_KEPT = 16
+"""Tables of shares that are kept: a served model has one or two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,65 +27,85 @@ class Projection:
     units: Intervals
     grid: Intervals
     valid: Bool
-    _made: dict[str, Float64] = field(default_factory=dict, compare=False, repr=False)
-    """Tables of shares, made once however many sources have these units."""
 
     def sums(self, values: Float64) -> Float64:
         """(B, U, K) to (B, P, K); what the grid covers keeps its sum."""
         if self._is_identity:
             return values
-        if self._are_steps:
-            return to_intervals(values, *self.grid)
         if len(self.units[0]) * len(self.grid[0]) > _DENSE:
-            return to_intervals(to_steps(values, *self.units, self.valid), *self.grid)
-        if "sums" not in self._made:
-            self._made["sums"] = np.ascontiguousarray(self._shares().swapaxes(1, 2))
-        return _product(self._made["sums"], values)
+            steps = values if self._are_steps else to_steps(values, *self.units, self.valid)
+            return to_intervals(steps, *self.grid)
+        # A step is never divided, so what is missing makes no difference to steps.
+        if self._are_steps or self.valid.all():
+            return _product(_whole_shares(*self._key), values)
+        return _product(_shares(self.units, self.grid, self.valid), values)
 
     def means(self, values: Float64) -> Float64:
         """(B, U, K) to (B, P, K): per step the mean over its units, per interval over its steps; NaN without any."""
         if self._is_identity:
             return values
-        if "means" not in self._made:
-            self._made["means"] = self._mean_shares()
-        reached = self._made["means"].any(axis=1, keepdims=True)  # (P, 1)
-        return np.where(reached, _product(self._made["means"][None], values), np.nan)
+        shares, reached = _mean_shares(*self._key)
+        found = _product(shares, values)
+        return found if reached.all() else np.where(reached, found, np.nan)
 
-    def _mean_shares(self) -> Float64:
-        """(P, U) how much each unit counts in each interval's mean; 0 for an interval without units."""
-        count = overlaps(*self.units, self.valid.shape[1])
-        low, high = _common(self.units, self.grid)
-        inverse, reached = prefix_sums(_row(1 / np.maximum(count, 1)))[0], prefix_sums(_row(count > 0))[0]
-        sizes = reached[self.grid[1]] - reached[self.grid[0]]  # (P,)
-        shares = (inverse[high] - inverse[low]) / np.maximum(sizes, 1)  # (U, P)
-        return np.ascontiguousarray(np.where(sizes > 0, shares, 0).T)
+    @property
+    def _key(self) -> tuple[bytes, bytes, bytes, bytes, int]:
+        (start, stop), (first, last) = self.units, self.grid
+        return start.tobytes(), stop.tobytes(), first.tobytes(), last.tobytes(), self.valid.shape[1]
 
     @property
     def _is_identity(self) -> bool:
-        return np.array_equal(self.units[0], self.grid[0]) and np.array_equal(self.units[1], self.grid[1])
+        return _equal(self.units, self.grid)
 
     @property
     def _are_steps(self) -> bool:
-        steps = np.arange(self.valid.shape[1])
-        return np.array_equal(self.units[0], steps) and np.array_equal(self.units[1], steps + 1)
-
-    def _shares(self) -> Float64:
-        """(B or 1, U, P) how much of each unit goes to each interval; a unit without valid steps uses all its steps."""
-        valid = self.valid[:1] if self.valid.all() else self.valid
-        low, high = _common(self.units, self.grid)
-        share = 1 / np.maximum(overlaps(*self.grid, self.valid.shape[1]), 1)  # (T,)
-        count, every = prefix_sums(valid.astype(np.float64)), prefix_sums(_row(share))
-        count = count[:, self.units[1]] - count[:, self.units[0]]  # (B, U)
-        running = prefix_sums(valid * share)
-        seen = (running[:, high] - running[:, low]) / np.maximum(count, 1)[:, :, None]
-        blind = (every[:, high] - every[:, low]) / (self.units[1] - self.units[0])[:, None]
-        return np.where(count[:, :, None] > 0, seen, blind)
+        length = self.valid.shape[1]
+        return len(self.units[0]) == length and _equal(self.units, step_grid(length))
 
 
 def step_grid(length: int) -> Intervals:
     """Every step an interval of its own."""
     steps = np.arange(length, dtype=np.int64)
     return steps, steps + 1
+
+
+@lru_cache(maxsize=_KEPT)
+def _whole_shares(start: bytes, stop: bytes, first: bytes, last: bytes, length: int) -> Float64:
+    """(1, P, U) for windows of which nothing is missing; units and intervals by the bytes of their bounds."""
+    return _shares(_bounds(start, stop), _bounds(first, last), np.ones((1, length), np.bool_))
+
+
+@lru_cache(maxsize=_KEPT)
+def _mean_shares(start: bytes, stop: bytes, first: bytes, last: bytes, length: int) -> tuple[Float64, Bool]:
+    """(1, P, U) how much each unit counts in each interval's mean, and which intervals (P, 1) have any."""
+    units, grid = _bounds(start, stop), _bounds(first, last)
+    count = overlaps(*units, length)
+    low, high = _common(units, grid)
+    inverse, reached = prefix_sums(_row(1 / np.maximum(count, 1)))[0], prefix_sums(_row(count > 0))[0]
+    sizes = reached[grid[1]] - reached[grid[0]]  # (P,)
+    shares = (inverse[high] - inverse[low]) / np.maximum(sizes, 1)  # (U, P)
+    table = np.ascontiguousarray(np.where(sizes > 0, shares, 0).T)
+    return table[None], np.asarray(table.any(axis=1, keepdims=True))
+
+
+def _shares(units: Intervals, grid: Intervals, valid: Bool) -> Float64:
+    """(B, P, U) how much of each unit goes to each interval; a unit without valid steps uses all its steps."""
+    low, high = _common(units, grid)
+    share = 1 / np.maximum(overlaps(*grid, valid.shape[1]), 1)  # (T,)
+    count, every = prefix_sums(valid.astype(np.float64)), prefix_sums(_row(share))
+    count = count[:, units[1]] - count[:, units[0]]  # (B, U)
+    running = prefix_sums(valid * share)
+    seen = (running[:, high] - running[:, low]) / np.maximum(count, 1)[:, :, None]
+    blind = (every[:, high] - every[:, low]) / (units[1] - units[0])[:, None]
+    return np.ascontiguousarray(np.where(count[:, :, None] > 0, seen, blind).swapaxes(1, 2))
+
+
+def _bounds(start: bytes, stop: bytes) -> Intervals:
+    return np.frombuffer(start, np.int64), np.frombuffer(stop, np.int64)
+
+
+def _equal(some: Intervals, others: Intervals) -> bool:
+    return len(some[0]) == len(others[0]) and bool((some[0] == others[0]).all() and (some[1] == others[1]).all())
 
 
 def _common(units: Intervals, grid: Intervals) -> Intervals:
@@ -94,7 +117,7 @@ def _common(units: Intervals, grid: Intervals) -> Intervals:
 def _product(shares: Float64, values: Float64) -> Float64:
     """(B or 1, P, U) × (B, U, K), one product per window and in one memory layout: otherwise the last bits of a
     window's sums could depend on how many others there are."""
-    return np.asarray(np.matmul(np.ascontiguousarray(shares), np.ascontiguousarray(values)))
+    return np.asarray(np.matmul(shares, np.ascontiguousarray(values)))
 
 
 def _row(values: Bool | Float64) -> Float64:
