@@ -44,6 +44,9 @@ def server_of(store: RedisStore) -> "Server":
         cert_file=_text(store.tls.cert_file),
         key_file=_text(store.tls.key_file),
         timeout_s=store.timeout / _NS_PER_S,
+        attempts=store.retries.attempts,
+        first_pause_s=store.retries.first_pause / _NS_PER_S,
+        longest_pause_s=store.retries.longest_pause / _NS_PER_S,
     )
 
 

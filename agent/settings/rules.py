@@ -96,7 +96,8 @@ def retries_end_before_the_next_poll(source: Source, sinks: Sequence[Sink], stor
     """One batch may have to wait for every sink and for the store, one after the other."""
     if not isinstance(source, KafkaSource):
         return
-    waits = [sink.retries.worst_case_ns(sink.timeout) for sink in sinks if isinstance(sink, KafkaSink | WebhookSink)]
+    waits = [sink.retries.worst_case_ns(sink.timeout) for sink in sinks if isinstance(sink, WebhookSink)]
+    waits += [sink.timeout for sink in sinks if isinstance(sink, KafkaSink)]
     if isinstance(store, RedisStore):
         waits.append(store.retries.worst_case_ns(store.timeout))
     longest = source.timeouts.max_poll_interval

@@ -57,8 +57,9 @@ class KafkaSink(Section):
     )
     topics: Topics = Field(description="The topic of each stream.")
     security: KafkaSecurity | None = Field(default=None, description="TLS and SASL; null: like the source.")
-    timeout: Duration = Field(default=Duration.parse("30s"), description="Longest wait for an acknowledgement.")
-    retries: Retries = Field(default=Retries(attempts=3), description="Tries per batch.")
+    timeout: Duration = Field(
+        default=Duration.parse("30s"), description="Longest wait for an acknowledgement; the producer tries until then."
+    )
     compression: Literal["none", "gzip"] = Field(default="none", description="Compression of the written batches.")
 
     @model_validator(mode="before")

@@ -62,7 +62,7 @@ class RedisStore(Section):
     key_prefix: Slug = Field(default="anchormoe", description="First part of every key.")
     ttl: Duration = Field(default=Duration.parse("7d"), description="Keys that are not written for this long vanish.")
     timeout: Duration = Field(default=Duration.parse("5s"), description="Longest wait for one answer.")
-    retries: Retries = Field(default=Retries(attempts=3), description="Tries per checkpoint.")
+    retries: Retries = Field(default=Retries(attempts=3), description="Tries per command.")
     pause_after: Duration = Field(
         default=Duration.parse("1m"), description="Without Redis, go on without committing for this long, then pause."
     )

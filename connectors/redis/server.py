@@ -29,13 +29,16 @@ class Server:
     cert_file: str | None = None
     key_file: str | None = None
     timeout_s: float = 5.0
+    attempts: int = 3
+    first_pause_s: float = 0.1
+    longest_pause_s: float = 0.5
 
     def client(self) -> Any:
         given: dict[str, Any] = {
             "socket_timeout": self.timeout_s,
             "socket_connect_timeout": self.timeout_s,
             # A server that restarted leaves dead connections behind. Every command here may be repeated.
-            "retry": Retry(ExponentialBackoff(cap=0.5, base=0.05), retries=2),
+            "retry": Retry(self._pauses(), retries=self.attempts - 1),
         }
         if self.password is not None:
             given |= {"username": self.username, "password": self.password}
@@ -43,6 +46,10 @@ class Server:
             files = {"ssl_ca_certs": self.ca_file, "ssl_certfile": self.cert_file, "ssl_keyfile": self.key_file}
             given |= {name: path for name, path in files.items() if path}
         return redis.asyncio.Redis.from_url(self.url, **given)
+
+    def _pauses(self) -> ExponentialBackoff:
+        """The library doubles its base before the first pause already."""
+        return ExponentialBackoff(cap=self.longest_pause_s, base=self.first_pause_s / 2)
 
 
 @contextmanager

@@ -163,7 +163,7 @@ def test_a_mistake_is_named(path: str, value: Any, field: str, words: str, write
         ("source.timeouts", {"session": "30s"}, "source.timeouts.session", "not below rebalance (30s)"),
         ("source.timeouts", {"heartbeat": "6s"}, "source.timeouts.heartbeat", "a third of session"),
         ("source.timeouts", {"rebalance": "6m"}, "source.timeouts.rebalance", "at most max_poll_interval"),
-        ("source.timeouts", {"max_poll_interval": "1m"}, "source.timeouts.max_poll_interval", "the retries"),
+        ("source.timeouts", {"max_poll_interval": "40s"}, "source.timeouts.max_poll_interval", "the retries"),
         ("source.topics", ["a", "a"], "source.topics[1]", "twice"),
         ("source.bootstrap", "broker", "source.bootstrap", "host:port"),
         ("source.security", {"protocol": "SASL_SSL"}, "source.security.password", "missing"),
