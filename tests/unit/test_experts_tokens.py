@@ -83,3 +83,14 @@ def test_profiles_keep_one_or_two_variants_of_three_folds() -> None:
     assert settings_for("fast").kept == settings_for("balanced").kept == 1
     assert settings_for("accurate").kept == settings_for("fast", "localize").kept == 2
     assert all(variant.centre for variant in settings_for("accurate", "localize").variants)
+
+
+def test_a_whole_case_is_prepared_the_same_beside_one_that_lacks_something() -> None:
+    rng = np.random.default_rng(0)
+    x, mask = rng.normal(size=(2, 3, 40)).astype(np.float32), np.ones((2, 3, 40), np.bool_)
+    mask[1, 0, 5:30] = False
+    geometry = Geometry.for_length(40, tokens=16)
+    together = prepare(Cases.from_windows(x, mask), geometry, CPU)
+    alone = prepare(Cases.from_windows(x[:1], mask[:1]), geometry, CPU)
+    for name in ("x", "level", "summary", "valid", "length"):
+        assert torch.equal(getattr(alone, name), getattr(together, name)[:1])
