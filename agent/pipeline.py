@@ -21,6 +21,7 @@ from agent.model_queue import Judged, ModelQueue
 from agent.observer import Observer, Unobserved
 from agent.ownership import Ownership
 from agent.partition import OwnedPartition
+from agent.polling import Polling
 from agent.publisher import Publisher
 from agent.reloading import Reloading
 from agent.tally import Tally
@@ -96,11 +97,11 @@ class Pipeline:
         self._last_checkpoint, self._records_at_checkpoint = clock(), 0
         # A rebalance calls `revoked` while the loop is at work; whoever holds the turn may touch windows.
         self._turn = asyncio.Lock()
+        self._polling = Polling(source, leave_within_s=pace.revoke_deadline_s)
         self._model = ModelQueue(
-            self.vitals, clock, batch=pace.model_batch, max_wait_s=pace.model_wait_s, on_judged=self._end_poll
+            self.vitals, clock, batch=pace.model_batch, max_wait_s=pace.model_wait_s, on_judged=self._polling.end
         )
-        self._joined = self._restart_wanted = False
-        self._polling: asyncio.Timeout | None = None
+        self._restart_wanted = False
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop` or the end of a bounded source. A normal end checkpoints; an error commits nothing more."""
@@ -109,7 +110,7 @@ class Pipeline:
             await self._store.start()
             if self.models is not None:
                 await self.models.begin()
-            await self._join()
+            await self._polling.join(self)
             while not stop.is_set() and not self._source.exhausted:
                 await self.step()
             async with within(self._pace.stop_deadline_s, "the end"), self._turn:
@@ -124,7 +125,8 @@ class Pipeline:
         if self._restart_wanted:
             await self._restart_source()
         self._apply_backpressure()
-        polled = await self._poll()
+        polled = await self._polling.poll(self._pace.max_records, self._poll_timeout_s())
+        self.vitals.polled()
         batches = polled or []
         # Taken before any await: a batch of a partition that was lost meanwhile must not pass for a new owner's.
         owned = [self._ownership.partitions.get(batch.partition) for batch in batches]
@@ -194,7 +196,7 @@ class Pipeline:
 
     async def lag(self) -> Mapping[Partition, int] | None:
         """Records still to be read; None while there is no source to ask."""
-        return await self._source.lag() if self._joined else None
+        return await self._source.lag() if self._polling.joined else None
 
     async def look_after_store(self) -> None:
         """Ask the store for a sign of life: on a quiet stream nobody else does."""
@@ -205,7 +207,7 @@ class Pipeline:
     def restart_source(self) -> None:
         """The loop itself does it, between two polls; one that never comes back is ended for it."""
         self._restart_wanted = True
-        self._end_poll()
+        self._polling.end()
 
     async def _restart_source(self) -> None:
         """1. hand over what is done, if that still works, 2. leave, 3. join again and restore what was stored."""
@@ -216,8 +218,8 @@ class Pipeline:
         except ConnectorError as error:
             log.warning("hand-over failed; the records since the last checkpoint are read again", reason=str(error))
             self._forget(held)
-        await self._leave()
-        await self._join()
+        await self._polling.leave()
+        await self._polling.join(self)
 
     def _forget(self, partitions: Collection[Partition]) -> None:
         """Without a checkpoint nothing was committed, so nothing is lost. A thread at work finishes for nobody."""
@@ -225,39 +227,6 @@ class Pipeline:
             self._work.popleft().assessments.cancel()
         self._ownership.drop(partitions)
         self._report_holdings()
-
-    async def _join(self) -> None:
-        await self._source.start(self)
-        self._joined = True
-
-    async def _leave(self) -> None:
-        self._joined = False
-        try:
-            async with asyncio.timeout(self._pace.revoke_deadline_s):
-                await self._source.close()
-        except TimeoutError as error:
-            raise ConnectorError("the source is stuck and cannot be closed") from error
-
-    async def _poll(self) -> list[Batch] | None:
-        """None when it was ended before its time: then nobody knows whether there was something to read."""
-        polling = self._polling = asyncio.timeout(None)
-        batches: list[Batch] | None
-        try:
-            async with polling:
-                batches = await self._source.poll(max_records=self._pace.max_records, timeout_s=self._poll_timeout_s())
-        except TimeoutError:
-            if not polling.expired():
-                raise
-            batches = None
-        finally:
-            self._polling = None
-        self.vitals.polled()
-        return batches
-
-    def _end_poll(self) -> None:
-        """Something is judged, or the source is to be restarted. What was fetched meanwhile is polled next time."""
-        if self._polling is not None and not self._polling.expired():
-            self._polling.reschedule(0)
 
     def _report_holdings(self) -> None:
         self.vitals.holds({at: owned.claim.epoch for at, owned in self._ownership.partitions.items()})

@@ -446,4 +446,4 @@ async def test_a_reset_asset_survives_a_restart():
 async def started(pipeline):
     await pipeline._sink.start()
     await pipeline._store.start()
-    await pipeline._join()
+    await pipeline._polling.join(pipeline)
