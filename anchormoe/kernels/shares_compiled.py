@@ -72,14 +72,12 @@ def sum_surplus(valid: Array, channels: Array, own: Array, reach: int, length: i
         inner[t] = 4 * inner[t] - 3 * (own[1] - own[0])
 
 
-@compiled
+@inlined
 def same_channels(channels: Array, start: Array, k: int) -> bool:
     """Whether combination k reads the channels of the one before it."""
     count = start[k + 1] - start[k]
-    if count != start[k] - start[k - 1]:
-        return False
-    different = 0
-    for index in range(start[k], start[k + 1]):
+    different = int(count != start[k] - start[k - 1])
+    for index in range(start[k], start[k + 1] if not different else start[k]):
         different += channels[index] != channels[index - count]
     return different == 0
 
