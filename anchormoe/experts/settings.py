@@ -70,7 +70,7 @@ class CommitteeSettings:
 
 _PROFILES = MappingProxyType(
     {
-        "fast": CommitteeSettings(width=32, tokens=32, epochs=40),
+        "fast": CommitteeSettings(width=32, tokens=16, epochs=40),
         "balanced": CommitteeSettings(),
         "accurate": CommitteeSettings(variants=(A, A_AS_IS, B, B_AS_IS), kept=2),
     }

@@ -53,7 +53,7 @@ class Sizes:
 
 
 _SIZES: dict[str, Sizes] = {
-    "fast": Sizes(2016, 0, 0, 0, dilations=4, primal_features=2016, selection_cases=1000),
+    "fast": Sizes(1008, 0, 0, 0, dilations=3, primal_features=2016, selection_cases=1000),
     "balanced": Sizes(4032, 2016, 504, 16, dilations=6, primal_features=4000, selection_cases=1000),
     "accurate": Sizes(9996, 4200, 2016, 64, dilations=32, primal_features=10000, selection_cases=2000),
 }
