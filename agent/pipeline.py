@@ -296,6 +296,7 @@ class Pipeline:
         with self.vitals.stage("window"):
             intakes = [self._take_in(owned, batch, readings) for readings in decoded.readings]
         letters += [letter for intake in intakes for letter in intake.refused]
+        letters.sort(key=lambda letter: letter.offset)  # in the order of the log, whatever the reasons
         due = sum(len(intake.applied.due.row) for intake in intakes)
         self.tally.windows += due
         self._move_on(owned, batch.records[-1].offset)

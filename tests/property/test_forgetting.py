@@ -2,7 +2,7 @@
 
 import asyncio
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agent.pipeline import Pace
@@ -27,6 +27,7 @@ def logs(draw):
 
 @settings(max_examples=150, deadline=None)
 @given(logs(), st.lists(st.integers(1, 9), min_size=1, max_size=4), st.integers(1, 30))
+@example([("a", 500, 1.0), ("a", 500, 1.0), ("b", 500, 1.0), ("a", 498, 1.0), ("c", 480, 1.0), ("d", 520, 1.0)], [3], 1)
 def test_any_cutting_and_any_take_over_forgets_the_same_assets(entries, cuts, checkpoint_records):
     assert asyncio.run(cut_up(entries, cuts, checkpoint_records)) == asyncio.run(one_by_one(entries))
 
