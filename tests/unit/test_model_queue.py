@@ -20,8 +20,9 @@ class SlowModel:
     def __init__(self):
         self.calls, self.go = [], threading.Semaphore(0)
 
-    def __call__(self, intakes):
+    def __call__(self, intakes, progressed):
         assert self.go.acquire(timeout=5)
+        progressed()
         self.calls.append([intake.name for intake, _ in intakes])
         return [intake.name for intake, _ in intakes]
 
