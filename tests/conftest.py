@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import pytest
+import structlog
 
 from tests.services.kafka import ExistingBroker, KafkaBroker
 from tests.services.processes import keep_logs
@@ -103,3 +104,10 @@ def _refuse_existing(variable: str) -> None:
     if variable in os.environ:
         reason = f"this test kills, restarts or secures its server; unset {variable} to let it start its own"
         pytest.fail(reason, pytrace=False)
+
+
+@pytest.fixture(autouse=True)
+def _logs_of_one_test() -> Iterator[None]:
+    """A test that sets up logs hands its captured stream to later ones, where it is closed."""
+    yield
+    structlog.reset_defaults()

@@ -106,7 +106,9 @@ def test_from_events_to_an_acknowledged_alarm(
     again = told(plant, "ack", waiting[0], "--by", "ada")
     assert again.returncode == 1
     assert "nothing to acknowledge" in again.stderr
-    assert "evidence" in told(plant, "show", waiting[0]).stdout or waiting[0].startswith("lost")
+    story = told(plant, "show", waiting[0]).stdout
+    assert "raised by: " in story
+    assert re.search(r"[+-]\d\.\d\d \([pq]", story) or waiting[0].startswith("lost")  # evidence and its channels
 
     ack_path = f"{url}/alarms/{waiting[1].replace('#', '%23')}/ack"
     assert httpx.post(ack_path, json={"by": "bob"}).status_code == 401
