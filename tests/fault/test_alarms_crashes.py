@@ -1,30 +1,13 @@
 """Two workers, kill -9, rebalance, restart: the alarms are what an undisturbed run over the same log gives."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from agent.alarms.inputs import Input
-from tests.alarm_busy_day import FLOOD, RULES, Workers, expected, inputs
+from tests.alarm_busy_day import Workers, expected, inputs
 from tests.alarm_log import command, event
 from tests.alarm_workers import AlarmPlant
-from tests.services.kafka import Broker
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(560)]
-
-
-@pytest.fixture
-def plant(kafka: Broker, tmp_path: Path, topic_name: str) -> AlarmPlant:
-    kafka.create_topic(f"{topic_name}-events", 3)
-    return AlarmPlant(kafka.bootstrap, tmp_path, topic_name, rules=RULES, flood=FLOOD, session="6s")
-
-
-@pytest.fixture
-def workers(plant: AlarmPlant) -> Iterator[Workers]:
-    started = Workers(plant)
-    yield started
-    started.end()
 
 
 def test_kills_and_rebalances_change_neither_alarms_nor_transitions(plant: AlarmPlant, workers: Workers) -> None:

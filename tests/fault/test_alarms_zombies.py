@@ -1,29 +1,12 @@
 """A worker that is frozen past its session, replaced, and then wakes: it changes nothing that its successor did."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from agent.alarms.inputs import Input
-from tests.alarm_busy_day import FLOOD, RULES, Workers, expected, inputs
+from tests.alarm_busy_day import Workers, expected, inputs
 from tests.alarm_workers import AlarmPlant
-from tests.services.kafka import Broker
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
-
-
-@pytest.fixture
-def plant(kafka: Broker, tmp_path: Path, topic_name: str) -> AlarmPlant:
-    kafka.create_topic(f"{topic_name}-events", 3)
-    return AlarmPlant(kafka.bootstrap, tmp_path, topic_name, rules=RULES, flood=FLOOD, session="6s")
-
-
-@pytest.fixture
-def workers(plant: AlarmPlant) -> Iterator[Workers]:
-    started = Workers(plant)
-    yield started
-    started.end()
 
 
 def test_a_worker_that_wakes_after_it_was_replaced_changes_nothing(plant: AlarmPlant, workers: Workers) -> None:
