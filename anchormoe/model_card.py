@@ -75,9 +75,8 @@ def _figures(metrics: Mapping[str, Any]) -> str:
     rows = [("out-of-fold on TRAIN", metrics["out_of_fold"]), ("TEST, read once", metrics["test"])]
     if metrics["protocol"] == "optimistic":
         rows[1] = ("TEST, **optimistic**: its best epoch", metrics["test"])
-    head = (
-        "| | cases | accuracy (95 %) | macro F1 | log-likelihood loss | Brier | ECE |\n|---|---|---|---|---|---|---|\n"
-    )
+    names = ("", "cases", "accuracy (95 %)", "balanced accuracy", "macro F1", "log-likelihood loss", "Brier", "ECE")
+    head = f"| {' | '.join(names)} |\n{'|---' * len(names)}|\n"
     return head + "\n".join(_row(name, figures) for name, figures in rows if figures is not None)
 
 
@@ -85,8 +84,8 @@ def _row(name: str, figures: Mapping[str, Any]) -> str:
     low, high = figures["accuracy_interval"]
     ece = "– (fewer than 300 cases)" if figures["ece"] is None else f"{figures['ece']:.3f}"
     return (
-        f"| {name} | {figures['n']} | {figures['accuracy']:.3f} ({low:.3f} to {high:.3f}) | {figures['macro_f1']:.3f} "
-        f"| {figures['nll']:.3f} | {figures['brier']:.3f} | {ece} |"
+        f"| {name} | {figures['n']} | {figures['accuracy']:.3f} ({low:.3f} to {high:.3f}) "
+        f"| {figures['balanced_accuracy']:.3f} | {figures['macro_f1']:.3f} | {figures['nll']:.3f} | {figures['brier']:.3f} | {ece} |"
     )
 
 

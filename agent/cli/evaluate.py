@@ -63,7 +63,8 @@ def _print(figures: dict[str, Any]) -> None:
         f"[bold]{figures['model']}[/bold] on {figures['data']}: {figures['n']:,} cases, protocol {figures['protocol']}"
     )
     console.print(
-        f"accuracy {figures['accuracy']:.3f} (95 % {low:.3f} to {high:.3f}), macro F1 {figures['macro_f1']:.3f}"
+        f"accuracy {figures['accuracy']:.3f} (95 % {low:.3f} to {high:.3f}), "
+        f"balanced accuracy {figures['balanced_accuracy']:.3f}, macro F1 {figures['macro_f1']:.3f}"
     )
     console.print(_calibration_line(figures))
     console.print(_abstention_line(figures["abstention"]))

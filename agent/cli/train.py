@@ -186,8 +186,9 @@ def _print(trained: "Trained", out: Path, digest: str, seconds: float, as_json: 
     for part, figures in (("out-of-fold", metrics["out_of_fold"]), (f"TEST{label}", metrics["test"])):
         low, high = figures["accuracy_interval"]
         typer.echo(
-            f"{part:>12}: accuracy {figures['accuracy']:.3f} ({low:.3f} to {high:.3f}), macro F1 "
-            f"{figures['macro_f1']:.3f}, log-likelihood loss {figures['nll']:.3f}, {figures['n']} cases"
+            f"{part:>12}: accuracy {figures['accuracy']:.3f} ({low:.3f} to {high:.3f}), balanced "
+            f"{figures['balanced_accuracy']:.3f}, macro F1 {figures['macro_f1']:.3f}, "
+            f"log-likelihood loss {figures['nll']:.3f}, {figures['n']} cases"
         )
     if len(trained.runs) > 1:
         typer.echo(_seeds_line(trained))

@@ -64,6 +64,12 @@ def macro_f1(counts: npt.NDArray[np.int64]) -> float:
     return float(np.mean([score.f1 for score, there in zip(class_scores(counts), present, strict=True) if there]))
 
 
+def balanced_accuracy(counts: npt.NDArray[np.int64]) -> float:
+    """Mean recall over the classes that are there: a rare class counts as much as a frequent one."""
+    asked = counts.sum(axis=1)
+    return float(np.mean(np.diag(counts)[asked > 0] / asked[asked > 0]))
+
+
 def negative_log_likelihood(y: Labels, probabilities: Probabilities) -> float:
     """Mean over cases, in nats."""
     own = probabilities[np.arange(len(y)), y]
@@ -131,6 +137,7 @@ def summary(
         "n": len(y),
         "accuracy": spread.value,
         "accuracy_interval": [spread.low, spread.high],
+        "balanced_accuracy": balanced_accuracy(counts),
         "macro_f1": macro_f1(counts),
         "per_class": {name: _as_json(score) for name, score in zip(classes, class_scores(counts), strict=True)},
         "confusion": counts.tolist(),

@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anchormoe.data.dataset import Dataset
 from anchormoe.evaluation.judging import judge
 from anchormoe.evaluation.methods import Effort, Method, Outcome, register
+
+if TYPE_CHECKING:
+    from anchormoe.recipes import FittedModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +62,21 @@ def _run(train: Dataset, test: Dataset, seed: int, effort: Effort, changes: Mapp
     done = time.perf_counter()
     figures = judge(predictor, test, said=said)
     kept = {name: figures[name] for name in _KEPT if name in figures}
-    return Outcome(said.label, ready - started, done - ready, said.probabilities, kept, _facts(fitted.report))
+    return Outcome(said.label, ready - started, done - ready, said.probabilities, kept, _facts(fitted, train))
 
 
 _FACTS = ("weights", "scale", "conformal_coverage", "abstention_rates")
+_PROMISED = ("accuracy", "balanced_accuracy", "macro_f1", "nll", "brier", "ece")
 _KEPT = ("abstention", "largest_residual", "largest_relative_residual", "localization")
 
 
-def _facts(report: dict[str, object]) -> dict[str, object]:
-    """Curves would make a line of the ledger long; the choices are enough."""
-    return {name: report[name] for name in _FACTS if name in report}
+def _facts(fitted: "FittedModel", train: Dataset) -> dict[str, object]:
+    """Curves would make a line of the ledger long; the choices and what TRAIN promised are enough."""
+    from anchormoe.packing import out_of_fold_figures
+
+    promised = out_of_fold_figures(fitted, train.y, train.classes)
+    chosen = {name: fitted.report[name] for name in _FACTS if name in fitted.report}
+    return chosen | {"out_of_fold": {name: promised[name] for name in _PROMISED}}
 
 
 @cache

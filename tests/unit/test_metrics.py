@@ -29,6 +29,14 @@ def test_macro_f1_is_the_mean_over_classes_that_occur() -> None:
     assert metrics.macro_f1(metrics.confusion(Y, SAID, 9)) == pytest.approx((2 / 3 + 0.4 + 0) / 3)
 
 
+def test_balanced_accuracy_is_the_mean_recall_of_the_classes_that_are_there() -> None:
+    assert metrics.balanced_accuracy(metrics.confusion(Y, SAID, 3)) == pytest.approx((2 / 3 + 1 / 2 + 0) / 3)
+    # A class that nobody asked for changes nothing, even when it was said.
+    assert metrics.balanced_accuracy(metrics.confusion(np.array([0, 0]), np.array([0, 2]), 4)) == 0.5
+    # "always normal" on 9 of 10 normal cases.
+    assert metrics.summary(np.arange(10) // 9, np.zeros(10, int), None, "ab")["balanced_accuracy"] == 0.5
+
+
 def test_likelihood_and_brier_of_two_cases() -> None:
     probabilities = np.array([[0.5, 0.5], [0.2, 0.8]])
     y = np.array([0, 1])
