@@ -83,8 +83,9 @@ def _figures(metrics: Mapping[str, Any]) -> str:
 def _row(name: str, figures: Mapping[str, Any]) -> str:
     low, high = figures["accuracy_interval"]
     ece = "– (fewer than 300 cases)" if figures["ece"] is None else f"{figures['ece']:.3f}"
+    accuracy = f"{figures['accuracy']:.3f} ({low:.3f} to {high:.3f})"
     others = [f"{figures[key]:.3f}" for key in ("balanced_accuracy", "macro_f1", "nll", "brier")]
-    return f"| {name} | {figures['n']} | {figures['accuracy']:.3f} ({low:.3f} to {high:.3f}) | {' | '.join(others)} | {ece} |"
+    return f"| {' | '.join([name, str(figures['n']), accuracy, *others, ece])} |"
 
 
 def _sources(fitted: FittedModel) -> str:
