@@ -7,21 +7,23 @@ SHORTEST_SPAN, LONGEST_SPAN = 0.15, 0.5
 """Shares of a case's tokens that one hidden span takes."""
 
 
-def shifted(x: Tensor, length: Tensor, share: float, generator: torch.Generator) -> Tensor:
-    """x (N, C, S) turned round by up to `share` of each case's own length; padding stays where it is."""
+def drawn_shifts(length: Tensor, share: float, generator: torch.Generator) -> Tensor:
+    """Whole steps for cases of these lengths, each up to `share` of its own."""
     reach = (length * share).round()
-    shift = (torch.rand(length.shape, generator=generator).to(x.device) * 2 - 1).mul(reach + 0.5).round()
-    shift = shift.clamp(-reach, reach)
+    shift = (torch.rand(length.shape, generator=generator).to(length.device) * 2 - 1).mul(reach + 0.5).round()
+    return shift.clamp(-reach, reach)
+
+
+def shifted(x: Tensor, length: Tensor, shift: Tensor) -> Tensor:
+    """x (N, C, S) turned round by `shift` (N,) steps within each case's own length; padding stays where it is."""
     place = torch.arange(x.shape[-1], device=x.device)
     source = torch.remainder(place - shift[:, None].long(), length[:, None].clamp(min=1))
     source = torch.where(place < length[:, None], source, place)
     return x.gather(-1, source[:, None].expand_as(x))
 
 
-def noisy(x: Tensor, mask: Tensor | None, scale: float, generator: torch.Generator) -> Tensor:
-    """x plus noise of `scale` where the mask allows it (everywhere without one)."""
-    noise = torch.randn(x.shape, generator=generator).to(x.device) * scale
-    return x + (noise if mask is None else noise * mask)
+def drawn_noise(shape: tuple[int, ...], scale: float, generator: torch.Generator) -> Tensor:
+    return torch.randn(shape, generator=generator).mul_(scale)
 
 
 def kept_evidence(valid: Tensor, probability: Tensor, generator: torch.Generator) -> Tensor:

@@ -40,7 +40,12 @@ class NetShape:
     @property
     def read_channels(self) -> int:
         """Channels that tokens read."""
-        return self.channels if self.channels <= MOST_CHANNELS else MIXED_CHANNELS
+        return MIXED_CHANNELS if self.mixes else self.channels
+
+    @property
+    def mixes(self) -> bool:
+        """Channels are mixed before tokens read them."""
+        return self.channels > MOST_CHANNELS
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +79,7 @@ class CommitteeNet(nn.Module):
         self.shape = shape
         g, d, m = shape.members, shape.width, shape.experts
         read = shape.read_channels
-        if read != shape.channels:
+        if shape.mixes:
             self.channel_mix = _weight(generator, g, shape.channels, read)
         self.stem = _weight(generator, g, read * shape.geometry.kernel, d)
         self.stem_bias = _zeros(g, 1, d)
@@ -96,6 +101,12 @@ class CommitteeNet(nn.Module):
 
     def forward(self, x: Tensor, valid: Tensor) -> Routed:
         """x (G or 1, B, C, S) coarse series, valid (G or 1, B, P)."""
+        if self.shape.mixes:
+            x = torch.matmul(self.channel_mix.transpose(1, 2)[:, None], x)
+        return self.routed(x, valid)
+
+    def routed(self, x: Tensor, valid: Tensor) -> Routed:
+        """The same for series whose channels are mixed already, (G or 1, B, R, S)."""
         tokens = self._tokens(x)
         routing = torch.softmax(_members(tokens, self.router), -1)  # (G, B, P, M)
         weight = sparse(routing, self.shape.chosen)
@@ -133,9 +144,25 @@ class CommitteeNet(nn.Module):
             self.summary.div_(scale[:, None])
             self.bias.sub_(mean @ self.summary)
 
+    def mixed(self, cases: list[list[Tensor]]) -> Tensor:
+        """(G, B, R, S) of each member's own cases (C, S): one product per case, so that none is copied for it."""
+        mixes = self.channel_mix.transpose(1, 2)  # (G, R, C)
+        return torch.stack([torch.stack([mix @ x for x in own]) for mix, own in zip(mixes, cases, strict=True)])
+
+    def mixed_noise(self, noise: Tensor) -> Tensor:
+        """(G, B, R, S) independent noise as what it had become, had it been added to all C channels before the mix.
+
+        That is noise with the covariance WᵀW, and its root is all it takes: the gradient is the same on average.
+        """
+        if not self.shape.mixes:
+            return noise
+        mix = self.channel_mix.double()
+        squares = mix.transpose(1, 2) @ mix  # (G, R, R)
+        least = 1e-6 * squares.diagonal(dim1=1, dim2=2).mean(1)  # so that directions may vanish
+        root = torch.linalg.cholesky(squares + torch.diag_embed(least[:, None].expand(-1, squares.shape[1])))
+        return torch.matmul(root.float()[:, None], noise)
+
     def _tokens(self, x: Tensor) -> Tensor:
-        if self.shape.read_channels != self.shape.channels:
-            x = torch.matmul(self.channel_mix.transpose(1, 2)[:, None], x)
         read = windows(x, self.shape.geometry)  # (G, B, P, C·k)
         token = _members(read, self.stem, self.stem_bias)
         token = functional.gelu(token + self._place(token.shape[2])[:, None])

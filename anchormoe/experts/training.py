@@ -9,7 +9,6 @@ from torch import Tensor
 from anchormoe import parallel
 from anchormoe.checkpoints import Checkpoints, Kept, grouped
 from anchormoe.errors import ModelError
-from anchormoe.experts.augmentation import kept_evidence
 from anchormoe.experts.batches import Batches, TrainingSet
 from anchormoe.experts.net import CommitteeNet
 from anchormoe.experts.objectives import cross_entropy, orthogonality, reliability_alignment, sparsity
@@ -107,7 +106,7 @@ def _start(net: CommitteeNet, data: TrainingSet, settings: CommitteeSettings, se
     size = int(data.trained.sum(1).max())
     optimizer = torch.optim.AdamW(net.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
     batch = batch_size(size, net.shape.members * data.series.x[0].numel(), settings)
-    return _Run(net, optimizer, Batches(data, batch, settings, seed), planned_steps(size, settings))
+    return _Run(net, optimizer, Batches(net, data, batch, settings, seed), planned_steps(size, settings))
 
 
 def one_cycle(share: float) -> float:
@@ -149,7 +148,7 @@ def _validated(run: _Run) -> dict[str, float]:
     if batch is None:
         return {}
     with torch.inference_mode():
-        routed = run.net(batch.x, batch.valid)
+        routed = run.net.routed(run.batches.read(batch), batch.valid)
         logits = run.net.context(batch.summary) + (routed.opinions * routed.gate[..., None]).sum(-2).sum(2)
         loss = cross_entropy(logits, batch.y, batch.weight).mean()
         accuracy = (logits.argmax(-1) == batch.y).float().mean()
@@ -161,16 +160,14 @@ def _loss(net: CommitteeNet, batches: Batches, settings: CommitteeSettings, ramp
 
     Every process takes its share of the batch, weighed by what it is of the whole.
     """
-    whole = batches.take()
-    hiding = torch.tensor(settings.per_member("dropout"), device=whole.x.device)
-    kept = kept_evidence(whole.valid, settings.dropout * hiding, batches.generator)
+    whole, draws = batches.take()
     rank, world = parallel.rank(), parallel.world()
-    batch, kept = whole.every(world, rank), kept[:, rank::world]
+    batch, own = whole.every(world, rank), draws.every(world, rank)
     if not batch.y.shape[1]:
         return net.bias.sum() * 0
-    routed = net(batch.x, batch.valid)
+    routed = net.routed(batches.read(batch, own), batch.valid)
     values = (routed.opinions * routed.gate[..., None]).sum(-2)  # (G, B, P, Y)
-    logits = net.context(batch.summary) + (values * kept[..., None]).sum(2)
+    logits = net.context(batch.summary) + (values * own.kept[..., None]).sum(2)
     entropy = cross_entropy(logits, batch.y, batch.weight) * _part(batch.weight, whole.weight)
     beside = ramp * settings.sparsity * sparsity(values)
     if settings.orthogonality:
