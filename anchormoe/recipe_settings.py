@@ -1,5 +1,6 @@
 """What a user chooses about training, with the values of other people's settings checked by name. Pure."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
@@ -63,12 +64,31 @@ def overridden(settings: Any, changes: Mapping[str, Any], name: str) -> Any:
     for field_name, value in changes.items():
         if field_name not in known:
             raise DataError(f"{name}.{field_name}: unknown; known are {', '.join(sorted(known))}")
-        _require_kind(value, getattr(settings, field_name), f"{name}.{field_name}")
+        kind = kind_of(known[field_name].type)
+        if kind is None or type(value) not in ((int, float) if kind is float else (kind,)):
+            raise DataError(
+                f"{name}.{field_name}: {value!r} does not fit; the default is {_default(settings, field_name)}"
+            )
+        _require_range(value, kind, f"{name}.{field_name}")
     return replace(settings, **dict(changes))
 
 
-def _require_kind(value: Any, present: Any, name: str) -> None:
-    """A new value must be of the kind of the present one; where there is none, a number."""
-    kinds: tuple[type, ...] = (int, float) if present is None or type(present) is float else (type(present),)
-    if type(value) not in kinds or type(present) not in (type(None), bool, int, float, str):
-        raise DataError(f"{name}: {value!r} does not fit; the default is {present!r}")
+def kind_of(annotation: Any) -> type | None:
+    """What a value of a field must be, `| None` aside; None for fields that are no single value."""
+    kinds = [one for one in get_args(annotation) or (annotation,) if one is not type(None)]
+    if all(isinstance(one, str) for one in kinds):
+        return str  # a Literal
+    return kinds[0] if kinds[0] in (bool, int, float, str) else None
+
+
+def _default(settings: Any, field_name: str) -> str:
+    present = getattr(settings, field_name)
+    return "chosen by rule" if present is None else repr(present)
+
+
+def _require_range(value: Any, kind: type, name: str) -> None:
+    """Whole numbers count something, the others weigh something: no source has a setting below that."""
+    if kind is int and value < 1:
+        raise DataError(f"{name}: must be at least 1, not {value}")
+    if kind is float and not 0 <= value < math.inf:
+        raise DataError(f"{name}: must be a number of at least 0, not {value}")

@@ -6,6 +6,7 @@ from typing import Any
 
 from anchormoe.cases import Cases, Float64, Int64
 from anchormoe.checkpoints import Checkpoints
+from anchormoe.errors import DataError
 from anchormoe.evidence import Json, Source
 from anchormoe.model import Patching
 from anchormoe.progress import ProgressCallback
@@ -64,7 +65,10 @@ def experts_settings(settings: RecipeSettings) -> Any:
     from anchormoe.experts.settings import settings_for
 
     chosen = settings_for(settings.profile, settings.objective, settings.alignment)
-    return overridden(chosen, settings.experts, "experts")
+    changed = overridden(chosen, settings.experts, "experts")
+    if changed.folds < 2:  # members would be judged on what they were trained on
+        raise DataError(f"experts.folds: must be at least 2, not {changed.folds}")
+    return changed
 
 
 def paper_settings(settings: RecipeSettings) -> Any:

@@ -38,7 +38,7 @@ def inspect(
     spec: str = typer.Argument(help=DATA_HELP),
     data_dir: Path | None = DATA_DIR,
     config: Path | None = CONFIG,
-    seed: int = typer.Option(0, help="Seed of a synthetic set."),
+    seed: int = typer.Option(0, min=0, help="Seed of a synthetic set."),
     plot: Path | None = typer.Option(None, help="Also draw a page: .png, .pdf or .svg."),
     as_json: bool = typer.Option(False, "--json", help="All facts as one JSON object."),
 ) -> None:

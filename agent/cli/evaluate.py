@@ -21,7 +21,7 @@ def evaluate(
     data: str = typer.Option(..., "--data", help=DATA_HELP + " Its TEST part is judged."),
     data_dir: Path | None = DATA_DIR,
     config: Path | None = CONFIG,
-    seed: int = typer.Option(0, help="Seed of a synthetic set."),
+    seed: int = typer.Option(0, min=0, help="Seed of a synthetic set."),
     device: str = typer.Option("cpu", help="cpu or cuda."),
     as_json: bool = typer.Option(False, "--json", help="All figures as one JSON object."),
 ) -> None:

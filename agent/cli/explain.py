@@ -30,7 +30,7 @@ def explain(
     out: Path | None = typer.Option(None, "--out", help="Picture (.png) or page (.html)."),
     data_dir: Path | None = DATA_DIR,
     config: Path | None = CONFIG,
-    seed: int = typer.Option(0, help="Seed of a synthetic set."),
+    seed: int = typer.Option(0, min=0, help="Seed of a synthetic set."),
     as_json: bool = typer.Option(False, "--json", help="All numbers as one JSON object."),
 ) -> None:
     """Show which spans, channels and experts a score is made of."""

@@ -31,7 +31,7 @@ def train(
     data_dir: Path | None = DATA_DIR,
     config: Path | None = typer.Option(None, "--config", help="YAML with the sections `train` and `recordings`."),
     changes: list[str] = typer.Option([], "--set", help="key=value of the section `train`, e.g. experts.epochs=40."),
-    seed: int = typer.Option(0, help="First seed; it also draws synthetic sets."),
+    seed: int = typer.Option(0, min=0, help="First seed; it also draws synthetic sets."),
     seeds: int = typer.Option(1, min=1, help="Fit so many seeds, keep the best out-of-fold, report all."),
     device: str = typer.Option("auto", help="auto, cpu or cuda."),
     recipe: str | None = typer.Option(None, help="joint (default), kernel, experts or paper."),

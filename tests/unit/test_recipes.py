@@ -10,7 +10,7 @@ from anchormoe.errors import DataError
 from anchormoe.evidence import centred
 from anchormoe.recipe_settings import RecipeSettings, overridden
 from anchormoe.recipes import FittedModel, class_weights, fit_model, require_usable
-from anchormoe.source_fits import Fitter, SourceFit, Training, require_settings
+from anchormoe.source_fits import Fitter, SourceFit, Training, paper_settings, require_settings
 from tests.linear_source import LinearSource
 
 Y = np.arange(80) % 2
@@ -128,6 +128,14 @@ def test_the_optimistic_protocol_belongs_to_the_paper() -> None:
         ({"experts": {"epochs": True}}, r"experts\.epochs"),
         ({"paper": {"width": "x"}}, r"paper\.width"),
         ({"kernel": {"profile": 3}}, r"kernel\.profile"),
+        ({"paper": {"width": 2.5}}, r"paper\.width: 2\.5 does not fit; the default is chosen by rule"),
+        ({"paper": {"epochs": 0}}, r"paper\.epochs: must be at least 1, not 0"),
+        ({"paper": {"dropout": float("nan")}}, r"paper\.dropout: must be a number of at least 0"),
+        ({"experts": {"width": 0}}, r"experts\.width: must be at least 1, not 0"),
+        ({"experts": {"learning_rate": -1}}, r"experts\.learning_rate: must be a number of at least 0, not -1"),
+        ({"experts": {"noise": float("inf")}}, r"experts\.noise: must be a number of at least 0"),
+        ({"experts": {"folds": 1}}, r"experts\.folds: must be at least 2, not 1"),
+        ({"experts": {"variants": 1}}, r"experts\.variants: 1 does not fit"),
     ],
 )
 def test_a_wrong_setting_of_a_source_is_named_before_training(change: dict[str, object], reason: str) -> None:
@@ -138,3 +146,4 @@ def test_a_wrong_setting_of_a_source_is_named_before_training(change: dict[str, 
 def test_single_fields_of_a_sources_settings_can_be_changed() -> None:
     changed = overridden(RecipeSettings(), {"profile": "fast"}, "x")
     assert changed.profile == "fast"
+    assert paper_settings(RecipeSettings(paper={"dropout": 0, "width": 16})).dropout == 0
