@@ -8,6 +8,7 @@ from anchormoe.calibration import log_loss, softmax
 from anchormoe.checkpoints import Checkpoints
 from anchormoe.data.dataset import Split
 from anchormoe.evaluation.judging import judge
+from anchormoe.evaluation.metrics import label_of_test
 from anchormoe.evidence import Json
 from anchormoe.packing import pack, predictor_of
 from anchormoe.plots import Judged, pictures
@@ -51,7 +52,7 @@ def train(
     runs = tuple(_judged(split, seed, fitted) for seed, fitted in fits)
     kept = min(runs, key=lambda run: run.oof_loss)
     test = kept.figures | {"seeds": [_seed_facts(run) for run in runs]}
-    extras = pictures(kept.fitted.report, _shown(split, kept), split.train.classes)
+    extras = pictures(kept.fitted.report, shown(split, kept), split.train.classes)
     artefact = pack(kept.fitted, split.train, name=name, version=version, test=test, extras=extras)
     return Trained(artefact, kept, runs)
 
@@ -78,8 +79,9 @@ def _seed_facts(run: SeedRun) -> dict[str, Json]:
     return {"seed": run.seed, "oof_loss": run.oof_loss, "accuracy": run.figures["accuracy"]}
 
 
-def _shown(split: Split, run: SeedRun) -> list[Judged]:
+def shown(split: Split, run: SeedRun) -> list[Judged]:
+    """What the pictures of the card judge, under the names they show."""
     return [
         Judged("TRAIN, out-of-fold", softmax(run.fitted.oof_logits), split.train.y),
-        Judged("TEST", run.said.probabilities, split.test.y),
+        Judged(label_of_test(run.fitted.settings.protocol), run.said.probabilities, split.test.y),
     ]

@@ -8,6 +8,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from agent.cli.devices import present_device
+
 if TYPE_CHECKING:
     from anchormoe.bundle import Bundle
 
@@ -41,13 +43,13 @@ def inspect(directory: Path = DIRECTORY, as_json: bool = AS_JSON) -> None:
 @commands.command(epilog="Example: `anchormoe-agent bundle verify bundles/motions --json`")
 def verify(
     directory: Path = DIRECTORY,
-    device: str = typer.Option("cpu", help="cpu or cuda: the golden windows are asked there."),
+    device: str = typer.Option("cpu", help="auto, cpu or cuda: the golden windows are asked there."),
     as_json: bool = AS_JSON,
 ) -> None:
     """Hashes, shapes, finiteness, then the golden windows. Exit code 1 and the reason when something does not fit."""
     from anchormoe.predictor import Predictor
 
-    predictor = Predictor.load(directory, device=device)
+    predictor = Predictor.load(directory, device=present_device(device))
     unlisted = _unlisted(directory)
     if as_json:
         facts = {"ok": True, "digest": predictor.config.digest, "name": predictor.config.name, "unlisted": unlisted}
@@ -78,6 +80,8 @@ def _facts(found: "Bundle") -> dict[str, Any]:
 
 
 def _print(found: "Bundle") -> None:
+    from anchormoe.evaluation.metrics import label_of_test
+
     config, manifest = found.config, found.manifest
     table = Table(box=None, show_header=False)
     table.add_column(style="bold")
@@ -87,13 +91,17 @@ def _print(found: "Bundle") -> None:
     console = Console(highlight=False, soft_wrap=True)
     console.print(f"[bold]{config.name}[/bold] {config.version}, digest {config.digest}")
     console.print(table)
-    for part, label in (("out_of_fold", "out-of-fold"), ("test", "TEST")):
+    for part, label in (("out_of_fold", "out-of-fold"), ("test", label_of_test(config.protocol))):
         figures = manifest.get("metrics", {}).get(part)
         if figures:
-            low, high = figures["accuracy_interval"]
-            console.print(
-                f"{label}: accuracy {figures['accuracy']:.3f} ({low:.3f} to {high:.3f}), {figures['n']} cases"
-            )
+            console.print(_figures_line(label, figures))
+
+
+def _figures_line(label: str, figures: dict[str, Any]) -> str:
+    low, high = figures["accuracy_interval"]
+    # A manifest is not bound to have it: the bundles of the demo are older.
+    balanced = f", balanced {figures['balanced_accuracy']:.3f}" if "balanced_accuracy" in figures else ""
+    return f"{label}: accuracy {figures['accuracy']:.3f} ({low:.3f} to {high:.3f}){balanced}, {figures['n']} cases"
 
 
 def _rows(found: "Bundle") -> dict[str, str]:

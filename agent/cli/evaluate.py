@@ -9,6 +9,9 @@ from rich.console import Console
 from rich.table import Table
 
 from agent.cli.data import CONFIG, DATA_DIR, DATA_HELP
+from agent.cli.devices import present_device
+
+CONFUSED_SHOWN = 3
 
 
 def register(app: typer.Typer) -> None:
@@ -22,11 +25,11 @@ def evaluate(
     data_dir: Path | None = DATA_DIR,
     config: Path | None = CONFIG,
     seed: int = typer.Option(0, min=0, help="Seed of a synthetic set."),
-    device: str = typer.Option("cpu", help="cpu or cuda."),
+    device: str = typer.Option("cpu", help="auto, cpu or cuda."),
     as_json: bool = typer.Option(False, "--json", help="All figures as one JSON object."),
 ) -> None:
     """Accuracy, F1, calibration, abstention and the identity on the TEST part of a data set."""
-    figures = _judged(bundle, data, data_dir=data_dir, config=config, seed=seed, device=device)
+    figures = _judged(bundle, data, data_dir=data_dir, config=config, seed=seed, device=present_device(device))
     if as_json:
         typer.echo(json.dumps(figures, ensure_ascii=False, indent=2))
     else:
@@ -37,12 +40,12 @@ def _judged(
     bundle: Path, data: str, *, data_dir: Path | None, config: Path | None, seed: int, device: str
 ) -> dict[str, Any]:
     from anchormoe.data.dataset import load
-    from anchormoe.evaluation.judging import in_classes_of, judge, refuse_other_channels
+    from anchormoe.evaluation.judging import in_classes_of, judge, refuse_other_windows
     from anchormoe.predictor import Predictor
 
     predictor = Predictor.load(bundle, device=device)
     split = load(data, data_dir=data_dir, config=config, seed=seed)
-    refuse_other_channels(split.test, predictor.config.channels)
+    refuse_other_windows(split.test, predictor.config)
     test = in_classes_of(split.test, predictor.config.classes)
     mixed = None if split.mixed is None else in_classes_of(split.mixed, predictor.config.classes)
     about = predictor.config
@@ -76,7 +79,7 @@ def _print(figures: dict[str, Any]) -> None:
         )
     if "mixed" in figures:
         console.print(f"mixed windows, apart: accuracy {figures['mixed']['accuracy']:.3f} of {figures['mixed']['n']}")
-    console.print(_class_table(figures["per_class"]))
+    console.print(_class_table(figures["per_class"], figures["confusion"]))
 
 
 def _calibration_line(figures: dict[str, Any]) -> str:
@@ -96,11 +99,20 @@ def _abstention_line(figures: dict[str, Any]) -> str:
     return f"unknown: {figures['rate']:.1%} of the cases ({rules}){rest}"
 
 
-def _class_table(per_class: dict[str, dict[str, float]]) -> Table:
+def _class_table(per_class: dict[str, dict[str, float]], confusion: list[list[int]]) -> Table:
     table = Table("class", box=None, header_style="bold")
     for name in ("precision", "recall", "F1", "cases"):
         table.add_column(name, justify="right")
-    for name, score in per_class.items():
+    table.add_column("taken for")
+    names = list(per_class)
+    for place, (name, score) in enumerate(per_class.items()):
         figures = [f"{score[key]:.3f}" for key in ("precision", "recall", "f1")]
-        table.add_row(name, *figures, str(score["cases"]))
+        table.add_row(name, *figures, str(score["cases"]), taken_for(place, confusion[place], names))
     return table
+
+
+def taken_for(place: int, row: list[int], names: list[str]) -> str:
+    """The wrong classes that were said for a class, the most frequent first."""
+    wrong = sorted(((count, at) for at, count in enumerate(row) if count and at != place), key=lambda one: -one[0])
+    shown = [f"{names[at]} {count}" for count, at in wrong[:CONFUSED_SHOWN]]
+    return ", ".join(shown + (["…"] if len(wrong) > CONFUSED_SHOWN else []))

@@ -54,12 +54,14 @@ def _explained(
     bundle: Path, data: str, part: str, case: int, source: tuple[Path | None, Path | None, int]
 ) -> "Explanation":
     from anchormoe.data.dataset import load
+    from anchormoe.evaluation.judging import refuse_other_windows
     from anchormoe.explaining import explain as explained
     from anchormoe.predictor import Predictor
 
     predictor = Predictor.load(bundle)
     split = load(data, data_dir=source[0], config=source[1], seed=source[2])
     chosen = split.test if part == "test" else split.train
+    refuse_other_windows(chosen, predictor.config)
     if case >= len(chosen):
         raise DataError(f"--case {case}: {data} has {len(chosen)} {part.upper()} cases, numbered from 0")
     return explained(predictor, chosen.cases.subset(slice(case, case + 1)), truth=chosen.classes[chosen.y[case]])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from agent.cli.data import DATA_DIR, DATA_HELP
+from agent.cli.devices import present_device
 from agent.cli.manners import fail
 from agent.errors import SettingsError
 
@@ -51,7 +52,7 @@ def train(
     bundle.refuse_existing(out, force=force or resume)
     split = load(data, data_dir=data_dir, config=config if data.startswith("recordings:") else None, seed=seed)
     options = {"recipe": recipe, "profile": profile, "objective": objective, "protocol": protocol}
-    settings = _settings(config, changes, options | {"device": _device(device)}, split)
+    settings = _settings(config, changes, options | {"device": present_device(device)}, split)
     started = time.perf_counter()
     with parallel.joined():
         first = _is_first()
@@ -121,20 +122,6 @@ def _settings(config: Path | None, changes: list[str], options: dict[str, Any], 
     return train_settings(config, changes, options, alignment=split.train.alignment)
 
 
-def _device(wanted: str) -> str:
-    import torch
-
-    from anchormoe.parallel import own_device
-
-    if wanted == "auto":
-        return own_device("cuda") if torch.cuda.is_available() else "cpu"
-    if wanted.startswith("cuda") and not torch.cuda.is_available():
-        raise SettingsError(f"--device {wanted}: there is no CUDA device here")
-    if wanted != "cpu" and not wanted.startswith("cuda"):
-        raise SettingsError(f"--device {wanted}: must be auto, cpu or cuda")
-    return own_device(wanted)
-
-
 def _announce(split: "Split", settings: "RecipeSettings", *, quiet: bool) -> None:
     from anchormoe.data.inspection import idle_channels
     from anchormoe.memory import needed_bytes, readable
@@ -177,13 +164,15 @@ def _trained(
 
 
 def _print(trained: "Trained", out: Path, digest: str, seconds: float, as_json: bool) -> None:
+    from anchormoe.evaluation.metrics import label_of_test
+
     metrics = trained.artefact.metrics
     if as_json:
         facts = {"bundle": str(out), "digest": digest, "seconds": seconds, "metrics": metrics}
         typer.echo(json.dumps(facts, ensure_ascii=False, indent=2))
         return
-    label = " (optimistic)" if metrics["protocol"] == "optimistic" else ""
-    for part, figures in (("out-of-fold", metrics["out_of_fold"]), (f"TEST{label}", metrics["test"])):
+    tested = label_of_test(metrics["protocol"])
+    for part, figures in (("out-of-fold", metrics["out_of_fold"]), (tested, metrics["test"])):
         low, high = figures["accuracy_interval"]
         typer.echo(
             f"{part:>12}: accuracy {figures['accuracy']:.3f} ({low:.3f} to {high:.3f}), balanced "
@@ -191,16 +180,16 @@ def _print(trained: "Trained", out: Path, digest: str, seconds: float, as_json: 
             f"log-likelihood loss {figures['nll']:.3f}, {figures['n']} cases"
         )
     if len(trained.runs) > 1:
-        typer.echo(_seeds_line(trained))
+        typer.echo(_seeds_line(trained, tested))
     if trained.kept.fitted.interrupted:
         typer.echo("interrupted: this is the best so far; the same command with --resume goes on from here")
     typer.echo(f"{out} written in {seconds:.0f} s, digest {digest[:12]}")
 
 
-def _seeds_line(trained: "Trained") -> str:
+def _seeds_line(trained: "Trained", tested: str) -> str:
     accuracies = [run.figures["accuracy"] for run in trained.runs]
     return (
-        f"{len(accuracies)} seeds: TEST accuracy {statistics.mean(accuracies):.3f} "
+        f"{len(accuracies)} seeds: {tested} accuracy {statistics.mean(accuracies):.3f} "
         f"± {statistics.stdev(accuracies):.3f}, "
         f"seed {trained.kept.seed} kept by its out-of-fold loss"
     )

@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from anchormoe.bundle_config import BundleConfig
 from anchormoe.cases import Cases, Float64
 from anchormoe.data.dataset import Dataset
 from anchormoe.errors import DataError
@@ -13,6 +14,7 @@ from anchormoe.evaluation.metrics import abstention, summary
 from anchormoe.evidence import patch_grid, to_intervals
 from anchormoe.prediction import Prediction
 
+SHOWN_CHANNELS = 6
 STEP_CASES = 256  # evidence by step is (N, T, Y); only this many at once
 
 
@@ -68,12 +70,21 @@ def in_classes_of(dataset: Dataset, classes: tuple[str, ...]) -> Dataset:
     return replace(dataset, y=places[dataset.y], classes=classes)
 
 
-def refuse_other_channels(dataset: Dataset, channels: tuple[str, ...]) -> None:
-    """The model's channels, in its order, or DataError."""
-    if dataset.channels != channels:
-        raise DataError(
-            f"{dataset.name} has the channels {', '.join(dataset.channels)}; the model {', '.join(channels)}"
-        )
+def refuse_other_windows(dataset: Dataset, config: BundleConfig) -> None:
+    """The model's channels, in its order, a step as long as its own, or DataError."""
+    if len(dataset.channels) != len(config.channels):
+        raise DataError(f"{dataset.name} has {_listed(dataset.channels)}; the model {_listed(config.channels)}")
+    for number, (here, there) in enumerate(zip(dataset.channels, config.channels, strict=True), start=1):
+        if here != there:
+            raise DataError(f"{dataset.name}: channel {number} is {here!r}; the model's is {there!r}")
+    steps = (dataset.period_s, None if config.period_ns is None else config.period_ns / 1e9)
+    if None not in steps and steps[0] != steps[1]:
+        raise DataError(f"{dataset.name} has a step every {steps[0]:g} s; the model every {steps[1]:g} s")
+
+
+def _listed(channels: tuple[str, ...]) -> str:
+    shown = ", ".join(channels[:SHOWN_CHANNELS]) + (", …" if len(channels) > SHOWN_CHANNELS else "")
+    return f"{len(channels)} channels ({shown})"
 
 
 def _chunks(cases: Cases) -> list[Cases]:

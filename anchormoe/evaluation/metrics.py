@@ -35,6 +35,11 @@ class ClassScore:
     cases: int
 
 
+def label_of_test(protocol: str) -> str:
+    """What figures on TEST are called: those of the epoch that was picked on it say so wherever they are shown."""
+    return "TEST (optimistic)" if protocol == "optimistic" else "TEST"
+
+
 def confusion(y: Labels, predicted: Labels, n_classes: int) -> npt.NDArray[np.int64]:
     """Counts (Y, Y): row = true class, column = predicted class."""
     flat = np.bincount(y * n_classes + predicted, minlength=n_classes * n_classes)

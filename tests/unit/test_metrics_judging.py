@@ -5,14 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from anchormoe.bundle_config import BundleConfig
 from anchormoe.cases import Cases
 from anchormoe.data.dataset import Dataset
 from anchormoe.errors import DataError
-from anchormoe.evaluation.judging import in_classes_of, judge, refuse_other_channels
+from anchormoe.evaluation.judging import in_classes_of, judge, refuse_other_windows
 from anchormoe.predictor import Predictor
 from tests.linear_source import linear_model, windows
 
 PREDICTOR = Predictor(*linear_model())
+CONFIG = PREDICTOR.config
 
 
 def labelled(count: int, *, truth: bool = False, seed: int = 0) -> Dataset:
@@ -62,6 +64,19 @@ def test_a_class_the_model_does_not_know_is_refused_by_name() -> None:
     assert in_classes_of(replace(given, y=np.zeros(4, np.int64)), ("a", "b", "c")).y.tolist() == [2, 2, 2, 2]
 
 
-def test_other_channels_are_refused() -> None:
-    with pytest.raises(DataError, match="has the channels p, q; the model q, p"):
-        refuse_other_channels(labelled(2), ("q", "p"))
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        (replace(CONFIG, channels=("q", "p")), "channel 1 is 'p'; the model's is 'q'"),
+        (replace(CONFIG, channels=tuple("abcdefgh")), r"toy has 2 channels \(p, q\); the model 8 .*f, …"),
+        (replace(CONFIG, period_ns=2_000_000_000), "toy has a step every 1 s; the model every 2 s"),
+    ],
+)
+def test_windows_that_the_model_does_not_know_are_refused(config: BundleConfig, reason: str) -> None:
+    with pytest.raises(DataError, match=reason):
+        refuse_other_windows(replace(labelled(2), period_s=1.0), config)
+
+
+def test_a_step_of_unknown_length_is_not_refused() -> None:
+    refuse_other_windows(labelled(2), replace(CONFIG, period_ns=2_000_000_000))
+    refuse_other_windows(replace(labelled(2), period_s=1.0), replace(CONFIG, period_ns=None))

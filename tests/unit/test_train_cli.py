@@ -10,8 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
+from agent.cli.evaluate import taken_for
 from agent.cli.main import app
 from agent.cli.train_settings import train_settings
 from agent.errors import SettingsError
@@ -184,6 +186,26 @@ def test_a_wrong_option_writes_nothing(tmp_path: Path, wrong: list[str]) -> None
     with pytest.raises(SettingsError):
         run("train", "--data", "uea:BasicMotions", "--out", str(tmp_path / "b"), *wrong)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+@pytest.mark.parametrize("device", ["cuda", "cuda:1", "cuda:first", "abacus"])
+def test_a_device_that_is_not_there_is_named(bundle: Path, device: str) -> None:
+    for command in (["evaluate", str(bundle), "--data", "uea:BasicMotions"], ["bundle", "verify", str(bundle)]):
+        with pytest.raises(SettingsError, match=f"--device {device}: "):
+            run(*command, "--device", device)
+
+
+def test_data_of_another_machine_are_neither_judged_nor_explained(bundle: Path) -> None:
+    for command in ("evaluate", "explain"):
+        with pytest.raises(DataError, match="JapaneseVowels has 12 channels"):
+            run(command, str(bundle), "--data", "uea:JapaneseVowels")
+
+
+def test_evaluate_says_what_a_class_was_taken_for() -> None:
+    names, row = ["a", "b", "c", "d", "e", "f"], [7, 2, 9, 0, 3, 1]
+    assert taken_for(0, row, names) == "c 9, e 3, b 2, …"
+    assert taken_for(2, [0, 0, 4], names[:3]) == ""
 
 
 @pytest.mark.parametrize("command", [["train"], ["bundle", "inspect"], ["bundle", "verify"], ["explain"]])
