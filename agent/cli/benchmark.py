@@ -31,6 +31,10 @@ PAGES = {
     "synthetic": Path("docs/results/localization.md"),
     "ablation": Path("docs/results/ablation.md"),
 }
+SETS_HELP = (
+    "Names, separated by commas. Default: all at hand and the paper's. aeon also brings ACSF1, ArrowHead, GunPoint, "
+    "ItalyPowerDemand, OSULeaf, PickupGestureWiimoteZ."
+)
 INTERRUPTED = 130
 
 
@@ -51,7 +55,7 @@ def benchmark(
     kind: Kind = typer.Argument(
         help="uea: accuracy on the UEA sets at hand; synthetic: where the evidence is; ablation: what parts are worth."
     ),
-    sets: str | None = typer.Option(None, help="Names, separated by commas. Default: all at hand and the paper's."),
+    sets: str | None = typer.Option(None, help=SETS_HELP),
     seeds: int = typer.Option(3, min=1, help="How many seeds."),
     methods: str | None = typer.Option(None, help="Names, separated by commas, e.g. minirocket,anchormoe."),
     data_dir: Path | None = DATA_DIR,
@@ -60,6 +64,7 @@ def benchmark(
     jobs: int = typer.Option(1, min=1, help="Threads of the baselines."),
     ledger: Path | None = typer.Option(None, help="Finished runs; default out/benchmark/KIND.jsonl."),
     out: Path | None = typer.Option(None, help="The page to write; default docs/results/."),
+    title: str = typer.Option("", help="Title of the page, for sets of your choice."),
     paper: Path = typer.Option(Path("configs/paper_results.yaml"), help="The paper's figures."),
     as_json: bool = typer.Option(False, "--json", help="Print all runs as one JSON object."),
 ) -> None:
@@ -79,6 +84,8 @@ def benchmark(
         methods=chosen,
         seeds=tuple(SEED_STEP[kind] * at for at in range(seeds)),
         effort=Effort(n_jobs=jobs, recipe=recipe, profile=profile),
+        named=bool(_names(sets)),
+        title=title,
     )
     results = _run(plan, data_dir, ledger or Path(f"out/benchmark/{kind.value}.jsonl"))
     page = out or PAGES[kind]

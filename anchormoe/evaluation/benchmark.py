@@ -26,13 +26,18 @@ LoadSplit = Callable[[str, int], Split]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to compare. `source` is `uea` or `synthetic`; only synthetic sets depend on the seed."""
+    """What to compare. `source` is `uea` or `synthetic`; only synthetic sets depend on the seed.
+
+    `named` says that somebody chose the sets, `title` what the page is called then.
+    """
 
     source: str
     sets: tuple[str, ...]
     methods: tuple[str, ...]
     seeds: tuple[int, ...]
     effort: Effort = field(default_factory=Effort)
+    named: bool = False
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)

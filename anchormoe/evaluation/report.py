@@ -19,6 +19,7 @@ from anchormoe.evaluation.report_tables import (
     calibration_table,
     localization_table,
     markdown,
+    promise_table,
     times_table,
 )
 
@@ -57,11 +58,12 @@ def read_paper(path: Path) -> Paper:
 def accuracy_report(plan: Plan, results: Results, paper: Paper, today: date) -> str:
     """The page for the UEA sets."""
     return _page(
-        "# Accuracy on the UEA sets",
+        f"# {plan.title or 'Accuracy on the UEA sets'}",
         facts_of_run(plan, today),
         ACCURACY_TEXT,
         accuracy_table(plan, results, paper),
         calibration_table(plan, results),
+        promise_table(plan, results),
         abstention_table(plan, results),
         times_table(plan, results),
         absent(results),
@@ -103,9 +105,10 @@ REPORTS = {"uea": accuracy_report, "synthetic": localization_report, "ablation":
 def facts_of_run(plan: Plan, today: date) -> str:
     """What a reader needs to run it again."""
     seeds = ", ".join(map(str, plan.seeds))
+    command = f"benchmark {plan.source}" + (f" --sets {','.join(plan.sets)}" if plan.named else "")
     machine = f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
     return (
-        f"Written on {today.isoformat()} by `anchormoe-agent benchmark {plan.source}`; seeds {seeds}; {machine}.\n"
+        f"Written on {today.isoformat()} by `anchormoe-agent {command}`; seeds {seeds}; {machine}.\n"
         "Versions: " + ", ".join(f"{name} {_version(name)}" for name in PACKAGES) + "."
     )
 

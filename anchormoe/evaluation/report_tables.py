@@ -28,8 +28,14 @@ def accuracy_table(plan: Plan, results: Results, paper: Paper) -> str:
     """One row per set, then means and mean ranks over the sets that all methods have."""
     labels = [method(name).label for name in plan.methods]
     rows = [_accuracy_row(plan, results, paper, name) for name in plan.sets if name not in results.missing]
-    head = ["set", "test cases", "paper: AnchorMoE", "paper: MiniRocket", *labels, "against the better"]
+    quoted = [f"paper: {key}" for key in _quoted_methods(plan, paper)]
+    head = ["set", "test cases", *quoted, *labels, "against the better"]
     return markdown(head, [*rows, *_summary_rows(plan, results, paper)])
+
+
+def _quoted_methods(plan: Plan, paper: Paper) -> tuple[str, ...]:
+    """None where the paper has none of the sets."""
+    return ("AnchorMoE", "MiniRocket") if any(name in paper.classification for name in plan.sets) else ()
 
 
 def against_the_better(plan: Plan, results: Results, set_name: str) -> Difference | None:
@@ -45,7 +51,7 @@ def against_the_better(plan: Plan, results: Results, set_name: str) -> Differenc
 def _accuracy_row(plan: Plan, results: Results, paper: Paper, name: str) -> list[str]:
     cases = next((one.metrics["n"] for one in results.entries if one.set_name == name and one.metrics), 0)
     spreads = [_accuracy(results, name, key) for key in plan.methods]
-    quoted = [_quoted(paper.classification, name, "accuracy", key) for key in ("AnchorMoE", "MiniRocket")]
+    quoted = [_quoted(paper.classification, name, "accuracy", key) for key in _quoted_methods(plan, paper)]
     return [
         name,
         str(cases),
@@ -68,10 +74,10 @@ def _summary_rows(plan: Plan, results: Results, paper: Paper) -> list[list[str]]
         return []
     means = [f"{np.mean([table[key] for _, table in whole]):.4f}" for key in plan.methods]
     places = mean_ranks([table for _, table in whole])
-    quoted = [_quoted_mean(paper, [name for name, _ in whole], key) for key in ("AnchorMoE", "MiniRocket")]
+    quoted = [_quoted_mean(paper, [name for name, _ in whole], key) for key in _quoted_methods(plan, paper)]
     return [
         [f"mean of {len(whole)} sets that all have", "", *quoted, *means, ""],
-        ["mean rank", "", "", "", *[f"{places[key]:.2f}" for key in plan.methods], ""],
+        ["mean rank", "", *[""] * len(quoted), *[f"{places[key]:.2f}" for key in plan.methods], ""],
     ]
 
 
@@ -107,6 +113,43 @@ def _calibration_row(results: Results, set_name: str, key: str) -> list[str] | N
     residuals = [one["largest_residual"] for one in own if "largest_residual" in one]
     largest = f"{max(residuals):.1e}" if residuals else "–"
     return [set_name, method(key).label, *figures, _shown(spread(errors)), largest]
+
+
+def promise_table(plan: Plan, results: Results) -> str:
+    """What TRAIN promised out-of-fold beside what TEST gave, of methods that promise; empty when none does."""
+    rows = [row for key in plan.methods for name in plan.sets if (row := _promise_row(results, name, key))]
+    if not rows:
+        return ""
+    head = [
+        "set",
+        "method",
+        "accuracy out-of-fold",
+        "accuracy on TEST",
+        "loss out-of-fold",
+        "loss on TEST",
+        "weights in the blend",
+    ]
+    return "What TRAIN promised out-of-fold, and what TEST gave (loss: negative log-likelihood):\n\n" + markdown(
+        head, rows
+    )
+
+
+def _promise_row(results: Results, set_name: str, key: str) -> list[str] | None:
+    own = [one for one in entries_of(results.entries, set_name, key) if "out_of_fold" in one.facts]
+    if not own:
+        return None
+    figures = [
+        _shown(spread([part[name] for part in parts]))
+        for name in ("accuracy", "nll")
+        for parts in ([one.facts["out_of_fold"] for one in own], [one.metrics for one in own])
+    ]
+    return [set_name, method(key).label, *figures, _mean_weights([one.facts.get("weights", {}) for one in own])]
+
+
+def _mean_weights(weights: Sequence[Mapping[str, float]]) -> str:
+    """Of the sources in the blend, over runs."""
+    names = sorted(set().union(*weights))
+    return ", ".join(f"{name} {np.mean([one.get(name, 0.0) for one in weights]):.2f}" for name in names) or "–"
 
 
 def abstention_table(plan: Plan, results: Results) -> str:

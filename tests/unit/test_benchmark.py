@@ -17,7 +17,7 @@ from anchormoe.evaluation.comparison import mean_ranks, paired, ranks, spread
 from anchormoe.evaluation.ledger import Entry, Ledger, fingerprint
 from anchormoe.evaluation.methods import Effort, Method, Outcome
 from anchormoe.evaluation.report import accuracy_report, localization_report, read_paper
-from anchormoe.evaluation.report_tables import Paper, abstention_table
+from anchormoe.evaluation.report_tables import Paper, abstention_table, accuracy_table, promise_table
 
 
 def part(y: list[int], *, value: float = 1.0) -> Dataset:
@@ -234,3 +234,35 @@ def test_the_page_tells_how_often_unknown_is_said_and_by_which_rule(registered: 
     table = abstention_table(plan(), Results(runs, {}, {}))
     assert "| toy | Anchormoe | 0.600 ± 0.566 | 0.750 | conformal 0.500, low_margin 0.100 | low_margin 0.200 |" in table
     assert abstention_table(plan(), Results((), {}, {})) == ""
+
+
+def test_sets_that_the_paper_does_not_have_leave_no_empty_columns(
+    tmp_path: Path, registered: dict[str, Counted]
+) -> None:
+    results = run(plan(), Ledger(tmp_path / "runs.jsonl"), load)
+    paper = Paper({"other": {"accuracy": {"AnchorMoE": [0.9, 0.01], "MiniRocket": [0.8, 0.02]}}})
+    table = accuracy_table(plan(), results, paper)
+    assert "paper:" not in table
+    assert {line.count("|") for line in table.splitlines()} == {6}
+
+
+def test_a_page_of_chosen_sets_has_its_own_title_and_names_the_command(
+    tmp_path: Path, registered: dict[str, Counted]
+) -> None:
+    asked = plan(named=True, title="Some sets")
+    page = accuracy_report(asked, run(asked, Ledger(tmp_path / "x"), load), Paper(), date(2026, 1, 2))
+    assert page.startswith("# Some sets\n")
+    assert "`anchormoe-agent benchmark uea --sets toy`" in page
+
+
+def promising(seed: int, promised: float, kept: float, weights: dict[str, float]) -> Entry:
+    facts = {"out_of_fold": {"accuracy": promised, "nll": 0.5}, "weights": weights}
+    return Entry("toy", "anchormoe", seed, "1", "d", [0], {"accuracy": kept, "nll": 0.25}, facts=facts)
+
+
+def test_the_page_compares_what_train_promised_with_what_test_gave(registered: dict[str, Counted]) -> None:
+    runs = (promising(0, 0.8, 0.7, {"kernel": 1.0}), promising(1, 0.6, 0.7, {"kernel": 0.5, "experts": 0.5}))
+    table = promise_table(plan(), Results(runs, {}, {}))
+    figures = "0.700 ± 0.141 | 0.700 ± 0.000 | 0.500 ± 0.000 | 0.250 ± 0.000 | experts 0.25, kernel 0.75 |"
+    assert f"| toy | Anchormoe | {figures}" in table
+    assert promise_table(plan(), Results((), {}, {})) == ""

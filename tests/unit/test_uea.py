@@ -150,3 +150,16 @@ def test_sets_that_aeon_brings_need_no_directory(monkeypatch: pytest.MonkeyPatch
     assert np.isfinite(split.train.cases.x).all()
     # Raw values: nothing was scaled on the way.
     assert abs(float(split.train.cases.x[0, 0, 0]) - 1.860936) < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("name", "cases", "longest", "classes"),
+    [("GunPoint", 50, 150, 2), ("ItalyPowerDemand", 67, 24, 2), ("PickupGestureWiimoteZ", 50, 361, 10)],
+)
+def test_univariate_sets_that_aeon_brings_are_read_alike(
+    monkeypatch: pytest.MonkeyPatch, name: str, cases: int, longest: int, classes: int
+) -> None:
+    monkeypatch.delenv("ANCHORMOE_DATA", raising=False)
+    train = load(f"uea:{name}").train
+    assert (len(train), train.cases.channels, len(train.classes)) == (cases, 1, classes)
+    assert train.cases.steps == train.cases.lengths.max() <= longest
