@@ -23,7 +23,7 @@ class LossWeights:
         return LossWeights(self.orth * share, self.ra * share)
 
 
-def objective(output: Output, y: Tensor, weights: LossWeights) -> Tensor:
+def objective(output: Output[Tensor], y: Tensor, weights: LossWeights) -> Tensor:
     """L (B,) = L_CE + λ_orth L_orth + λ_ra L_ra (Eq. total loss); a weight of 0 leaves its term out."""
     loss = functional.cross_entropy(output.logits, y, reduction="none")
     if weights.orth and output.anchors is not None:
@@ -45,7 +45,7 @@ def orthogonality(anchors: Tensor) -> Tensor:
     return (cosine.square() * off_diagonal).sum(dim=(1, 2)) / (M * (M - 1))
 
 
-def reliability_alignment(output: Output) -> Tensor:
+def reliability_alignment(output: Output[Tensor]) -> Tensor:
     """L_ra (B,): binary cross-entropy of s against the stopped support target, over valid patches (Eq. ra loss)."""
     target = support_target(output).detach()  # b = sg(t)
     score = output.score.float().clamp(EPSILON, 1 - EPSILON)
@@ -54,7 +54,7 @@ def reliability_alignment(output: Output) -> Tensor:
     return (entropy * m).sum(dim=1) / m.sum(dim=1).clamp_min(1)
 
 
-def support_target(output: Output) -> Tensor:
+def support_target(output: Output[Tensor]) -> Tensor:
     """t (B, P) in [0, 1]: size of the routing-only logit of the predicted class (Eq. free logit, Eq. ra target)."""
     free = (output.weight.unsqueeze(-1) * output.expert_logits).sum(dim=2)  # ℓ̄ (B, P, Y)
     predicted = output.logits.argmax(dim=-1).view(-1, 1, 1).expand(-1, free.shape[1], 1)

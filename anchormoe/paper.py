@@ -8,12 +8,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from anchormoe.cases import Cases, Float64
+from anchormoe.cases import Cases, Float32, Float64, Int64
 from anchormoe.errors import ModelError
 from anchormoe.evidence import Json, SourceEvidence, SourceOutput, centred, patch_grid
 from anchormoe.paper_config import ModelConfig
 from anchormoe.paper_net import PaperNet
-from anchormoe.paper_output import Output
 from anchormoe.paper_serving import ServingNet
 from anchormoe.placing import placed_on
 
@@ -78,9 +77,15 @@ class PaperSource:
         x, mask = (placed_on(self._device, part) for part in (cases.x, cases.mask))
         output = self._serving.forward(x, mask)
         M = self.architecture.experts
-        values = centred(_by_expert(output, output.expert_contributions, M))
-        weight, reliability = (_by_expert(output, part, M) for part in (output.weight, output.reliability))
-        return centred(_numbers(output.logits)), values, weight, reliability, _numbers(output.admission)
+        values = centred(_by_expert(output.expert, output.expert_contributions, M))
+        weight, reliability = (_by_expert(output.expert, part, M) for part in (output.weight, output.reliability))
+        return (
+            centred(output.logits.astype(np.float64)),
+            values,
+            weight,
+            reliability,
+            output.admission.astype(np.float64),
+        )
 
     def _require_channels(self, cases: Cases) -> None:
         if cases.channels != self.architecture.channels:
@@ -91,15 +96,11 @@ def windows_per_pass(architecture: ModelConfig, steps: int) -> int:
     return max(1, PATCHES_PER_PASS // architecture.grid.count(steps))
 
 
-def _by_expert(output: Output, chosen: Tensor, experts: int) -> Float64:
+def _by_expert(expert: Int64, chosen: Float32, experts: int) -> Float64:
     """Values of the chosen experts (B, P, K, …) at their place among all of them (B, P, M, …), 0 elsewhere."""
-    index = output.expert.reshape(*output.expert.shape, *[1] * (chosen.ndim - 3)).expand_as(chosen)
-    shape = (*chosen.shape[:2], experts, *chosen.shape[3:])
-    return _numbers(torch.zeros(shape, dtype=torch.float64, device=chosen.device).scatter_(2, index, chosen.double()))
-
-
-def _numbers(values: Tensor) -> Float64:
-    return np.asarray(values.double().cpu().numpy())
+    values = np.zeros((*chosen.shape[:2], experts, *chosen.shape[3:]))
+    np.put_along_axis(values, expert.reshape(*expert.shape, *[1] * (chosen.ndim - 3)), chosen, axis=2)
+    return values
 
 
 def _checked(net: PaperNet, tensors: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:

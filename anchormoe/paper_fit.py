@@ -210,7 +210,7 @@ def predicted_logits(net: PaperNet, examples: Examples, chosen: Tensor) -> Tenso
     device = next(net.parameters()).device
     passes = torch.split(chosen, windows_per_pass(net.config, examples.x.shape[2]))
     batches = (examples.subset(index, device) for index in passes)
-    return torch.cat([serving.logits(batch.x, batch.mask).cpu() for batch in batches])
+    return torch.cat([torch.from_numpy(serving.logits(batch.x, batch.mask)) for batch in batches])
 
 
 def _out_of_fold(courses: list[Course], held_out: Bool, epoch: int, n_classes: int) -> Float64:

@@ -16,7 +16,7 @@ BANDS = 4
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """Weights as (inputs, outputs). `heads` give o and κ's logit from an expert's hidden layer; `class_*` give u."""
+    """Weights as (inputs, outputs). `heads` give o and κ's logit from an expert's hidden layer; `class_head` is u's."""
 
     embedding: Tensor
     embedding_bias: Tensor
@@ -24,9 +24,9 @@ class Folded:
     router: Tensor
     router_bias: Tensor
     expert_in: list[Tensor]
-    expert_in_bias: list[Tensor]
+    expert_in_bias: Tensor
     heads: list[Tensor]
-    heads_bias: list[Tensor]
+    heads_bias: Tensor
     class_head: Tensor
 
 
@@ -54,9 +54,9 @@ def fold(net: PaperNet) -> Folded:
         router=_filled(router.t()),
         router_bias=_filled(router_bias),
         expert_in=[weight.clone() for weight in rgc.expert_in],
-        expert_in_bias=[bias.clone() for bias in rgc.expert_in_bias],
+        expert_in_bias=rgc.expert_in_bias.clone(),
         heads=[head.contiguous() for head in heads],
-        heads_bias=list(heads_bias),
+        heads_bias=heads_bias,
         class_head=_filled((rgc.expert_out @ rgc.class_head.t()).flatten(0, 1)),  # (M·D, Y)
     )
 

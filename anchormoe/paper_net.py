@@ -1,7 +1,5 @@
 """AnchorMoE as the paper writes it: patches → MVRE → DPAR → RGC, differentiable."""
 
-from dataclasses import replace
-
 from torch import Tensor, nn
 
 from anchormoe.dpar import DPAR, posterior_anchors
@@ -21,12 +19,12 @@ class PaperNet(nn.Module):
         self.dpar = DPAR(config)
         self.rgc = RGC(config)
 
-    def forward(self, x: Tensor, mask: Tensor) -> Output:
+    def forward(self, x: Tensor, mask: Tensor) -> Output[Tensor]:
         """x (B, C, T), 0 where masked; mask (B, C, T) boolean."""
         valid = self.config.grid.valid(mask)
         unit = self.mvre(self.config.grid.cut(x), valid)
         routing = self.dpar(unit)
-        output: Output = self.rgc(unit, routing, valid)
+        output: Output[Tensor] = self.rgc(unit, routing, valid)
         if not self.config.use_dpar:
             return output
-        return replace(output, anchors=posterior_anchors(unit, routing, valid))
+        return output._replace(anchors=posterior_anchors(unit, routing, valid))

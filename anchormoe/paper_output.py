@@ -1,37 +1,41 @@
 """What one forward pass of the paper's net gives: logits and everything they are made of. Pure."""
 
-from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
 
+from numpy.typing import NDArray
 from torch import Tensor
 
+Array = TypeVar("Array", Tensor, NDArray[Any])
+"""Tensors in training; in serving numpy's arrays, which is what its callers want."""
 
-@dataclass(frozen=True, slots=True)
-class Output:
+
+class Output(NamedTuple, Generic[Array]):
     """B windows, P patches, K chosen experts per patch, M experts, D width, Y classes. Invalid patches hold 0."""
 
-    logits: Tensor
+    logits: Array
     """u (B, Y), pooled in hidden space before the class head; only in training mode the sum of the contributions."""
-    contributions: Tensor
+    contributions: Array
     """A (B, P, Y) = π ℓ; their sum over patches is u (Eq. decomposition goal)."""
-    expert: Tensor
+    expert: Array
     """S_p (B, P, K): which experts were chosen, most probable first."""
-    expert_logits: Tensor
+    expert_logits: Array
     """o (B, P, K, Y) of the chosen experts."""
-    weight: Tensor
+    weight: Array
     """w (B, P, K): sparse routing weights; they sum to 1 over K."""
-    reliability: Tensor
+    reliability: Array
     """κ (B, P, K) in [0, 1]."""
-    score: Tensor
+    score: Array
     """s (B, P)."""
-    admission: Tensor
+    admission: Array
     """π (B, P); sums to 1 over the valid patches (up to ε)."""
-    valid: Tensor
+    valid: Array
     """m (B, P), boolean."""
-    anchors: Tensor | None = None
+    anchors: Array | None = None
     """ã (B, M, D), posterior anchors; None on the serving path, where nothing needs them."""
 
     @property
-    def expert_contributions(self) -> Tensor:
+    def expert_contributions(self) -> Array:
         """π w κ o (B, P, K, Y): each chosen expert's share of a contribution."""
-        gate = self.admission.unsqueeze(-1) * self.weight * self.reliability  # (B, P, K)
-        return gate.unsqueeze(-1) * self.expert_logits
+        gate = self.admission[..., None] * self.weight * self.reliability  # (B, P, K)
+        contributions: Array = gate[..., None] * self.expert_logits
+        return contributions

@@ -34,7 +34,7 @@ class PatchGrid:
         windows = padded.unfold(2, self.length, self.stride)  # (B, C, P, L)
         return windows.transpose(1, 2).reshape(B, P, C * self.length).contiguous()  # (B, P, C·L)
 
-    def valid(self, mask: Tensor, multiple: int = 1) -> Tensor:
+    def valid(self, mask: Tensor) -> Tensor:
         """m_p (B, P), boolean, from the mask (B, C, T): a patch counts if it holds a valid step and is needed.
 
         The series ends at its last valid step; a patch is needed if the one before it does not reach that end.
@@ -42,7 +42,7 @@ class PatchGrid:
         """
         step = mask.any(dim=1)  # (B, T)
         T = step.shape[1]
-        P = self.count(T, multiple)
+        P = self.count(T)
         position = torch.arange(1, T + 1, device=mask.device)
         end = (step * position).amax(dim=1, keepdim=True)  # (B, 1)
         covered = (torch.arange(-1, P - 1, device=mask.device) * self.stride + self.length).clamp_min(0)

@@ -40,7 +40,7 @@ class RGC(nn.Module):
         self.reliability_bias = nn.Parameter(torch.zeros(M))
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, unit: Tensor, routing: Tensor, valid: Tensor) -> Output:
+    def forward(self, unit: Tensor, routing: Tensor, valid: Tensor) -> Output[Tensor]:
         weight, expert = sparse_weights(routing, valid, self.config.top_k)
         pairs = assign(expert, valid, self.config.experts)
         hidden = self._hidden(unit, pairs)  # (N, D)

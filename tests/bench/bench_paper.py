@@ -30,6 +30,8 @@ SETUPS = {
     "D3 T315 d160 M8 K2 16/4": (ModelConfig(3, 8, 16, 4, width=160, experts=8, top_k=2, dropout=0.0), 315),
 }
 BATCHES = (1, 64)
+RUNS = 8
+"""Of each call before the next one has its turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,22 +51,23 @@ class Problem:
         mask = torch.ones_like(x, dtype=torch.bool)
         return cls(net, x, mask, oracle.patch_validity(mask, config))
 
-    def dense(self) -> Output:
+    def dense(self) -> Output[Tensor]:
         with torch.inference_mode():
             return oracle.forward(self.net, self.x, self.mask, self.valid)
 
 
 def seconds(*calls: Callable[[], object], budget_s: float = 3.0) -> list[float]:
-    """The best CPU time of each call; they take turns until the budget is used, three runs a turn.
+    """The best CPU time of each call; they take turns until the budget is used, several runs a turn.
 
-    The first run of a turn finds the caches full of the others' data; without the two more, order would decide.
+    The first runs of a turn find the caches full of the others' data and code; without more of them, order would
+    decide: whoever comes after a call that is much like it would be the faster one.
     """
     best = [float("inf")] * len(calls)
     end = time.monotonic() + budget_s
     rounds = 0
     while time.monotonic() < end or rounds < 5:
         for index, call in enumerate(calls):
-            best[index] = min(best[index], *(_seconds(call) for _ in range(3)))
+            best[index] = min(best[index], *(_seconds(call) for _ in range(RUNS)))
         rounds += 1
     return best
 

@@ -1,5 +1,7 @@
 """What always holds for the paper's net, whatever the sizes, masks and weights."""
 
+from unittest.mock import patch
+
 import numpy as np
 import torch
 from hypothesis import given, settings
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 
 from anchormoe.cases import Cases
 from anchormoe.evidence import residual
+from anchormoe.kernels import jit
 from anchormoe.paper import PaperSource
 from anchormoe.paper_config import ModelConfig
 from anchormoe.paper_net import PaperNet
@@ -50,6 +53,11 @@ def a_net(config: ModelConfig, seed: int) -> PaperNet:
     return net
 
 
+def a_source(net: PaperNet, *, compiled: bool) -> PaperSource:
+    with patch.object(jit, "AVAILABLE", compiled):
+        return PaperSource(net)
+
+
 def some_cases(channels: int, steps: int, count: int, seed: int) -> Cases:
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(count, channels, steps)) * rng.choice([0.1, 1, 16])
@@ -79,10 +87,22 @@ def test_the_serving_path_equals_the_dense_equations(problem):
 
 
 @settings(max_examples=60, deadline=None)
-@given(problems(), st.data())
-def test_a_window_alone_equals_bitwise_the_same_window_at_any_place_of_any_batch(problem, data):
+@given(problems())
+def test_without_numba_the_results_agree(problem):
     net, cases = problem
-    source = PaperSource(net)
+    compiled, plain = PaperSource(net).forward(cases), a_source(net, compiled=False).forward(cases)
+    scale = max(1.0, float(np.abs(compiled.logits).max()))
+    np.testing.assert_allclose(plain.logits, compiled.logits, atol=2e-6 * scale, rtol=0)
+    for name in ("expert_values", "weight", "reliability", "admission"):
+        found, expected = (getattr(output.evidence, name) for output in (plain, compiled))
+        np.testing.assert_allclose(found, expected, atol=2e-6 * scale, rtol=0, err_msg=name)
+
+
+@settings(max_examples=60, deadline=None)
+@given(problems(), st.booleans(), st.data())
+def test_a_window_alone_equals_bitwise_the_same_window_at_any_place_of_any_batch(problem, compiled, data):
+    net, cases = problem
+    source = a_source(net, compiled=compiled)
     order = data.draw(st.lists(st.integers(0, len(cases) - 1), min_size=1, max_size=40))
     batch = source.forward(cases.subset(np.array(order)))
     for place, index in enumerate(order):

@@ -1,5 +1,4 @@
 import math
-from dataclasses import replace
 
 import torch
 
@@ -36,7 +35,7 @@ def test_reliability_alignment_is_the_mean_binary_cross_entropy_over_valid_patch
 def test_the_support_target_stops_the_gradient():
     opinions = an_output().expert_logits.requires_grad_()
     score = torch.tensor([[0.5, 0.8, 0.1]], requires_grad=True)
-    reliability_alignment(replace(an_output(), expert_logits=opinions, score=score)).sum().backward()
+    reliability_alignment(an_output()._replace(expert_logits=opinions, score=score)).sum().backward()
     assert opinions.grad is None
     assert score.grad is not None
     assert score.grad[0, 2] == 0
@@ -57,7 +56,7 @@ def test_orthogonality_of_one_expert_or_of_nothing_valid_is_zero_with_finite_gra
 
 
 def test_the_objective_adds_the_terms_with_their_weights():
-    output = replace(an_output(), anchors=torch.tensor([[[1.0, 0.0], [1.0, 0.0]]]))
+    output = an_output()._replace(anchors=torch.tensor([[[1.0, 0.0], [1.0, 0.0]]]))
     y = torch.tensor([0])
     ce = math.log(1 + math.e)
     ra = reliability_alignment(output).item()

@@ -1,11 +1,14 @@
 import dataclasses
 
+import numpy as np
 import pytest
 import torch
 
 from anchormoe.errors import ModelError
+from anchormoe.kernels import jit
 from anchormoe.paper_config import ModelConfig
 from anchormoe.paper_net import PaperNet
+from anchormoe.paper_output import Output
 from anchormoe.paper_serving import ServingNet
 from tests import oracle
 
@@ -20,7 +23,7 @@ VARIANTS = {
     "two classes, one channel": dataclasses.replace(BASE, classes=2, channels=1),
     "patches of one step": dataclasses.replace(BASE, patch_length=1, patch_stride=1),
 }
-FIELDS = [field.name for field in dataclasses.fields(oracle.Output) if field.name != "anchors"]
+FIELDS = [name for name in Output._fields if name != "anchors"]
 
 
 def a_net(config: ModelConfig, seed: int = 0) -> PaperNet:
@@ -46,14 +49,24 @@ def some_windows(config: ModelConfig, B: int = 5, T: int = 20) -> tuple[torch.Te
 
 
 @pytest.mark.parametrize("config", VARIANTS.values(), ids=VARIANTS.keys())
-@pytest.mark.parametrize("path", ["training", "serving"])
-def test_both_paths_give_what_the_dense_equations_give(config, path):
+@pytest.mark.parametrize("path", ["training", "compiled", "without numba"])
+def test_every_path_gives_what_the_dense_equations_give(config, path, monkeypatch):
     net = a_net(config)
     x, mask = some_windows(config)
+    monkeypatch.setattr(jit, "AVAILABLE", path == "compiled")
     found = net(x, mask) if path == "training" else ServingNet(net).forward(x, mask)
     expected = oracle.forward(net, x, mask)
     for name in FIELDS:
-        torch.testing.assert_close(getattr(found, name), getattr(expected, name), atol=1e-5, rtol=1e-5, msg=name)
+        value = torch.as_tensor(getattr(found, name))
+        torch.testing.assert_close(value, getattr(expected, name), atol=1e-5, rtol=1e-5, msg=name)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_logits_alone_are_bitwise_those_of_an_explanation(compiled, monkeypatch):
+    monkeypatch.setattr(jit, "AVAILABLE", compiled)
+    serving = ServingNet(a_net(BASE))
+    x, mask = some_windows(BASE)
+    assert np.array_equal(serving.logits(x, mask), serving.forward(x, mask).logits)
 
 
 @pytest.mark.parametrize("config", VARIANTS.values(), ids=VARIANTS.keys())

@@ -1,10 +1,13 @@
 import math
 
+import numpy as np
 import torch
 
 from anchormoe.dpar import posterior_anchors
 from anchormoe.mvre import alignment, band_of_bin, log_band_energies, position_code
+from anchormoe.paper_compiled import choose
 from anchormoe.paper_config import ModelConfig
+from anchormoe.paper_on_torch import laid_out
 from anchormoe.rgc import assign, linear_by_expert, sparse_weights
 
 
@@ -58,6 +61,21 @@ def test_pairs_are_sorted_by_expert_and_invalid_patches_left_out():
     assert pairs.counts == [2, 2, 0]
     assert pairs.pair.tolist() == [1, 4, 0, 5]
     assert pairs.expert.tolist() == [0, 0, 1, 1]
+
+
+def test_each_expert_of_the_serving_path_gets_whole_blocks_of_rows_and_invalid_pairs_come_last():
+    layout = laid_out(np.array([1, 0, 2, 1]), M=2)  # the third pair is invalid
+    assert layout.sizes == [8, 8, 1]
+    assert layout.place.tolist() == [8, 0, 16, 9]
+    assert layout.pair[[8, 0, 16, 9]].tolist() == [0, 1, 2, 3]
+    assert layout.owner.tolist() == [0] * 8 + [1] * 8 + [2]
+
+
+def test_equal_scores_choose_the_first_experts_and_share_the_weight():
+    expert, weight = np.empty(2, np.int64), np.empty(2, np.float32)
+    choose(np.array([1, 3, 3, 2], np.float32), expert, weight)
+    assert expert.tolist() == [1, 2]
+    assert weight.tolist() == [0.5, 0.5]
 
 
 def test_each_row_goes_through_its_own_expert_and_an_expert_may_have_none():
