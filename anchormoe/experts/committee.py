@@ -1,6 +1,6 @@
 """The fitted committee as a source of evidence: one output per member, with exact token contributions."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import reduce
 from typing import Any
 
@@ -18,6 +18,8 @@ from anchormoe.experts.tokens import Geometry, prepare
 
 PASS = 32
 """Cases at a time; a case's result does not depend on who shares its pass."""
+PASS_ENTRIES = 8_000_000
+"""Bound on the values that a pass reads for all members; cases of many channels or steps pass by fewer at a time."""
 
 
 class Committee:
@@ -41,7 +43,7 @@ class Committee:
 
     def forward(self, cases: Cases) -> list[SourceOutput]:
         self._require_channels(cases)
-        passes = [self._pass(cases.subset(slice(i, i + PASS))) for i in range(0, len(cases), PASS)]
+        passes = [self._pass(part) for part in self._parts(cases)]
         parts = passes[0] if len(passes) == 1 else [np.concatenate(part, axis=1) for part in zip(*passes, strict=True)]
         bounds = self.geometry.bounds(cases.steps)
         return [_output(f"m{m}", bounds, *(part[m] for part in parts)) for m in range(self.members)]
@@ -49,8 +51,8 @@ class Committee:
     def logits(self, cases: Cases) -> Float64:
         """(G, N, Y), without the explanation."""
         found = []
-        for i in range(0, len(cases), PASS):
-            series = prepare(cases.subset(slice(i, i + PASS)), self.geometry, self._device)
+        for part in self._parts(cases):
+            series = prepare(part, self.geometry, self._device)
             found.append(self._serving.pooled(self._serving.answer(series), series)[0].cpu().numpy())
         return np.asarray(np.concatenate(found, axis=1))
 
@@ -63,6 +65,11 @@ class Committee:
     @classmethod
     def from_parts(cls, config: Mapping[str, Json], tensors: Mapping[str, NDArray[Any]]) -> "Committee":
         return cls(net_of(config, tensors))
+
+    def _parts(self, cases: Cases) -> Iterator[Cases]:
+        entries = self.members * cases.channels * cases.steps
+        size = max(1, min(PASS, PASS_ENTRIES // entries))
+        return (cases.subset(slice(start, start + size)) for start in range(0, len(cases), size))
 
     def _pass(self, cases: Cases) -> tuple[Float64, ...]:
         """logits, context, values, expert values, weights, reliabilities, each (G, B, …)."""

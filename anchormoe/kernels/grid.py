@@ -5,10 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from anchormoe.cases import Bool, Cases, Float64, Int64
+from anchormoe.cases import Bool, Cases, Float32, Float64, Int64
 from anchormoe.normalizer import CLIP, GRID
 
 Int32 = NDArray[np.int32]
+_CHUNK_ENTRIES = 4_000_000
+"""Rounded at once, so that the steps on the way take little memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +40,23 @@ class GridCases:
         values = np.where(valid, self.values[:, :, 1:] - self.values[:, :, :-1], 0).astype(np.int32)
         return GridCases(values, valid, np.maximum(self.lengths - 1, 0), self.whole)
 
-    def scaled(self) -> Float64:
-        """(B, C, T) the values in units of TRAIN's standard deviation."""
-        return np.asarray(self.values / GRID)
-
 
 def on_grid(cases: Cases) -> GridCases:
     """Cases that the Normalizer scaled; anything between two grid values goes to the nearer one."""
-    limit = CLIP * GRID
-    scaled = np.clip(np.rint(cases.x * np.float32(GRID)), -limit, limit)
-    values = np.where(cases.mask, scaled, 0).astype(np.int32)
+    values = np.empty(cases.x.shape, np.int32)
+    step = max(1, _CHUNK_ENTRIES // max(1, cases.channels * cases.steps))
+    for start in range(0, len(cases), step):
+        part = slice(start, start + step)
+        values[part] = _rounded(cases.x[part], cases.mask[part])
     whole = cases.mask.sum(axis=(1, 2)) == cases.lengths * cases.channels
     # Copies in C order: compiled code is compiled again for any other kind of array.
     valid, lengths = np.array(cases.mask, np.bool_, order="C"), np.array(cases.lengths, np.int64)
-    return GridCases(np.ascontiguousarray(values), valid, lengths, np.asarray(whole))
+    return GridCases(values, valid, lengths, np.asarray(whole))
+
+
+def _rounded(x: Float32, mask: Bool) -> Float32:
+    limit = CLIP * GRID
+    return np.where(mask, np.clip(np.rint(x * np.float32(GRID)), -limit, limit), np.float32(0))
 
 
 def differences_to_steps(evidence: Float64) -> Float64:

@@ -12,9 +12,12 @@ from anchormoe.cases import Bool, Float64, Int64
 from anchormoe.errors import ModelError
 from anchormoe.kernels.extractor import Explained, Readout, Tables, stored, stored_value
 from anchormoe.kernels.grid import GridCases, differences_to_steps
+from anchormoe.normalizer import GRID
 
 QUANTITIES = ("value", "product", "change")
 _MOST_SEGMENTS = 64
+_RUN_ENTRIES = 1_000_000
+"""Quantities at once: thirty channels have 465 products, each as long as the case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +70,15 @@ class MeanBank:
         return Explained(features, differences_to_steps(steps) if self.quantity == "change" else steps, None)
 
     def _series(self, cases: GridCases) -> Iterator[tuple[Int64, Float64, Bool]]:
-        """Cases of one length: their numbers, quantities (b, Q, L), 0 where not valid, and their validity."""
+        """A few cases of one length: their numbers, quantities (b, Q, L), 0 where not valid, and their validity."""
         cases = cases.differences() if self.quantity == "change" else cases
-        scaled = cases.scaled()
         first, second = self.pairs.T
         for length in np.unique(cases.lengths):
-            own = np.flatnonzero(cases.lengths == length)
-            values, valid = scaled[own, :, :length], cases.valid[own, :, :length]
-            yield own, self._quantity(values[:, first], values[:, second]), valid[:, first] & valid[:, second]
+            step = max(1, _RUN_ENTRIES // max(1, len(first) * int(length)))
+            alike = np.flatnonzero(cases.lengths == length)
+            for own in np.split(alike, range(step, len(alike), step)):
+                values, valid = cases.values[own, :, :length] / GRID, cases.valid[own, :, :length]
+                yield own, self._quantity(values[:, first], values[:, second]), valid[:, first] & valid[:, second]
 
     def _quantity(self, first: Float64, second: Float64) -> Float64:
         if self.quantity == "product":
