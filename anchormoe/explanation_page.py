@@ -27,9 +27,10 @@ def page(explanation: Explanation, picture: bytes, *, title: str) -> str:
 
 
 def _sum_table(explanation: Explanation) -> str:
-    rows = [[name, f"{value:+.4f}"] for name, value in waterfall(explanation)]
-    total = [f"logit of {spoken(explanation.state)}", f"{explanation.logit:+.4f}"]
-    return _table(["steps", "contribution"], rows, total)
+    afar = {f"{patch.start}–{patch.stop - 1}": f"{patch.far_share:.0%}" for patch in explanation.patches}
+    rows = [[name, f"{value:+.4f}", afar.get(name, "")] for name, value in waterfall(explanation)]
+    total = [f"logit of {spoken(explanation.state)}", f"{explanation.logit:+.4f}", ""]
+    return _table(["steps", "contribution", "from afar"], rows, total)
 
 
 def _expert_table(explanation: Explanation) -> str:
@@ -69,6 +70,8 @@ td+td,th+th{{text-align:right;font-variant-numeric:tabular-nums}}
 .sum td{{font-weight:600;border-top:2px solid #1f2933}}</style></head><body>
 <h1>{title}</h1><p>{headline}</p><img alt="The window with its evidence" src="data:image/png;base64,{picture}">
 <h2>The sum</h2>{tables}
+<p>From afar: the part of a contribution that comes from kernels which look further than max(33, a quarter of the
+window) steps, so that its place is less certain.</p>
 <p>Residual of the identity {residual:.1e}. Model {model} {version}, digest {digest}. A contribution is what this model
 added up, not what would happen if the span were deleted. Not a medical device and not a primary alarm.</p>
 </body></html>

@@ -10,6 +10,8 @@ from anchormoe.explaining import Explanation
 SUPPORT, OPPOSE, INK, GREY = "#2b6cb0", "#c05621", "#1f2933", "#8a8f98"
 MAX_CHANNELS = 8
 MAX_EXPERTS = 8
+CHANNEL_LETTERS = 40
+"""Letters that fit below the map of channels side by side; longer names are slanted."""
 
 
 def png(explanation: Explanation, *, title: str | None = None) -> bytes:
@@ -161,7 +163,7 @@ def _draw_experts(axis: Any, experts: list[tuple[str, float]]) -> None:
     axis.axvline(0, color=GREY, linewidth=0.8)
     axis.margins(x=0.16)
     axis.set_ylim(max(len(experts), 3) - 0.5, -0.5)
-    axis.set_title("by expert, logit without context (w weight, κ reliability)", loc="left", fontsize=10, color=INK)
+    axis.set_title("by expert (w weight, κ reliability); no context", loc="left", fontsize=10, color=INK)
     _plain(axis)
 
 
@@ -172,7 +174,7 @@ def _draw_occlusion(part: Any, axis: Any, explanation: Explanation, channels: li
     image = axis.imshow(values, cmap=_colours(), vmin=-most, vmax=most, aspect="auto")
     axis.set_yticks(range(len(rows)), [f"{patch.start}–{patch.stop - 1}" for patch in rows], fontsize=8)
     names = [explanation.config.channels[channel] for channel in channels]
-    slanted = max(map(len, names)) > 60 // max(1, len(names))
+    slanted = max(map(len, names)) > CHANNEL_LETTERS // max(1, len(names))
     axis.set_xticks(
         range(len(names)), names, fontsize=8, rotation=30 if slanted else 0, ha="right" if slanted else "center"
     )

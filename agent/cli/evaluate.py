@@ -114,5 +114,5 @@ def _class_table(per_class: dict[str, dict[str, float]], confusion: list[list[in
 def taken_for(place: int, row: list[int], names: list[str]) -> str:
     """The wrong classes that were said for a class, the most frequent first."""
     wrong = sorted(((count, at) for at, count in enumerate(row) if count and at != place), key=lambda one: -one[0])
-    shown = [f"{names[at]} {count}" for count, at in wrong[:CONFUSED_SHOWN]]
+    shown = [f"{names[at]} ({count})" for count, at in wrong[:CONFUSED_SHOWN]]
     return ", ".join(shown + (["…"] if len(wrong) > CONFUSED_SHOWN else []))

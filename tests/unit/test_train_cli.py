@@ -128,6 +128,7 @@ def test_the_page_names_every_expert_and_both_sums_end_in_the_logit(bundle: Path
     assert len(sums) == 2
     assert sums[0] == sums[1]
     assert "<td>kernel</td>" in page
+    assert re.search(r"<td>\d+–\d+</td><td>[+-][\d.]+</td><td>\d+%</td>", page)
     assert "<script" not in page
 
 
@@ -204,7 +205,7 @@ def test_data_of_another_machine_are_neither_judged_nor_explained(bundle: Path) 
 
 def test_evaluate_says_what_a_class_was_taken_for() -> None:
     names, row = ["a", "b", "c", "d", "e", "f"], [7, 2, 9, 0, 3, 1]
-    assert taken_for(0, row, names) == "c 9, e 3, b 2, …"
+    assert taken_for(0, row, names) == "c (9), e (3), b (2), …"
     assert taken_for(2, [0, 0, 4], names[:3]) == ""
 
 
