@@ -7,12 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load, load_file, save, save_file
 from torch import Tensor
 
 from anchormoe.errors import ModelError
 from anchormoe.evidence import Json
+
+_FACTS = "//facts"
+"""No tensor is called so: names of groups and of tensors are not empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,18 @@ class Kept:
         return {
             key.removeprefix(f"{name}/"): value for key, value in self.tensors.items() if key.startswith(f"{name}/")
         }
+
+    def to_bytes(self) -> Tensor:
+        """All of it as bytes (N,), to be sent to another process."""
+        facts = torch.frombuffer(bytearray(json.dumps(dict(self.facts)).encode()), dtype=torch.uint8)
+        content = {name: value.contiguous() for name, value in self.tensors.items()} | {_FACTS: facts}
+        return torch.frombuffer(bytearray(save(content)), dtype=torch.uint8)
+
+    @staticmethod
+    def of_bytes(message: Tensor) -> "Kept":
+        content = load(message.numpy().tobytes())
+        facts = json.loads(content.pop(_FACTS).numpy().tobytes())
+        return Kept(content, facts)
 
 
 class Checkpoints(Protocol):

@@ -1,12 +1,16 @@
 """Several processes that train one model (torchrun): who am I, how many are we, and what we agree on."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
 
 import torch
 from torch import Tensor, nn
 from torch import distributed as dist
+
+PATIENCE = timedelta(days=1)
+"""The others wait while the first process fits the kernels; when a process dies, torchrun ends the rest by itself."""
 
 
 def rank() -> int:
@@ -20,12 +24,12 @@ def world() -> int:
 
 
 @contextmanager
-def joined(environment: Mapping[str, str] = os.environ) -> Iterator[None]:
-    """Takes part in the group that torchrun started, if it did: over NCCL with GPUs, else over gloo."""
+def joined(device: str = "cpu", environment: Mapping[str, str] = os.environ) -> Iterator[None]:
+    """Takes part in the group that torchrun started, if it did: over NCCL between GPUs, else over gloo."""
     if int(environment.get("WORLD_SIZE", "1")) < 2:
         yield
         return
-    dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+    dist.init_process_group("nccl" if device.startswith("cuda") else "gloo", timeout=PATIENCE)
     try:
         yield
     finally:
@@ -44,6 +48,26 @@ def any_of_us(asked: bool, device: torch.device) -> bool:
     vote = torch.tensor([float(asked)], device=device)
     dist.all_reduce(vote)
     return bool(vote.item() > 0)
+
+
+def made_by_the_first(make: Callable[[], Tensor], device: torch.device) -> Tensor:
+    """Bytes (N,) that only the first process makes, for all of them.
+
+    When it fails or is interrupted, it raises what stopped it, and the others a KeyboardInterrupt: nobody waits.
+    """
+    if world() == 1:
+        return make()
+    own: Tensor | None = None
+    try:
+        own = make() if rank() == 0 else None
+    finally:
+        size = torch.tensor([-1 if own is None else len(own)], device=device)
+        dist.broadcast(size, 0)
+    if size.item() < 0:
+        raise KeyboardInterrupt
+    message = torch.empty(int(size.item()), dtype=torch.uint8, device=device) if own is None else own.to(device)
+    dist.broadcast(message, 0)
+    return message.cpu()
 
 
 def share_gradients(model: nn.Module, total: Tensor) -> Tensor:

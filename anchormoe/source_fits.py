@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anchormoe.cases import Cases, Float64, Int64
 from anchormoe.checkpoints import Checkpoints
@@ -11,6 +11,9 @@ from anchormoe.evidence import Json, Source
 from anchormoe.model import Patching
 from anchormoe.progress import ProgressCallback
 from anchormoe.recipe_settings import RecipeSettings, overridden
+
+if TYPE_CHECKING:
+    from anchormoe.kernels.fitting import KernelFit
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,23 @@ def require_settings(settings: RecipeSettings) -> None:
 
 
 def _fit_kernel(training: Training, settings: RecipeSettings) -> SourceFit:
+    """Its closed form gains nothing by several processes: the first one fits, the others take its result."""
+    import torch
+
+    from anchormoe import parallel
+    from anchormoe.checkpoints import Kept
+    from anchormoe.kernels.kept import as_fit, as_kept
+
+    if parallel.world() == 1:
+        fit = _kernel_fit(training, settings)
+    else:
+        device = torch.device(settings.device)
+        sent = parallel.made_by_the_first(lambda: as_kept(_kernel_fit(training, settings)).to_bytes(), device)
+        fit = as_fit(Kept.of_bytes(sent))
+    return SourceFit("kernel", fit.source, fit.oof_logits, dict(fit.report))
+
+
+def _kernel_fit(training: Training, settings: RecipeSettings) -> "KernelFit":
     """An interrupt once the fit itself is done keeps it, with leave-one-out for what the folds would have said."""
     from anchormoe import kernel_folds
     from anchormoe.experts.folds import in_time_blocks
@@ -103,7 +123,7 @@ def _fit_kernel(training: Training, settings: RecipeSettings) -> SourceFit:
             logits = kernel_folds.held_out_logits(training, lambda part: fitted(part).source.logits)
         except KeyboardInterrupt:
             report["interrupted"] = True
-    return SourceFit("kernel", fit.source, logits, report)
+    return KernelFit(fit.source, logits, report)
 
 
 def _fit_experts(training: Training, settings: RecipeSettings) -> SourceFit:

@@ -11,7 +11,7 @@ import typer
 
 from agent.cli.data import DATA_DIR, DATA_HELP
 from agent.cli.devices import present_device
-from agent.cli.manners import fail
+from agent.cli.manners import FAILED, fail
 from agent.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def train(
     options = {"recipe": recipe, "profile": profile, "objective": objective, "protocol": protocol}
     settings = _settings(config, changes, options | {"device": present_device(device)}, split)
     started = time.perf_counter()
-    with parallel.joined():
+    with parallel.joined(settings.device):
         first = _is_first()
         _announce(split, settings, quiet=as_json or not first)
         checkpoints = Checkpoint(out, split, settings, resume=resume)
@@ -159,6 +159,8 @@ def _trained(
                 checkpoints=checkpoints.of,
             )  # fmt: skip
     except KeyboardInterrupt:
+        if not _is_first():
+            raise typer.Exit(FAILED) from None
         kept = checkpoints.kept()
         fail(f"interrupted before there was a model to write; kept for --resume: {', '.join(kept) or 'nothing'}")
 

@@ -1,4 +1,4 @@
-"""A finished kernel fit as a checkpoint: kept at once, taken up again without fitting."""
+"""A finished kernel fit as a checkpoint: kept at once, taken up again without fitting, or sent to other processes."""
 
 from collections.abc import Callable
 
@@ -19,9 +19,9 @@ def fit_once(checkpoints: Checkpoints | None, fit: Callable[[], KernelFit]) -> K
         return fit()
     kept = checkpoints.load(STAGE)
     if kept is None:
-        kept = _kept(fit())
+        kept = as_kept(fit())
         checkpoints.save(STAGE, kept)
-    return _fit_of(kept)
+    return as_fit(kept)
 
 
 def array_once(checkpoints: Checkpoints | None, stage: str, make: Callable[[], Float64]) -> Float64:
@@ -35,13 +35,14 @@ def array_once(checkpoints: Checkpoints | None, stage: str, make: Callable[[], F
     return np.asarray(kept.tensors["values"].numpy())
 
 
-def _kept(fit: KernelFit) -> Kept:
+def as_kept(fit: KernelFit) -> Kept:
+    """Everything that `as_fit` needs."""
     own = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in fit.source.tensors().items()}
     logits = torch.from_numpy(np.ascontiguousarray(fit.oof_logits))
     return Kept(grouped(source=own, oof={"logits": logits}), {"config": fit.source.config(), "report": fit.report})
 
 
-def _fit_of(kept: Kept) -> KernelFit:
+def as_fit(kept: Kept) -> KernelFit:
     """Also of a fit that was just made: a run that is resumed and one that is not see the same values."""
     tensors = {name: tensor.numpy() for name, tensor in kept.group("source").items()}
     source = KernelSource.from_parts(kept.facts["config"], tensors)

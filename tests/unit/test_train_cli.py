@@ -272,8 +272,8 @@ def test_ctrl_c_keeps_the_best_so_far_and_resume_ends_as_if_nothing_had_happened
 def test_torchrun_trains_one_bundle_with_two_processes(tmp_path: Path) -> None:
     command = [
         sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0", "--rdzv-backend",
-        "c10d", "--rdzv-endpoint", "localhost:0", "-m", "agent.cli.main", "train", "--data", "uea:BasicMotions",
-        "--out", str(tmp_path / "bundle"), "--recipe", "experts", "--profile", "fast", "--device", "cpu",
+        "c10d", "--rdzv-endpoint", "localhost:0", "-m", "agent.cli.main", "train", "--data", "uea:JapaneseVowels",
+        "--out", str(tmp_path / "bundle"), "--recipe", "joint", "--profile", "fast", "--device", "cpu",
         "--set", "experts.min_steps=20", "--set", "experts.max_steps=20",
     ]  # fmt: skip
     done = subprocess.run(

@@ -8,11 +8,14 @@ from torch import multiprocessing
 
 from anchormoe import parallel
 from anchormoe.cases import Cases
+from anchormoe.checkpoints import Kept
 from anchormoe.experts import CommitteeSettings, fit_committee
 from anchormoe.experts.settings import A
 from anchormoe.losses import LossWeights, objective
 from anchormoe.paper_config import ModelConfig
 from anchormoe.paper_net import PaperNet
+from anchormoe.recipe_settings import RecipeSettings
+from anchormoe.source_fits import FITTERS, Training
 from anchormoe.training import Examples, Plan, train
 
 CONFIG = ModelConfig(channels=2, classes=3, patch_length=4, patch_stride=2, width=16, experts=4, dropout=0.0)
@@ -59,6 +62,65 @@ def test_two_processes_agree_bitwise_with_each_other_and_closely_with_one(tmp_pa
     for name, value in alone.items():
         assert torch.equal(first[name], second[name]), name
         torch.testing.assert_close(first[name], value, atol=2e-4, rtol=1e-3, msg=name)
+
+
+def fitted_kernel(told: list[str]) -> dict[str, torch.Tensor]:
+    rng, y = np.random.default_rng(0), np.arange(64) % 2
+    cases = Cases.from_arrays(rng.normal(size=(64, 1, 24)) + 0.7 * (2 * y - 1)[:, None, None])
+    training = Training(cases, y, 2, None, None, 0, lambda progress: told.append(progress.stage))
+    fit = FITTERS["kernel"](training, RecipeSettings(recipe="kernel", profile="fast"))
+    tensors = {name: torch.from_numpy(np.array(value)) for name, value in fit.source.tensors().items()}
+    return tensors | {"oof": torch.from_numpy(fit.oof_logits)}
+
+
+def kernel_process(rank: int, directory: str) -> None:
+    dist.init_process_group("gloo", init_method=f"file://{directory}/meeting", rank=rank, world_size=2)
+    told: list[str] = []
+    torch.save(fitted_kernel(told), f"{directory}/{rank}.pt")
+    Path(directory, f"{rank}.txt").write_text(" ".join(told))
+    dist.destroy_process_group()
+
+
+@pytest.mark.slow
+def test_only_the_first_process_fits_the_kernels_and_all_have_them(tmp_path: Path):
+    multiprocessing.start_processes(kernel_process, args=(str(tmp_path),), nprocs=2, start_method="fork")
+    first, second = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in (0, 1))
+    alone = fitted_kernel([])
+    assert set(first) == set(second) == set(alone)
+    for name, value in alone.items():
+        assert torch.equal(first[name], value), name
+        assert torch.equal(second[name], value), name
+    assert "kernel folds" in (tmp_path / "0.txt").read_text()
+    assert (tmp_path / "1.txt").read_text() == ""
+
+
+def failing_process(rank: int, directory: str) -> None:
+    dist.init_process_group("gloo", init_method=f"file://{directory}/meeting", rank=rank, world_size=2)
+
+    def fail() -> torch.Tensor:
+        raise ValueError("no fit")
+
+    try:
+        parallel.made_by_the_first(fail, torch.device("cpu"))
+    except (ValueError, KeyboardInterrupt) as error:
+        Path(directory, f"{rank}.txt").write_text(type(error).__name__)
+    dist.destroy_process_group()
+
+
+@pytest.mark.slow
+def test_nobody_waits_for_a_first_process_that_fails(tmp_path: Path):
+    multiprocessing.start_processes(failing_process, args=(str(tmp_path),), nprocs=2, start_method="fork")
+    assert [(tmp_path / f"{rank}.txt").read_text() for rank in (0, 1)] == ["ValueError", "KeyboardInterrupt"]
+
+
+def test_what_is_kept_survives_as_bytes():
+    kept = Kept({"a/x": torch.arange(6.0).view(2, 3), "empty": torch.zeros(0)}, {"losses": [0.5], "name": "é"})
+    again = Kept.of_bytes(kept.to_bytes())
+    assert dict(again.facts) == {"losses": [0.5], "name": "é"}
+    assert {name: value.tolist() for name, value in again.tensors.items()} == {
+        "a/x": [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]],
+        "empty": [],
+    }
 
 
 def stopping_process(rank: int, directory: str) -> None:
