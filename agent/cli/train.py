@@ -136,7 +136,8 @@ def _announce(split: "Split", settings: "RecipeSettings", *, quiet: bool) -> Non
     )
     for remark in idle_channels(train):
         typer.echo(f"note: {remark}", err=True)
-    typer.echo(f"will need about {readable(needed_bytes(train.cases, settings))} of memory", err=True)
+    needed = needed_bytes(train.cases, settings, test=split.test.cases)
+    typer.echo(f"will need about {readable(needed)} of memory", err=True)
     if settings.protocol == "optimistic":
         typer.echo("protocol optimistic: the epoch is picked on TEST; every figure says so", err=True)
 
