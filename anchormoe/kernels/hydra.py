@@ -6,6 +6,7 @@ exact in float32, in any order, on any device.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,13 +20,15 @@ from anchormoe.kernels.grid import GridCases, Int32, differences_to_steps
 from anchormoe.kernels.taps import TAPS
 
 NAME = "H"
+_KEPT = 16
+"""Banks whose silent tables are kept: a training or a served model has a handful."""
 RIVALS = 8
 SERIES_LIMIT = 8191
 WEIGHT_LIMIT = 2047
 RESPONSE_UNIT = 2.0**-20
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class HydraBank:
     """Groups of eight kernels that compete; a group has one dilation (ascending) and one channel subset.
 
@@ -61,11 +64,10 @@ class HydraBank:
 
     def transform(self, cases: GridCases) -> Float64:
         cases = cases.differences() if self.difference else cases
-        nothing = _placed(np.zeros((len(self.weights), 2 * RIVALS, 0)), "cpu")
-        return _pooled(self, cases, nothing, np.zeros(len(cases)))[0]
+        return _pooled(self, cases, _silent(self), np.zeros(len(cases)))[0]
 
     def tables(self, readout: Readout, device: str = "cpu") -> Tables:
-        return _placed(self.rows(readout), device)
+        return _placed(self, self.rows(readout), device)
 
     def rows(self, readout: Readout) -> Float64:
         """(G, 16, Y) weights of the response of the largest, then what a smallest adds, TRAIN means out."""
@@ -123,12 +125,18 @@ def _draw_weights(groups: int, rng: np.random.Generator) -> Int32:
     return np.rint(weights).astype(np.int32)
 
 
-def _placed(rows: Float64, device: str) -> Tables:
+@lru_cache(maxsize=_KEPT)
+def _silent(bank: HydraBank) -> Tables:
+    """Of a read-out of no class: features without evidence."""
+    return _placed(bank, np.zeros((len(bank.weights), 2 * RIVALS, 0)), "cpu")
+
+
+def _placed(bank: HydraBank, rows: Float64, device: str) -> Tables:
     """rows (G, 16, Y) in the form of the path that computes on the device."""
     if device == "cpu" and jit.AVAILABLE:
         from anchormoe.kernels import hydra_compiled
 
-        return (hydra_compiled.packed(rows),)
+        return hydra_compiled.placed(bank, rows)
     import torch
 
     return (torch.from_numpy(rows).to(device),)
@@ -139,7 +147,7 @@ def _pooled(bank: HydraBank, cases: GridCases, tables: Tables, limits: Float64) 
     if isinstance(tables[0], np.ndarray):
         from anchormoe.kernels import hydra_compiled
 
-        return hydra_compiled.pooled(bank, cases, tables[0], limits)
+        return hydra_compiled.pooled(bank, cases, hydra_compiled.Placed(*tables), limits)
     from anchormoe.kernels import on_torch
 
     return on_torch.rivals_pooled(bank, cases, tables[0], limits)

@@ -1,12 +1,16 @@
 """Compiled competing kernels: winners, features and evidence in one pass over each case."""
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from anchormoe.cases import Float32, Float64
 from anchormoe.kernels import hydra
+from anchormoe.kernels.classes import with_last, without_last
 from anchormoe.kernels.grid import GridCases
 from anchormoe.kernels.jit import compiled
-from anchormoe.kernels.lanes import LANES, pool_rivals
+from anchormoe.kernels.lanes import LANES
+from anchormoe.kernels.lanes_rivals import pool_rivals
 from anchormoe.kernels.taps_compiled import CENTRE, TAPS, Array, add_shared, is_far
 
 RIVALS = 8
@@ -16,21 +20,34 @@ _RUN = 64 * LANES
 """Outputs whose responses, each below 2^24, are summed in 32 bits per lane before they go into a wider sum."""
 
 
-def pooled(
-    bank: "hydra.HydraBank", cases: GridCases, tables: Float32, far_limits: Float64
-) -> tuple[Float64, Float64, Float64]:
-    """Features (B, F), near and far evidence (B, T, Y); without `tables` no evidence."""
-    features = np.full((len(cases), len(bank.weights), 2 * RIVALS), np.nan)
-    near, far = np.zeros((2, len(cases), tables.shape[1] // LANES, cases.steps))
-    inputs = (cases.values, cases.valid, cases.step_valid, cases.lengths, cases.whole)
+class Placed(NamedTuple):
+    """A bank and its read-out as compiled code wants them, made once per model."""
+
+    tables: Float32
+    """(G, Y' × LANES)"""
+    classes: int
+    """Y, or 0 where nothing is to be explained"""
+    layout: tuple[Any, ...]
+
+
+def placed(bank: "hydra.HydraBank", rows: Float64) -> Placed:
+    """rows (G, 16, Y): what responses and smallest ones add."""
+    spoken = without_last(rows)
+    tables = spoken.swapaxes(1, 2).reshape(len(spoken), spoken.shape[2] * LANES).astype(np.float32)
     layout = (bank.weights.astype(np.float32).reshape(-1), bank.channel_start, bank.channels, bank.shift)
-    pool_batch(inputs, bank.dilation, layout, tables, far_limits, features, near, far)
-    return features.reshape(len(cases), -1), near.swapaxes(1, 2), far.swapaxes(1, 2)
+    return Placed(tables, rows.shape[2], layout)
 
 
-def packed(rows: Float64) -> Float32:
-    """(G, Y × LANES) from (G, 16, Y)."""
-    return rows.swapaxes(1, 2).reshape(len(rows), rows.shape[2] * LANES).astype(np.float32)
+def pooled(
+    bank: "hydra.HydraBank", cases: GridCases, given: Placed, far_limits: Float64
+) -> tuple[Float64, Float64, Float64]:
+    """Features (B, F), near and far evidence (B, T, Y); without tables no evidence."""
+    features = np.full((len(cases), len(bank.weights), 2 * RIVALS), np.nan)
+    near, far = evidence = np.zeros((2, len(cases), given.tables.shape[1] // LANES, cases.steps))
+    inputs = (cases.values, cases.valid, cases.step_valid, cases.lengths, cases.whole)
+    pool_batch(inputs, bank.dilation, given.layout, given.tables, far_limits, features, near, far)
+    near, far = with_last(evidence, given.classes)
+    return features.reshape(len(cases), -1), near, far
 
 
 @compiled

@@ -13,11 +13,11 @@ def compiled(function: Function) -> Function:
     """The function as machine code. No fast-math: the order of additions is part of the result."""
     import numba
 
-    return cast(Function, numba.njit(cache=True, nogil=True)(function))
+    return cast(Function, numba.njit(cache=True, nogil=True, error_model="numpy")(function))
 
 
 def inlined(function: Function) -> Function:
     """For what compiled functions call many times: passing an array to a function counts its references, twice."""
     import numba
 
-    return cast(Function, numba.njit(cache=True, nogil=True, inline="always")(function))
+    return cast(Function, numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")(function))

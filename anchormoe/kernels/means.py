@@ -94,15 +94,13 @@ class MeanBank:
 
     def _added(self, series: Float64, valid: Bool, inverse: Float64, tables: Tables) -> Float64:
         """(b, L, Y): what each step adds."""
-        count, quantities, length = series.shape
-        place = soft_segments(self.segments, length)  # (S, L)
-        scale = inverse.swapaxes(1, 2)[:, :, None]  # (b, Q, 1, S)
-        added = []
-        for values, table in zip((series, valid.astype(np.float64)), tables, strict=True):
-            weights = np.matmul((table * scale).reshape(count, -1, self.segments), place)  # (b, Q × Y, L)
-            # Without temporary arrays: large ones cost more than the sums.
-            added.append(np.einsum("bqyl,bql->bly", weights.reshape(count, quantities, table.shape[1], length), values))
-        return np.asarray(added[0] - added[1])
+        place = soft_segments(self.segments, series.shape[2])  # (S, L)
+        added = np.zeros((series.shape[0], series.shape[2], tables[0].shape[1]))
+        for values, table, sign in zip((series, valid.astype(np.float64)), tables, (1, -1), strict=True):
+            for segment in range(self.segments):
+                weights = sign * table[:, :, segment] * inverse[:, segment, :, None]  # (b, Q, Y)
+                added += place[segment][:, None] * np.matmul(values.swapaxes(1, 2), weights)
+        return added
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         return {"pairs": self.pairs}

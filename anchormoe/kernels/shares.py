@@ -7,6 +7,7 @@ features by steps.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 from typing import Any, ClassVar
 
@@ -20,11 +21,13 @@ from anchormoe.kernels.extractor import Explained, Readout, Tables, stored, stor
 from anchormoe.kernels.grid import GridCases, Int32, differences_to_steps
 
 TAPS = 9
+_KEPT = 16
+"""Banks whose silent tables are kept: a training or a served model has a handful."""
 POSITIVE_TAPS: Int64 = np.array(list(combinations(range(TAPS), 3)), np.int64)
 """(84, 3) the taps of weight 2 of each kernel"""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ShareBank:
     """n combinations of a kernel, a dilation (ascending) and a channel subset, each with sorted thresholds.
 
@@ -60,8 +63,7 @@ class ShareBank:
     def transform(self, cases: GridCases) -> Float64:
         """(B, F) shares; NaN where a part has no output that counts."""
         cases = cases.differences() if self.difference else cases
-        nothing = _placed(self, np.zeros((sum(self.parts), len(self.biases) + len(self.kernel), 0)), "cpu")
-        return _pooled(self, cases, nothing, np.zeros(len(cases)))[0]
+        return _pooled(self, cases, _silent(self), np.zeros(len(cases)))[0]
 
     def tables(self, readout: Readout, device: str = "cpu") -> Tables:
         return _placed(self, self.rows(readout), device)
@@ -115,12 +117,18 @@ def _block_name(bank: str, parts: int) -> str:
     return bank if parts == 1 else f"{bank}{parts}"
 
 
+@lru_cache(maxsize=_KEPT)
+def _silent(bank: ShareBank) -> Tables:
+    """Of a read-out of no class: features without evidence."""
+    return _placed(bank, np.zeros((sum(bank.parts), len(bank.biases) + len(bank.kernel), 0)), "cpu")
+
+
 def _placed(bank: ShareBank, bins: Float64, device: str) -> Tables:
     """bins (segments, rows, Y) in the form of the path that computes on the device."""
     if device == "cpu" and jit.AVAILABLE:
         from anchormoe.kernels import shares_compiled
 
-        return (shares_compiled.packed(bank, bins),)
+        return shares_compiled.placed(bank, bins)
     import torch
 
     return (torch.from_numpy(bins).to(device),)
@@ -131,7 +139,7 @@ def _pooled(bank: ShareBank, cases: GridCases, tables: Tables, limits: Float64) 
     if isinstance(tables[0], np.ndarray):
         from anchormoe.kernels import shares_compiled
 
-        return shares_compiled.pooled(bank, cases, tables[0], limits)
+        return shares_compiled.pooled(bank, cases, shares_compiled.Placed(*tables), limits)
     from anchormoe.kernels import on_torch
 
     return on_torch.shares_pooled(bank, cases, tables[0], limits)

@@ -1,37 +1,59 @@
 """Compiled shares of positive values: features and evidence in one pass over each case."""
 
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from anchormoe.cases import Float32, Float64
+from anchormoe.cases import Float32, Float64, Int64
 from anchormoe.kernels import shares
+from anchormoe.kernels.classes import with_last, without_last
 from anchormoe.kernels.grid import GridCases
 from anchormoe.kernels.jit import compiled, inlined
-from anchormoe.kernels.lanes import LANES, pool_shares
+from anchormoe.kernels.lanes import LANES
+from anchormoe.kernels.lanes_shares import pool_shares
+from anchormoe.kernels.lanes_sums import sum_rows, sum_taps
 from anchormoe.kernels.taps_compiled import CENTRE, Array, add_shared, is_far
 
 MOST_BIASES = LANES - 1
 """Thresholds that one table of LANES entries can tell apart; a combination with more of them has several tables."""
 
 
-def pooled(
-    bank: "shares.ShareBank", cases: GridCases, tables: Float32, far_limits: Float64
-) -> tuple[Float64, Float64, Float64]:
-    """Features (B, F), near and far evidence (B, T, Y); without `tables` no evidence."""
-    features = np.full((len(cases), sum(bank.parts), len(bank.biases)), np.nan)
-    classes = tables.shape[2] // LANES
-    near, far = np.zeros((2, len(cases), classes, cases.steps))
+class Placed(NamedTuple):
+    """A bank and its read-out as compiled code wants them, made once per model."""
+
+    tables: Float32
+    """(segments, tables, Y' × LANES)"""
+    classes: int
+    """Y, or 0 where nothing is to be explained"""
+    combos: tuple[Any, ...]
+    lists: tuple[Any, ...]
+
+
+def placed(bank: "shares.ShareBank", bins: Float64) -> Placed:
+    """bins (segments, rows, Y): what an output in each bin adds."""
     taps = shares.POSITIVE_TAPS[bank.kernel] * bank.dilation[:, None]
-    combos = (taps, bank.padded, bank.channel_start, bank.bias_start, _table_start(bank))
-    lists = (bank.channels, bank.biases, np.array(bank.parts))
-    inputs = (cases.values, cases.valid, cases.step_valid, cases.lengths, cases.whole)
-    pool_batch(inputs, combos, bank.dilation, lists, tables, far_limits, features, near, far)
-    return features.reshape(len(cases), -1), near.swapaxes(1, 2), far.swapaxes(1, 2)
+    combos = (_order(bank), taps, bank.padded, bank.channel_start, bank.bias_start, _table_start(bank))
+    lists = (bank.channels, np.concatenate((bank.biases, np.zeros(LANES, np.int32))), np.array(bank.parts))
+    return Placed(_packed(bank, without_last(bins)), bins.shape[2], combos, lists)
 
 
-def packed(bank: "shares.ShareBank", bins: Float64) -> Float32:
-    """(segments, tables, Y × LANES) from (segments, rows, Y): what an output adds by how many of a table's thresholds
+def pooled(
+    bank: "shares.ShareBank", cases: GridCases, given: Placed, far_limits: Float64
+) -> tuple[Float64, Float64, Float64]:
+    """Features (B, F), near and far evidence (B, T, Y); without tables no evidence."""
+    features = np.full((len(cases), sum(bank.parts), len(bank.biases)), np.nan)
+    near, far = evidence = np.zeros((2, len(cases), given.tables.shape[2] // LANES, cases.steps))
+    # Where nothing is missing nobody reads what is valid.
+    valid = np.zeros((len(cases), 0, 0), np.int32) if cases.whole.all() else cases.valid.astype(np.int32)
+    inputs = (cases.values, valid, cases.step_valid, cases.lengths, cases.whole)
+    pool_batch(inputs, given.combos, bank.dilation, given.lists, given.tables, far_limits, features, near, far)
+    near, far = with_last(evidence, given.classes)
+    return features.reshape(len(cases), -1), near, far
+
+
+def _packed(bank: "shares.ShareBank", bins: Float64) -> Float32:
+    """(segments, tables, Y' × LANES) from (segments, rows, Y'): what an output adds by how many of a table's thresholds
     it exceeds. The first table of a combination starts from its first row, the others from 0."""
     start = _table_start(bank)
     found = np.zeros((bins.shape[0], start[-1], bins.shape[2], LANES), np.float32)
@@ -44,6 +66,12 @@ def packed(bank: "shares.ShareBank", bins: Float64) -> Float32:
     return found.reshape(*found.shape[:2], bins.shape[2] * LANES)
 
 
+def _order(bank: "shares.ShareBank") -> Int64:
+    """Combinations of one dilation that read the same channels follow each other: their sum is then made once."""
+    subsets = [tuple(bank.channels[first:last]) for first, last in pairwise(bank.channel_start)]
+    return np.array(sorted(range(len(subsets)), key=lambda k: (bank.dilation[k], subsets[k])), np.int64)
+
+
 def _table_start(bank: "shares.ShareBank") -> Any:
     """(n + 1,) the first table of each combination."""
     return np.concatenate(([0], np.cumsum(-(-np.diff(bank.bias_start) // MOST_BIASES))))
@@ -52,44 +80,21 @@ def _table_start(bank: "shares.ShareBank") -> Any:
 # Array slices are passed on only where it cannot be helped: one costs as much as thirty outputs of a kernel.
 
 
-@compiled
-def sum_channels(values: Array, channels: Array, own: Array, reach: int, length: int, out: Array) -> None:
-    """out[reach + t] = sum over channels[own[0]] … of values (C, T); out is 0 on either side of the case."""
-    inner = out[reach : reach + length]
-    inner[:] = values[channels[own[0]], :length]
-    for index in range(own[0] + 1, own[1]):
-        row = values[channels[index], :length]
-        for t in range(length):
-            inner[t] += row[t]
-
-
-@compiled
-def sum_surplus(valid: Array, channels: Array, own: Array, reach: int, length: int, out: Array) -> None:
-    """out[reach + t] = 4 × how many of the channels are valid - 3 × their number: below 0 if less than 75 % are."""
-    sum_channels(valid, channels, own, reach, length, out)
-    inner = out[reach : reach + length]
-    for t in range(length):
-        inner[t] = 4 * inner[t] - 3 * (own[1] - own[0])
+@inlined
+def to_surplus(counts: Array, channels: int, reach: int, length: int) -> None:
+    """From how many of the channels are valid to 4 × that - 3 × their number: below 0 if less than 75 % are."""
+    for t in range(reach, reach + length):
+        counts[t] = 4 * counts[t] - 3 * channels
 
 
 @inlined
-def same_channels(channels: Array, start: Array, k: int) -> bool:
-    """Whether combination k reads the channels of the one before it."""
+def same_channels(channels: Array, start: Array, k: int, other: int) -> bool:
+    """Whether two combinations read the same channels."""
     count = start[k + 1] - start[k]
-    different = int(count != start[k] - start[k - 1])
-    for index in range(start[k], start[k + 1] if not different else start[k]):
-        different += channels[index] != channels[index - count]
+    different = int(count != start[other + 1] - start[other])
+    for index in range(count if not different else 0):
+        different += channels[start[k] + index] != channels[start[other] + index]
     return different == 0
-
-
-@compiled
-def sum_taps(series: Array, d: int, length: int, out: Array) -> None:
-    """out[t] = the sum of all nine taps; series is padded by their reach."""
-    # Slices, so that every index is t: numba checks other indices for being negative, which stops vectorisation.
-    s0, s1, s2, s3, s4 = series, series[d:], series[2 * d :], series[3 * d :], series[4 * d :]
-    s5, s6, s7, s8 = series[5 * d :], series[6 * d :], series[7 * d :], series[8 * d :]
-    for t in range(length):
-        out[t] = s0[t] + s1[t] + s2[t] + s3[t] + s4[t] + s5[t] + s6[t] + s7[t] + s8[t]
 
 
 @inlined
@@ -109,19 +114,22 @@ def clipped(first: int, last: int, length: int, reach: int) -> tuple[int, int]:
 
 @compiled
 def segment_edges(parts: Array, length: int) -> Array:
-    """(segments, 2) first and last step of each segment, one segmentation after the other, the finest one last."""
-    edges = np.zeros((np.sum(parts), 2), np.int64)
+    """(segments, 4) first and last step of each segment, and its first and last piece; pieces are the segments of the
+    finest segmentation, which comes last."""
+    edges = np.zeros((np.sum(parts), 4), np.int64)
     segment = 0
     for number in range(len(parts)):
+        pieces = parts[-1] // parts[number]
         for part in range(parts[number]):
-            edges[segment] = part * length // parts[number], (part + 1) * length // parts[number]
+            edges[segment, 0], edges[segment, 1] = part * length // parts[number], (part + 1) * length // parts[number]
+            edges[segment, 2], edges[segment, 3] = part * pieces, (part + 1) * pieces
             segment += 1
     return edges
 
 
 @inlined
 def total_outputs(counts: Array, whole: bool, length: int, reach: int, edges: Array, totals: Array) -> None:
-    """totals[segment] = how many outputs of it count; edges (segments, 2)."""
+    """totals[segment] = how many outputs of it count; edges as in `segment_edges`."""
     for segment in range(len(totals)):
         first, last = clipped(edges[segment, 0], edges[segment, 1], length, reach)
         totals[segment] = last - first
@@ -132,31 +140,26 @@ def total_outputs(counts: Array, whole: bool, length: int, reach: int, edges: Ar
 
 
 @inlined
-def write_shares(hits: Array, parts: Array, totals: Array, first: int, last: int, features: Array) -> None:
-    """Of each segment's outputs the share above each of the biases first … last; hits (finest, n)."""
-    segment, finest = 0, len(hits)
-    for number in range(len(parts)):
-        ratio = finest // parts[number]
-        for part in range(parts[number]):
-            for index in range(first, last if totals[segment] > 0 else first):
-                above = 0
-                for q in range(part * ratio, (part + 1) * ratio):
-                    above += hits[q, index - first]
-                features[segment, index] = above / totals[segment]
-            segment += 1
+def write_shares(hits: Array, most: int, edges: Array, totals: Array, first: int, last: int, features: Array) -> None:
+    """Of each segment's outputs the share above each of the biases first … last; hits (pieces × most,)."""
+    for segment in range(len(totals)):
+        for index in range(first, last if totals[segment] > 0 else first):
+            above = 0
+            for piece in range(edges[segment, 2], edges[segment, 3]):
+                above += hits[piece * most + index - first]
+            features[segment, index] = above / totals[segment]
 
 
 @inlined
-def scale_table(tables: Array, row: int, parts: Array, totals: Array, finest: int, q: int, out: Array) -> None:
-    """out = what one output in the finest part q adds, by its bin: each segmentation's table over its outputs."""
-    segment = 0
-    for number in range(len(parts)):
-        own = segment + q * parts[number] // finest
-        scale = np.float32(1 / max(totals[own], 1))
-        for cell in range(len(out)):
-            amount = tables[own, row, cell] * scale
-            out[cell] = out[cell] + amount if number else amount
-        segment += parts[number]
+def scale_table(tables: Array, row: int, edges: Array, totals: Array, piece: int, out: Array) -> None:
+    """out = what one output in a piece adds, by its bin: each of its segments' tables, over the outputs there."""
+    for cell in range(len(out)):
+        out[cell] = 0
+    for segment in range(len(totals)):
+        if edges[segment, 2] <= piece < edges[segment, 3]:
+            scale = np.float32(1 / max(totals[segment], 1))
+            for cell in range(len(out)):
+                out[cell] += tables[segment, row, cell] * scale
 
 
 @compiled
@@ -169,7 +172,7 @@ def pool_dilation(
     Writes features (segments, biases), gives evidence (Y, L + LANES). combos = taps × dilation (n, 3), padded (n,),
     channel_start, bias_start, table_start (n + 1,); lists = channels, biases, parts.
     """
-    taps, padded, channel_start, bias_start, table_start = combos
+    order, taps, padded, channel_start, bias_start, table_start = combos
     channels, biases, parts = lists
     finest, most = np.max(parts), np.max(np.diff(bias_start))
     classes, stride = tables.shape[2] // LANES, length + LANES
@@ -178,38 +181,41 @@ def pool_dilation(
     every, every_surplus = np.zeros((2, stride), np.int32)
     counts, hits, totals = (
         np.ones(stride, np.int32),
-        np.zeros((finest, most), np.int32),
+        np.zeros(finest * most + LANES, np.int32),
         np.zeros(np.sum(parts), np.int64),
     )
     edges = segment_edges(parts, length)
     finest_start = len(edges) - finest
-    arrays = (series, every, counts, biases, hits.reshape(-1), table, evidence.reshape(-1))
-    for k in range(first, last):
+    arrays = (series, every, counts, biases, hits, table, evidence.reshape(-1))
+    for place in range(first, last):
+        k = order[place]
         own = (channel_start[k], channel_start[k + 1])
-        if k == first or not same_channels(channels, channel_start, k):
-            sum_channels(values, channels, own, CENTRE * d, length, series)
-            sum_taps(series, d, length, every)
+        if place == first or not same_channels(channels, channel_start, k, order[place - 1]):
+            rows = (0, values.shape[1], own[0], own[1], CENTRE * d, length)
+            sum_rows((values.reshape(-1), channels, series), rows)
+            sum_taps((series, every), (d, length))
             if not whole:
-                sum_surplus(valid, channels, own, CENTRE * d, length, surplus)
-                sum_taps(surplus, d, length, every_surplus)
+                sum_rows((valid.reshape(-1), channels, surplus), rows)
+                to_surplus(surplus, own[1] - own[0], CENTRE * d, length)
+                sum_taps((surplus, every_surplus), (d, length))
         if not whole:
             mark_counted(surplus, every_surplus, taps, k, length, counts)
         reach = 0 if padded[k] else CENTRE * d
         total_outputs(counts, whole, length, reach, edges, totals)
+        for index in range(len(hits)):
+            hits[index] = 0
         for q in range(finest):
-            for index in range(most):
-                hits[q, index] = 0
             inside = clipped(edges[finest_start + q, 0], edges[finest_start + q, 1], length, reach)
             for row in range(table_start[k], table_start[k + 1]):
-                scale_table(tables, row, parts, totals, finest, q, table)
+                scale_table(tables, row, edges, totals, q, table)
                 skipped = (row - table_start[k]) * MOST_BIASES
                 bias = bias_start[k] + skipped
                 places = (
                     taps[k, 0], taps[k, 1], taps[k, 2], inside[0], inside[1], bias,
-                    min(MOST_BIASES, bias_start[k + 1] - bias), q * most + skipped, 0, classes, stride,
+                    min(MOST_BIASES, bias_start[k + 1] - bias), q * most + skipped, classes, stride,
                 )  # fmt: skip
                 pool_shares(arrays, places)
-        write_shares(hits, parts, totals, bias_start[k], bias_start[k + 1], features)
+        write_shares(hits, most, edges, totals, bias_start[k], bias_start[k + 1], features)
     return evidence
 
 

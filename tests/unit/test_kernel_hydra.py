@@ -51,7 +51,7 @@ def test_the_compiled_path_equals_torch(steps):
     bank = build_hydra(cases, 4, difference=False, max_receptive_field=33, rng=rng)
     rows = bank.rows(Readout(rng.random(bank.n_features), rng.normal(size=(bank.n_features, 3))))
     limits = np.full(len(cases), 20.0)
-    compiled = hydra_compiled.pooled(bank, cases, hydra_compiled.packed(rows), limits)
+    compiled = hydra_compiled.pooled(bank, cases, hydra_compiled.placed(bank, rows), limits)
     by_torch = on_torch.rivals_pooled(bank, cases, torch.from_numpy(rows), limits)
     np.testing.assert_array_equal(compiled[0], by_torch[0])
     scale = np.abs(by_torch[1]).max()

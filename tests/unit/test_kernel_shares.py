@@ -132,7 +132,7 @@ def test_the_compiled_path_equals_torch(parts, features):
     bank = build_bank(BankPlan("K", features, dilations=2, parts=parts), cases, rng)
     rows = bank.rows(Readout(rng.random(bank.n_features), rng.normal(size=(bank.n_features, 5))))
     limits = np.full(len(cases), 10.0)
-    compiled = shares_compiled.pooled(bank, cases, shares_compiled.packed(bank, rows), limits)
+    compiled = shares_compiled.pooled(bank, cases, shares_compiled.placed(bank, rows), limits)
     by_torch = on_torch.shares_pooled(bank, cases, torch.from_numpy(rows), limits)
     np.testing.assert_array_equal(compiled[0], by_torch[0])
     scale = np.abs(by_torch[1]).max()
