@@ -53,6 +53,7 @@ class _Run:
     optimizer: torch.optim.Optimizer
     batches: Batches
     planned: int
+    mixed_precision: bool
     step: int = 0
     losses: list[float] = field(default_factory=list)
     validation: list[dict[str, float]] = field(default_factory=list)
@@ -82,18 +83,19 @@ class _Run:
 
 def train(
     net: CommitteeNet, data: TrainingSet, settings: CommitteeSettings, *, seed: int, progress: ProgressCallback,
-    checkpoints: Checkpoints | None = None,
+    checkpoints: Checkpoints | None = None, mixed_precision: bool | None = None,
 ) -> Course:  # fmt: skip
     """Changes `net`. A KeyboardInterrupt out of `progress` ends training; the members stay as they are then.
 
-    A run that is taken up from `checkpoints` ends as one that was never interrupted.
+    A run that is taken up from `checkpoints` ends as one that was never interrupted. On a GPU products are taken in
+    bfloat16, unless `mixed_precision` says otherwise; parameters, losses and what serves stay in float32.
     """
-    run = _start(net, data, settings, seed)
+    run = _start(net, data, settings, seed, net.bias.is_cuda if mixed_precision is None else mixed_precision)
     if checkpoints and (kept := checkpoints.load(STAGE)):
         run.restore(kept)
     stopped = False
     while run.step < run.planned and not stopped:
-        loss = _loss(net, run.batches, settings, min(1.0, run.step / (RAMP * run.planned)))
+        loss = _loss(run, settings, min(1.0, run.step / (RAMP * run.planned)))
         loss = _update(run, loss, settings.learning_rate * one_cycle(run.step / run.planned))
         run.step += 1
         if run.report_due:
@@ -102,11 +104,12 @@ def train(
     return Course(run.step, run.planned, tuple(run.losses), tuple(run.validation))
 
 
-def _start(net: CommitteeNet, data: TrainingSet, settings: CommitteeSettings, seed: int) -> _Run:
+def _start(net: CommitteeNet, data: TrainingSet, settings: CommitteeSettings, seed: int, mixed_precision: bool) -> _Run:
     size = int(data.trained.sum(1).max())
     optimizer = torch.optim.AdamW(net.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
     batch = batch_size(size, net.shape.members * data.series.x[0].numel(), settings)
-    return _Run(net, optimizer, Batches(net, data, batch, settings, seed), planned_steps(size, settings))
+    batches = Batches(net, data, batch, settings, seed)
+    return _Run(net, optimizer, batches, planned_steps(size, settings), mixed_precision)
 
 
 def one_cycle(share: float) -> float:
@@ -155,17 +158,19 @@ def _validated(run: _Run) -> dict[str, float]:
     return {"validation_loss": float(loss), "validation_accuracy": float(accuracy)}
 
 
-def _loss(net: CommitteeNet, batches: Batches, settings: CommitteeSettings, ramp: float) -> Tensor:
+def _loss(run: _Run, settings: CommitteeSettings, ramp: float) -> Tensor:
     """Summed over members, which share no parameter: each one's gradient is its own.
 
     Every process takes its share of the batch, weighed by what it is of the whole.
     """
+    net, batches = run.net, run.batches
     whole, draws = batches.take()
     rank, world = parallel.rank(), parallel.world()
     batch, own = whole.every(world, rank), draws.every(world, rank)
     if not batch.y.shape[1]:
         return net.bias.sum() * 0
-    routed = net.routed(batches.read(batch, own), batch.valid)
+    with torch.autocast(net.bias.device.type, torch.bfloat16, enabled=run.mixed_precision):
+        routed = net.routed(batches.read(batch, own), batch.valid)
     values = (routed.opinions * routed.gate[..., None]).sum(-2)  # (G, B, P, Y)
     logits = net.context(batch.summary) + (values * own.kept[..., None]).sum(2)
     entropy = cross_entropy(logits, batch.y, batch.weight) * _part(batch.weight, whole.weight)
