@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from anchormoe.bundle import Artefact
 from anchormoe.calibration import log_loss, softmax
+from anchormoe.cases import Cases
 from anchormoe.checkpoints import Checkpoints
 from anchormoe.data.dataset import Split
 from anchormoe.evaluation.judging import judge
@@ -12,8 +13,9 @@ from anchormoe.evaluation.metrics import label_of_test
 from anchormoe.evidence import Json
 from anchormoe.packing import pack, predictor_of
 from anchormoe.plots import Judged, pictures
-from anchormoe.prediction import Prediction
-from anchormoe.progress import ProgressCallback, silent
+from anchormoe.prediction import Prediction, concatenated
+from anchormoe.predictor import Predictor
+from anchormoe.progress import Postponing, Progress, ProgressCallback, silent
 from anchormoe.recipe_settings import RecipeSettings
 from anchormoe.recipes import FittedModel, fit_model
 
@@ -49,7 +51,8 @@ def train(
         fits.append((seed, _fit(split, settings, seed, progress, checkpoints(seed))))
         if fits[-1][1].interrupted:
             break
-    runs = tuple(_judged(split, seed, fitted) for seed, fitted in fits)
+    later = Postponing(progress)
+    runs = tuple(_judged(split, seed, fitted, later) for seed, fitted in fits)
     kept = min(runs, key=lambda run: run.oof_loss)
     test = kept.figures | {"seeds": [_seed_facts(run) for run in runs]}
     extras = pictures(kept.fitted.report, shown(split, kept), split.train.classes)
@@ -68,11 +71,20 @@ def _fit(
     )  # fmt: skip
 
 
-def _judged(split: Split, seed: int, fitted: FittedModel) -> SeedRun:
+def _judged(split: Split, seed: int, fitted: FittedModel, progress: ProgressCallback) -> SeedRun:
     predictor = predictor_of(fitted, split.train)
-    said = predictor.predict_cases(split.test.cases)
+    said = _said(predictor, split.test.cases, progress)
     figures = judge(predictor, split.test, mixed=split.mixed, said=said)
     return SeedRun(seed, fitted, log_loss(fitted.oof_logits, split.train.y), said, figures)
+
+
+def _said(predictor: Predictor, cases: Cases, progress: ProgressCallback) -> Prediction:
+    """Part by part, so that it can be told how far it is."""
+    size, parts = predictor.config.rows, []
+    for start in range(0, max(1, len(cases)), size):
+        parts.append(predictor.predict_cases(cases.subset(slice(start, start + size))))
+        progress(Progress("TEST", min(start + size, len(cases)), len(cases)))
+    return concatenated(parts, len(cases))
 
 
 def _seed_facts(run: SeedRun) -> dict[str, Json]:

@@ -1,17 +1,22 @@
-"""Shows a long fit on stderr: a bar on a terminal, a line per stage elsewhere; Ctrl-C asks it to finish early."""
+"""Shows a long fit on stderr: bars on a terminal, lines elsewhere; Ctrl-C asks it to finish early."""
 
 import signal
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
 from anchormoe.progress import Progress, ProgressCallback
+
+WHOLE = "training"
+SILENCE_S = 10.0
+"""Where there is no terminal, a stage that goes on is told again after so long."""
 
 
 class _Interrupt:
@@ -55,12 +60,13 @@ def _display(*, quiet: bool) -> Iterator[ProgressCallback]:
     if quiet:
         yield lambda progress: None
     elif not console.is_terminal:
-        yield _plain_line
+        yield plain_lines()
     else:
         with Bar(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-            TextColumn("{task.fields[figures]}"), console=console, transient=True,
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+            TimeRemainingColumn(), TextColumn("{task.fields[figures]}"), console=console, transient=True,
         ) as bar:  # fmt: skip
+            bar.add_task(WHOLE, total=None, figures="")  # it moves by itself, also where nothing can be counted
             yield _bar_updater(bar)
 
 
@@ -75,9 +81,19 @@ def _bar_updater(bar: Bar) -> ProgressCallback:
     return update
 
 
-def _plain_line(progress: Progress) -> None:
-    if progress.done >= progress.total:
-        print(f"{progress.stage}: done {_figures(progress)}".rstrip(), file=sys.stderr, flush=True)
+def plain_lines(clock: Callable[[], float] = time.monotonic) -> ProgressCallback:
+    """A line when a stage ends, and now and then while it goes on."""
+    told = clock()
+
+    def tell(progress: Progress) -> None:
+        nonlocal told
+        over = progress.done >= progress.total
+        if over or clock() - told >= SILENCE_S:
+            told = clock()
+            how_far = "done" if over else f"{progress.done:,} of {progress.total:,}"
+            print(f"{progress.stage}: {how_far} {_figures(progress)}".rstrip(), file=sys.stderr, flush=True)
+
+    return tell
 
 
 def _figures(progress: Progress) -> str:

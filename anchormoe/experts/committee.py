@@ -1,6 +1,6 @@
 """The fitted committee as a source of evidence: one output per member, with exact token contributions."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import reduce
 from typing import Any
 
@@ -48,13 +48,17 @@ class Committee:
         bounds = self.geometry.bounds(cases.steps)
         return [_output(f"m{m}", bounds, *(part[m] for part in parts)) for m in range(self.members)]
 
-    def logits(self, cases: Cases) -> Float64:
-        """(G, N, Y), without the explanation."""
-        found = []
+    def logits(self, cases: Cases, told: Callable[[int], None] = lambda done: None) -> Float64:
+        """(G, N, Y), without the explanation; `told` hears of how many cases it has them."""
+        logits = np.empty((self.members, len(cases), self._net.shape.classes))
+        done = 0
         for part in self._parts(cases):
             series = prepare(part, self.geometry, self._device)
-            found.append(self._serving.pooled(self._serving.answer(series), series)[0].cpu().numpy())
-        return np.asarray(np.concatenate(found, axis=1))
+            found = self._serving.pooled(self._serving.answer(series), series)[0]
+            logits[:, done : done + len(part)] = found.cpu().numpy()
+            done += len(part)
+            told(done)
+        return logits
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         return {name: values.detach().cpu().numpy() for name, values in self._net.state_dict().items()}

@@ -6,7 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from anchormoe.cases import Cases, Float64, Int64
+from anchormoe import parallel
+from anchormoe.cases import Bool, Cases, Float64, Int64
 from anchormoe.checkpoints import Checkpoints
 from anchormoe.evidence import Json
 from anchormoe.experts.batches import TrainingSet
@@ -17,7 +18,9 @@ from anchormoe.experts.selection import choose, log_losses, out_of_fold
 from anchormoe.experts.settings import CommitteeSettings
 from anchormoe.experts.tokens import Geometry, prepare
 from anchormoe.experts.training import Course, train
-from anchormoe.progress import ProgressCallback, silent
+from anchormoe.progress import Postponing, Progress, ProgressCallback, silent
+
+OUT_OF_FOLD = "experts out of fold"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ def fit_committee(
 ) -> CommitteeFit:
     """Trains all members at once on normalized cases and keeps the variants that are best out of fold.
 
-    A KeyboardInterrupt out of `progress` keeps what was learnt so far.
+    A KeyboardInterrupt out of `progress` keeps what was learnt so far; one after training waits for the end.
     """
     net = CommitteeNet(_shape_for(cases, n_classes, settings), torch.Generator().manual_seed(seed)).to(device)
     held_out, trained = make_folds(y, folds=settings.folds, groups=groups, seed=seed)
@@ -52,11 +55,20 @@ def fit_committee(
     data = replace(data, trained=np.tile(trained, (len(settings.variants), 1)))
     course = train(net, data, settings, seed=seed, progress=progress, checkpoints=checkpoints)
     net.fold_summaries(mean, scale)
-    logits = Committee(net).logits(cases).reshape(-1, settings.folds, len(cases), n_classes)  # (V, F, N, Y)
-    oof = np.stack([out_of_fold(variant, held_out) for variant in logits])  # (V, N, Y)
+    later = Postponing(progress)
+    oof = _out_of_fold(net, cases, held_out, later)
     kept = choose(oof, y, kept=settings.kept)
     source = Committee(net.subset([v * settings.folds + fold for v in kept for fold in range(settings.folds)]))
-    return CommitteeFit(source, oof[kept].mean(0), _report(course, source, oof, y, kept, settings))
+    stopped = course.steps < course.planned or parallel.any_of_us(later.asked, net.bias.device)
+    report = _report(course, source, oof, y, kept, settings) | {"interrupted": stopped}
+    return CommitteeFit(source, oof[kept].mean(0), report)
+
+
+def _out_of_fold(net: CommitteeNet, cases: Cases, held_out: Bool, progress: ProgressCallback) -> Float64:
+    """(V, N, Y) of each variant."""
+    logits = Committee(net).logits(cases, lambda done: progress(Progress(OUT_OF_FOLD, done, len(cases))))
+    by_fold = logits.reshape(-1, *held_out.shape, net.shape.classes)  # (V, F, N, Y)
+    return np.stack([out_of_fold(variant, held_out) for variant in by_fold])
 
 
 def _shape_for(cases: Cases, n_classes: int, settings: CommitteeSettings) -> NetShape:
@@ -115,7 +127,6 @@ def _report(
         "oof_accuracy": float((oof[kept].mean(0).argmax(1) == y).mean()),
         "steps": course.steps,
         "planned_steps": course.planned,
-        "interrupted": course.steps < course.planned,
         "losses": list(course.losses),
         "validation": [dict(figures) for figures in course.validation],
     }

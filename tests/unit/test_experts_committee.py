@@ -215,9 +215,10 @@ def test_an_interrupt_keeps_what_was_learnt() -> None:
 
 
 def test_progress_tells_how_members_do_on_cases_they_do_not_train_on() -> None:
-    seen: list[dict[str, float]] = []
+    told: list[Progress] = []
     y = np.arange(12, dtype=np.int64) % 3
-    fit = fit_committee(_cases(), y, 3, settings=QUICK, progress=lambda one: seen.append(dict(one.figures)))
+    fit = fit_committee(_cases(), y, 3, settings=QUICK, progress=told.append)
+    seen = [one.figures for one in told if one.stage == "experts"]
     assert set(seen[-1]) == {"loss", "validation_loss", "validation_accuracy"}
     assert fit.report["validation"][-1]["validation_accuracy"] == seen[-1]["validation_accuracy"]
     assert len(fit.report["validation"]) == len(fit.report["losses"])
@@ -231,12 +232,10 @@ def test_experts_that_are_resumed_equal_those_that_were_not_interrupted(tmp_path
     y, settings = np.arange(12, dtype=np.int64) % 3, replace(QUICK, min_steps=7, max_steps=7)
     checkpoints = DirectoryCheckpoints(tmp_path)
     fit_committee(_cases(), y, 3, settings=settings, progress=stop, checkpoints=checkpoints)
-    done: list[int] = []
-    resumed = fit_committee(
-        _cases(), y, 3, settings=settings, progress=lambda one: done.append(one.done), checkpoints=checkpoints
-    )
+    told: list[Progress] = []
+    resumed = fit_committee(_cases(), y, 3, settings=settings, progress=told.append, checkpoints=checkpoints)
     whole = fit_committee(_cases(), y, 3, settings=settings)
-    assert done == [4, 5, 6, 7]
+    assert [one.done for one in told if one.stage == "experts"] == [4, 5, 6, 7]
     assert resumed.report == whole.report
     np.testing.assert_array_equal(resumed.oof_logits, whole.oof_logits)
     for name, tensor in whole.source.tensors().items():

@@ -70,8 +70,16 @@ def test_finished_parts_are_not_fitted_again(tmp_path: Path) -> None:
     trained("joint", tmp_path, stopping_at("experts", 5))
     stages: list[str] = []
     trained("joint", tmp_path, recording(stages))
-    assert set(stages) == {"kernel folds", "experts"}
+    assert set(stages) == {"kernel folds", "experts", "experts out of fold", "TEST"}
     assert stages.count("kernel folds") == 4  # one word each: they were finished before
+
+
+@pytest.mark.slow
+def test_an_interrupt_after_the_experts_were_trained_loses_nothing() -> None:
+    late = trained("joint", None, stopping_at("experts out of fold", 64))
+    assert late.kept.fitted.interrupted
+    assert "experts" in late.kept.fitted.report["sources"]
+    assert not trained("kernel", None, stopping_at("TEST", 20)).kept.fitted.interrupted
 
 
 def test_an_interrupt_in_the_kernel_fit_itself_leaves_nothing_to_write(tmp_path: Path) -> None:
