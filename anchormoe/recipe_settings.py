@@ -58,6 +58,11 @@ class RecipeSettings:
         return plain | {name: dict(getattr(self, name)) for name in GROUPS}
 
 
+def rare_below(n_classes: int) -> float:
+    """`class_weight: auto` weighs classes when one has a smaller share than this: a tenth, and half of an equal one."""
+    return min(0.1, 0.5 / n_classes)
+
+
 def overridden(settings: Any, changes: Mapping[str, Any], name: str) -> Any:
     """A settings value with single fields changed. Raises DataError on unknown fields and wrong types."""
     known = type(settings).__dataclass_fields__

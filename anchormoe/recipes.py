@@ -16,11 +16,8 @@ from anchormoe.evidence import Json, centred
 from anchormoe.model import AdditiveModel, Part, Patching
 from anchormoe.normalizer import Normalizer
 from anchormoe.progress import ProgressCallback, silent
-from anchormoe.recipe_settings import ClassWeight, RecipeSettings
+from anchormoe.recipe_settings import ClassWeight, RecipeSettings, rare_below
 from anchormoe.source_fits import FITTERS, Fitter, SourceFit, Training
-
-RARE_CLASS = 0.1
-"""`auto` weighs classes when one has less than this share, and less than half of an equal share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +82,7 @@ def require_usable(cases: Cases, y: Int64, n_classes: int) -> None:
 def class_weights(y: Int64, n_classes: int, rule: ClassWeight, sample_weight: Float64 | None) -> Float64 | None:
     """Weights per case with mean 1, or None when all are equal. Calibration stays unweighted."""
     shares = np.bincount(y, minlength=n_classes) / len(y)
-    rare = shares.min() < min(RARE_CLASS, 0.5 / n_classes)
+    rare = shares.min() < rare_below(n_classes)
     if rule == "none" or (rule == "auto" and not rare):
         return None if sample_weight is None else np.asarray(sample_weight / np.mean(sample_weight))
     weights = 1 / (n_classes * shares[y]) * (1 if sample_weight is None else sample_weight)

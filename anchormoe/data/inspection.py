@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from anchormoe.data.dataset import Dataset, Split
 from anchormoe.data.resampling import Recording
+from anchormoe.recipe_settings import rare_below
 
 HALF_MISSING = 0.5
-RARE_CLASS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +224,9 @@ def _class_remarks(train: PartFacts, test: PartFacts) -> Iterator[str]:
     for name, count in train.class_counts.items():
         if count <= 1:
             yield f"class {name} has {count} training case{'s' * (count != 1)}; nothing can be validated with it"
-        elif count < RARE_CLASS * train.cases and len(train.class_counts) <= 1 / RARE_CLASS:
-            yield f"class {name} has {count / train.cases:.1%} of the training cases; consider class_weight: balanced"
+        elif count < rare_below(len(train.class_counts)) * train.cases:
+            share = f"{count / train.cases:.1%} of the training cases"
+            yield f"class {name} has {share}; it weighs more in training (class_weight: auto)"
         if test.class_counts[name] == 0:
             yield f"class {name} has no test case"
 
@@ -254,4 +255,5 @@ def _repetition_remarks(recordings: Sequence[Recording]) -> Iterator[str]:
     for before, after in pairwise(order):
         shared = before.start + len(before.steps) - after.start
         if before.asset == after.asset and shared > 0:
-            yield f"recordings {before.name} and {after.name} share {shared} steps of time; they count as one group"
+            known = f"recordings {before.name} and {after.name} share {shared} steps of time"
+            yield f"{known}: one group, or, if one is TEST, windows that touch it are left out of TRAIN"

@@ -9,9 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from anchormoe.data.recording_config import RecordingConfig
-from anchormoe.data.tables import read_table, sniffed_separator
+from anchormoe.data.tables import SUFFIXES, as_word, read_table, sniffed_separator
 from anchormoe.data.timestamps import to_nanoseconds
 from anchormoe.errors import DataError
+
+SHOWN_NAMES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +26,11 @@ class Interval:
     recording: str | None = None
 
 
-def read_intervals(path: Path, config: RecordingConfig) -> list[Interval]:
-    """All rows, in order of time. DataError on an end before its start and on overlaps within a recording."""
+def read_intervals(directory: Path, name: str, config: RecordingConfig) -> list[Interval]:
+    """All rows, in order of time. DataError on an end before its start, on overlaps within a recording, and on a
+    recording that is no file of the directory: a misspelt name would lose its labels without a word.
+    """
+    path = directory / name
     columns = ["start", "end", "label", *(["recording"] if _names_recordings(path, config.separator) else [])]
     table = read_table(path, columns, separator=config.separator)
     starts, ends = (
@@ -34,12 +39,20 @@ def read_intervals(path: Path, config: RecordingConfig) -> list[Interval]:
     )
     names = [str(name) for name in table["recording"]] if "recording" in table else [None] * len(starts)
     rows = [
-        Interval(int(start), int(end), str(label), name)
-        for start, end, label, name in zip(starts, ends, table["label"], names, strict=True)
+        Interval(int(start), int(end), _label(path, row, label), name)
+        for row, (start, end, label, name) in enumerate(zip(starts, ends, table["label"], names, strict=True), start=1)
     ]
+    _refuse_unknown(directory, path, rows)
     _refuse_backward(path, rows)
     _refuse_overlap(path, rows)
     return sorted(rows, key=lambda row: row.start_ns)
+
+
+def _label(path: Path, row: int, value: object) -> str:
+    word = as_word(value)
+    if word is None:
+        raise DataError(f"{path}, row {row}: the label is missing")
+    return word
 
 
 def labels_at(
@@ -60,6 +73,15 @@ def _names_recordings(path: Path, separator: str | None) -> bool:
     except OSError as error:
         raise DataError(f"{path}: {error.strerror}") from error
     return "recording" in [name.strip().strip('"') for name in header.split(separator or sniffed_separator(header))]
+
+
+def _refuse_unknown(directory: Path, path: Path, rows: Sequence[Interval]) -> None:
+    files = (file for file in directory.rglob("*") if file.suffix.lower() in SUFFIXES and file != path)
+    known = sorted({file.relative_to(directory).with_suffix("").as_posix() for file in files})
+    for number, row in enumerate(rows, start=1):
+        if row.recording is not None and row.recording not in known:
+            there = ", ".join(known[:SHOWN_NAMES]) + (", …" if len(known) > SHOWN_NAMES else "")
+            raise DataError(f"{path}, row {number}: no recording is called {row.recording!r}; there are {there}")
 
 
 def _refuse_backward(path: Path, rows: Sequence[Interval]) -> None:

@@ -3,14 +3,13 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from anchormoe.data.intervals import Interval, labels_at, read_intervals
 from anchormoe.data.recording_config import RecordingConfig
-from anchormoe.data.tables import Columns, numbers, read_table
+from anchormoe.data.tables import Columns, as_word, numbers, read_table
 from anchormoe.data.timestamps import to_nanoseconds
 from anchormoe.errors import DataError
 
@@ -28,7 +27,7 @@ class Piece:
 
 def read_pieces(directory: Path, config: RecordingConfig) -> list[Piece]:
     """Every file that the patterns name, asset by asset. Raises DataError."""
-    intervals = read_intervals(directory / config.labels.intervals, config) if config.labels.intervals else []
+    intervals = read_intervals(directory, config.labels.intervals, config) if config.labels.intervals else []
     return [piece for path in _files(directory, config) for piece in _read(path, directory, config, intervals)]
 
 
@@ -81,20 +80,11 @@ def _labels(
     intervals: Sequence[Interval],
 ) -> npt.NDArray[np.object_]:
     if config.labels.column is not None:
-        words = [_word(value) for value in table[config.labels.column]]
+        words = [as_word(value) for value in table[config.labels.column]]
     else:
         words = list(labels_at(times_ns, intervals, recording=name, default=None))
     given = np.array([config.labels.default if word is None else word for word in words], dtype=object)
     return _renamed(path, given, config.labels.names)
-
-
-def _word(value: Any) -> str | None:
-    """A label as text; 1.0 and 1 are the same label, and an empty cell is none."""
-    if value is None or value != value:
-        return None
-    if isinstance(value, float | np.floating) and float(value).is_integer():
-        return str(int(value))
-    return str(value).strip() or None
 
 
 def _renamed(path: Path, labels: npt.NDArray[np.object_], names: dict[str, str]) -> npt.NDArray[np.object_]:

@@ -3,6 +3,7 @@
 Rows are counted from 1, the first after the header.
 """
 
+import csv
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -47,10 +48,18 @@ def numbers(path: Path, column: str, values: Any) -> npt.NDArray[np.float64]:
     # The model works in float32; a value beyond it would become infinite there.
     huge = np.flatnonzero(np.abs(parsed) > np.finfo(np.float32).max)
     if len(huge):
-        raise DataError(
-            f"{path}, row {huge[0] + 1}, column {column!r}: {values.iloc[huge[0]]!r} is not a finite number"
-        )
+        value = f"{values.iloc[huge[0]]}"
+        raise DataError(f"{path}, row {huge[0] + 1}, column {column!r}: {value} is not a finite number")
     return np.asarray(parsed)
+
+
+def as_word(value: Any) -> str | None:
+    """A label as text; 1.0 and 1 are the same label, and an empty cell is none."""
+    if value is None or value != value:
+        return None
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    return str(value).strip() or None
 
 
 def _refuse_words(path: Path, column: str, values: Any, parsed: npt.NDArray[np.float64]) -> None:
@@ -65,13 +74,16 @@ def sniffed_separator(header: str) -> str:
     return max(SEPARATORS, key=header.count)
 
 
-def _csv(path: Path, columns: Sequence[str], separator: str | None, decimal: str) -> Columns:
+def _text(path: Path, columns: Sequence[str], separator: str | None, decimal: str) -> Columns:
     import pandas
 
-    with path.open(encoding="utf-8-sig") as file:
-        between = separator or sniffed_separator(file.readline())
-    header = pandas.read_csv(path, sep=between, encoding="utf-8-sig", nrows=0).columns
-    _refuse_absent(path, columns, list(header))
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        first = file.readline()
+    between = separator or sniffed_separator(first)
+    header = next(csv.reader([first], delimiter=between))
+    _refuse_absent(path, columns, header)
+    _refuse_repeated(path, columns, header)
+    _refuse_surplus(path, between, len(header))
     with warnings.catch_warnings():
         # Many loggers end their lines with a separator; index_col=False keeps such cells in their columns.
         warnings.simplefilter("ignore", pandas.errors.ParserWarning)
@@ -101,7 +113,7 @@ def _parquet(path: Path, columns: Sequence[str], _separator: str | None, _decima
 def _npz(path: Path, columns: Sequence[str], _separator: str | None, _decimal: str) -> Columns:
     import pandas
 
-    with np.load(path, allow_pickle=False) as archive:
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         _refuse_absent(path, columns, archive.files)
         arrays = {name: archive[name] for name in columns}
     for name, array in arrays.items():
@@ -116,4 +128,20 @@ def _refuse_absent(path: Path, columns: Sequence[str], there: Sequence[str]) -> 
             raise DataError(f"{path}: no column {name!r}; there are {', '.join(map(str, there))}")
 
 
-_READERS = {".csv": _csv, ".parquet": _parquet, ".npz": _npz}
+def _refuse_repeated(path: Path, columns: Sequence[str], header: Sequence[str]) -> None:
+    for name in columns:
+        if header.count(name) > 1:
+            raise DataError(f"{path}: column {name!r} is there {header.count(name)} times")
+
+
+def _refuse_surplus(path: Path, between: str, cells: int) -> None:
+    """What is too much in a row would be cut off without a word, though its columns may have shifted."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        for row, line in enumerate(file):
+            # Quoted cells may hold separators and line ends; such rows are left to the reader.
+            if line.count(between) >= cells and '"' not in line and "".join(line.split(between)[cells:]).strip():
+                raise DataError(f"{path}, row {row}: more than {cells} cells; is the separator also the decimal sign?")
+
+
+_READERS = {".csv": _text, ".parquet": _parquet, ".npz": _npz}
+SUFFIXES = frozenset(_READERS)

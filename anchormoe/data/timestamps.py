@@ -10,6 +10,9 @@ from anchormoe.errors import DataError
 
 Nanoseconds = npt.NDArray[np.int64]
 NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+MOST_NS = 2.0**63
+FIRST_YEAR, LAST_YEAR = 1678, 2261
+"""What nanoseconds in 64 bits can say, in whole years."""
 Unit = Literal["s", "ms", "us", "ns"]
 
 
@@ -18,7 +21,8 @@ def to_nanoseconds(path: Path, values: Any, *, offset_ns: int | None, unit: Unit
     _refuse_empty(path, values)
     if values.dtype.kind in "fiu":
         return _from_numbers(path, values, unit)
-    parsed = values if values.dtype.kind == "M" else _parsed(path, values, unit)
+    parsed = values if values.dtype.kind == "M" else _parsed(path, values)
+    _refuse_out_of_range(path, values, parsed)
     if getattr(parsed.dtype, "tz", None) is not None:
         return _utc(parsed)
     if offset_ns is None:
@@ -37,6 +41,10 @@ def _from_numbers(path: Path, values: Any, unit: Unit | None) -> Nanoseconds:
         raise DataError(
             f"{path}, row 1: the timestamp {values.iloc[0]!r} is a number; set timestamp_unit (s, ms, us, ns)"
         )
+    far = np.flatnonzero(~(np.abs(values.to_numpy(dtype=np.float64)) < MOST_NS / NANOSECONDS[unit]))
+    if len(far):
+        found = f"{path}, row {far[0] + 1}: {values.iloc[far[0]]} {unit} since 1970"
+        raise DataError(f"{found} is not between 1678 and 2262; look at timestamp_unit")
     if values.dtype.kind == "f":
         # Whole units are exact as integers; a float product would lose the last digits of nanoseconds.
         whole = np.floor(values.to_numpy())
@@ -45,19 +53,26 @@ def _from_numbers(path: Path, values: Any, unit: Unit | None) -> Nanoseconds:
     return np.asarray(values.to_numpy(dtype=np.int64)) * NANOSECONDS[unit]
 
 
-def _parsed(path: Path, values: Any, unit: Unit | None) -> Any:
+def _refuse_out_of_range(path: Path, values: Any, parsed: Any) -> None:
+    years = parsed.dt.year.to_numpy()
+    far = np.flatnonzero((years < FIRST_YEAR) | (years > LAST_YEAR))
+    if len(far):
+        raise DataError(f"{path}, row {far[0] + 1}: {str(values.iloc[far[0]])!r} is not between 1678 and 2262")
+
+
+def _parsed(path: Path, values: Any) -> Any:
     """Text: all with a zone (then as UTC) or all without. Words that are no time are named by row."""
     import pandas
 
+    parsed = pandas.to_datetime(values, format="ISO8601", errors="coerce", utc=True)
+    wrong = np.flatnonzero(parsed.isna().to_numpy())
+    if len(wrong):
+        raise DataError(f"{path}, row {wrong[0] + 1}: {str(values.iloc[wrong[0]])!r} is not an ISO 8601 time")
     zoned = values.astype(str).str.contains(r"(?:Z|[+-]\d\d:?\d\d)\s*$", regex=True).to_numpy()
     if zoned.any() and not zoned.all():
         odd = np.flatnonzero(zoned != zoned[0])[0]
         raise DataError(f"{path}, row {odd + 1}: some timestamps have a time zone and some have none")
-    parsed = pandas.to_datetime(values, format="ISO8601", errors="coerce", utc=bool(zoned.all()))
-    wrong = np.flatnonzero(parsed.isna().to_numpy())
-    if len(wrong):
-        raise DataError(f"{path}, row {wrong[0] + 1}: {str(values.iloc[wrong[0]])!r} is not an ISO 8601 time")
-    return parsed
+    return parsed if zoned.all() else parsed.dt.tz_localize(None)
 
 
 def _utc(parsed: Any) -> Nanoseconds:

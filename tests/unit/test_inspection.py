@@ -61,6 +61,19 @@ def test_remarks_name_constant_and_empty_channels_and_lonely_classes() -> None:
     assert "class b has 1 training case; nothing can be validated with it" in remarks
 
 
+def test_a_rare_class_is_named_where_training_weighs_it() -> None:
+    def remarks(counts: list[int]) -> list[str]:
+        y = np.repeat(np.arange(len(counts)), counts)
+        cases = Cases.from_arrays(np.arange(2.0 * len(y)).reshape(len(y), 1, 2))
+        train = Dataset("x", cases, y, tuple("abcdefgh"[: len(counts)]), ("p",), ("",))
+        return [remark for remark in inspect(Split(train, train)).remarks if "weighs more" in remark]
+
+    assert remarks([46, 4]) == [
+        "class b has 8.0% of the training cases; it weighs more in training (class_weight: auto)"
+    ]
+    assert remarks([9, 7, 7, 7, 7, 7, 7, 7]) == []  # an eighth is no rarity among eight
+
+
 def test_channels_that_tell_nothing_are_named_before_training() -> None:
     x = np.arange(12.0).reshape(2, 3, 2)
     x[:, 1], x[:, 2] = 5, np.nan
@@ -76,7 +89,8 @@ def test_recordings_report_their_holes_and_repetitions() -> None:
     facts = inspect(Split(TRAIN, TEST), (one, two))
     first = facts.recordings[0]
     assert (first.steps, first.holes, first.longest_hole, first.empty_share) == (6, 2, 2, 0.5)
-    assert "recordings x and y share 2 steps of time; they count as one group" in facts.remarks
+    known = "recordings x and y share 2 steps of time"
+    assert f"{known}: one group, or, if one is TEST, windows that touch it are left out of TRAIN" in facts.remarks
     assert any("2 timestamps go backwards" in remark for remark in facts.remarks)
 
 

@@ -166,6 +166,27 @@ def test_labels_may_come_from_an_interval_file(tmp_path: Path) -> None:
     assert split.train.y.tolist() == [0, 0, 1, 1]
 
 
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("late,100,104,", r"labels\.csv, row 3: the label is missing"),
+        ("laet,100,104,n", r"labels\.csv, row 3: no recording is called 'laet'; there are early, late"),
+    ],
+)
+def test_an_interval_that_labels_nothing_is_refused(tmp_path: Path, row: str, said: str) -> None:
+    two_files(tmp_path)
+    (tmp_path / "labels.csv").write_text(f"recording,start,end,label\nearly,100,104,n\nlate,200,204,f\n{row}\n")
+    with pytest.raises(DataError, match=said):
+        load(f"recordings:{tmp_path}", config=config(tmp_path, labels={"intervals": "labels.csv"}))
+
+
+def test_a_column_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    two_files(tmp_path)
+    (tmp_path / "early.csv").write_text("time,a,b,state,a\n100,1,0,n,2\n")
+    with pytest.raises(DataError, match=r"early\.csv: column 'a' is there 2 times"):
+        load(f"recordings:{tmp_path}", config=config(tmp_path))
+
+
 def test_parquet_and_npz_give_what_csv_gives(tmp_path: Path) -> None:
     import pandas
 
@@ -203,7 +224,9 @@ def test_a_semicolon_file_with_decimal_commas_is_read(tmp_path: Path) -> None:
         ("103,inf,0,n", r"early\.csv, row 4, column 'a': .*inf.* is not a finite number"),
         ("103,1e39,0,n", r"early\.csv, row 4, column 'a': .* is not a finite number"),
         (",1,0,n", r"early\.csv, row 4: the timestamp is missing"),
-        ("99999999999,1,0,n", r"early: spans .* steps of 1\.0 s; look at the timestamp in row 4"),
+        ("103,1,5,0,n", r"early\.csv, row 4: more than 4 cells; is the separator also the decimal sign"),
+        ("1e300,1,0,n", r"early\.csv, row 4: 1e\+300 s since 1970 is not between 1678 and 2262"),
+        ("999999999,1,0,n", r"early: spans .* steps of 1\.0 s; look at the timestamp in row 4"),
     ],
 )
 def test_a_bad_cell_is_named_by_file_and_row(tmp_path: Path, bad: str, said: str) -> None:

@@ -43,6 +43,23 @@ def test_a_word_that_is_no_time_is_named() -> None:
         read(["2020-03-01 12:00:00", "yesterday"], offset_ns=0)
 
 
+def test_a_word_among_times_with_a_zone_is_named_too() -> None:
+    with pytest.raises(DataError, match="row 2: 'yesterday' is not an ISO 8601 time"):
+        read(["2020-03-01T12:00:00Z", "yesterday"])
+
+
+@pytest.mark.parametrize("far", ["3000-01-01T00:00:00Z", "1600-01-01T00:00:00Z"])
+def test_a_time_that_nanoseconds_cannot_say_is_named(far: str) -> None:
+    with pytest.raises(DataError, match=f"row 2: '{far}' is not between 1678 and 2262"):
+        read(["2020-03-01T12:00:00Z", far])
+
+
+@pytest.mark.parametrize("value", [1_583_064_000_000, 1.6e12, float("inf")])
+def test_milliseconds_that_are_read_as_seconds_are_refused(value: float) -> None:
+    with pytest.raises(DataError, match=r"row 1: .* s since 1970 is not between 1678 and 2262; look at timestamp_unit"):
+        read([value], unit="s")
+
+
 @pytest.mark.parametrize(("unit", "factor"), [("s", 1), ("ms", 1_000), ("us", 1_000_000), ("ns", 1_000_000_000)])
 def test_numbers_count_in_their_unit(unit: str, factor: int) -> None:
     assert read([1_583_064_000 * factor], unit=unit) == [NOON]
