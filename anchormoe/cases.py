@@ -98,6 +98,8 @@ def _series(X: Any) -> list[NDArray[Any]]:
 
 def _one_series(one: Any, index: int) -> NDArray[Any]:
     try:
+        if np.iscomplexobj(one):
+            raise TypeError("complex")
         array = np.asarray(one, np.float64)
     except (TypeError, ValueError) as error:
         raise DataError(f"case {index} does not hold numbers") from error

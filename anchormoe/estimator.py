@@ -59,11 +59,12 @@ class AnchorMoEClassifier:
     ) -> Self:  # fmt: skip
         """With `groups` (recordings, assets, people) everything is chosen leave-group-out. Raises DataError."""
         cases = Cases.from_arrays(X)
-        self.classes_, labels = np.unique(np.asarray(y), return_inverse=True)
+        self.classes_, labels = _classes(y)
         self._train = _dataset(cases, np.asarray(labels, np.int64), self.classes_, self.alignment)
         self._fitted: FittedModel | None = fit_model(
-            cases, self._train.y, len(self.classes_), settings=self._settings(), groups=_group_numbers(groups),
-            sample_weight=_weights(sample_weight, len(cases)), seed=self._seed(), progress=progress,
+            cases, self._train.y, len(self.classes_), settings=self._settings(),
+            groups=_group_numbers(groups, len(cases)), sample_weight=_weights(sample_weight, len(cases)),
+            seed=_seed(self.random_state), progress=progress,
         )  # fmt: skip
         self.report_ = self._fitted.report
         self.predictor_ = predictor_of(self._fitted, self._train)
@@ -89,8 +90,9 @@ class AnchorMoEClassifier:
         return self.predictor_.predict_cases(Cases.from_arrays(X))
 
     def score(self, X: Any, y: ArrayLike) -> float:
-        """Accuracy."""
-        return float(np.mean(self.predict(X) == np.asarray(y)))
+        """Accuracy. The classes of a loaded classifier are names: other labels are compared as text."""
+        known = np.asarray(y)
+        return float(np.mean(self.predict(X) == (known.astype(str) if self.classes_.dtype.kind == "U" else known)))
 
     def save(self, directory: Path | str, *, name: str = "model", version: str = "1", force: bool = False) -> str:
         """Write a bundle; gives its digest. Raises ModelError when the directory is taken or nothing is fitted here."""
@@ -119,11 +121,28 @@ class AnchorMoEClassifier:
             device=self.device,
         )
 
-    def _seed(self) -> int:
-        """An integer; a numpy generator is asked for one; without either it is 0, so that fits repeat themselves."""
-        if isinstance(self.random_state, np.random.RandomState):
-            return int(self.random_state.randint(2**31 - 1))
-        return int(self.random_state or 0)
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn's model selection asks for; only it calls this, so only it needs scikit-learn."""
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+
+        inputs = InputTags(two_d_array=True, three_d_array=True, allow_nan=True)
+        return Tags(
+            estimator_type="classifier",
+            target_tags=TargetTags(required=True),
+            classifier_tags=ClassifierTags(),
+            input_tags=inputs,
+        )
+
+
+def _seed(random_state: Any) -> int:
+    """An integer; a numpy generator is asked for one; without either it is 0, so that fits repeat themselves."""
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31 - 1))
+    if random_state is not None and (not isinstance(random_state, int | np.integer) or random_state < 0):
+        raise DataError(f"random_state must be a whole number of at least 0 or a generator, not {random_state!r}")
+    return int(random_state or 0)
 
 
 def _dataset(cases: Cases, y: Int64, classes: NDArray[Any], alignment: str) -> Dataset:
@@ -140,8 +159,25 @@ def _dataset(cases: Cases, y: Int64, classes: NDArray[Any], alignment: str) -> D
     )
 
 
-def _group_numbers(groups: ArrayLike | None) -> Int64 | None:
-    return None if groups is None else np.asarray(np.unique(np.asarray(groups), return_inverse=True)[1], np.int64)
+def _classes(y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The classes in order, and the number of each label."""
+    given = np.asarray(y)
+    if any(label is None or label != label for label in given.flat):
+        raise DataError("y: a label is missing")
+    try:
+        classes, labels = np.unique(given, return_inverse=True)
+    except TypeError as error:
+        raise DataError(f"y: labels must be of one kind: {error}") from error
+    return classes, labels
+
+
+def _group_numbers(groups: ArrayLike | None, count: int) -> Int64 | None:
+    if groups is None:
+        return None
+    given = np.asarray(groups)
+    if given.shape != (count,):
+        raise DataError(f"groups: {count} cases, but groups of shape {given.shape}")
+    return np.asarray(np.unique(given, return_inverse=True)[1], np.int64)
 
 
 def _weights(sample_weight: ArrayLike | None, count: int) -> Float64 | None:

@@ -86,12 +86,49 @@ def test_parameters_can_be_read_set_and_cloned() -> None:
         ({"y": ["a", "b"]}, "24 cases, but 2 labels"),
         ({"sample_weight": np.zeros(24)}, "sample_weight"),
         ({"sample_weight": np.ones(3)}, "sample_weight"),
+        ({"groups": np.ones(3)}, r"groups: 24 cases, but groups of shape \(3,\)"),
+        ({"y": [np.nan, 1.0] * 12}, "y: a label is missing"),
+        ({"y": [None, "a"] * 12}, "y: a label is missing"),
+        ({"y": np.array([1, "a"] * 12, dtype=object)}, "y: labels must be of one kind"),
     ],
 )
 def test_what_cannot_be_learnt_is_refused(arguments: dict[str, object], reason: str) -> None:
     X, y = waves()
     with pytest.raises(DataError, match=reason):
         AnchorMoEClassifier(recipe="kernel", profile="fast").fit(X, **({"y": y} | arguments))
+
+
+def test_model_selection_of_scikit_learn_works_with_it() -> None:
+    from sklearn.base import is_classifier
+    from sklearn.model_selection import GridSearchCV, cross_val_score
+
+    X, y = waves()
+    classifier = AnchorMoEClassifier(recipe="kernel", profile="fast")
+    assert is_classifier(classifier)
+    assert cross_val_score(classifier, X, y, cv=2).mean() >= 0.9
+    search = GridSearchCV(classifier, {"class_weight": ["none", "balanced"]}, cv=2).fit(X, y)
+    assert search.best_estimator_.score(X, y) >= 0.9
+
+
+@pytest.mark.parametrize("wrong", [-1, "zero", 1.5])
+def test_a_random_state_that_is_none_is_refused(wrong: object) -> None:
+    with pytest.raises(DataError, match="random_state must be a whole number"):
+        AnchorMoEClassifier(recipe="kernel", profile="fast", random_state=wrong).fit(*waves())
+
+
+def test_both_kinds_of_numpys_generators_are_asked_for_a_seed() -> None:
+    kinds = (np.random.RandomState(3), np.random.default_rng(3))
+    for generator in kinds:
+        AnchorMoEClassifier(recipe="kernel", profile="fast", random_state=generator).fit(*waves())
+    assert kinds[0].randint(2**30) != np.random.RandomState(3).randint(2**30)
+    assert kinds[1].integers(2**60) != np.random.default_rng(3).integers(2**60)
+
+
+def test_a_loaded_classifier_is_scored_by_the_names_of_its_classes(tmp_path: Path) -> None:
+    X, y = waves()
+    numbers = np.where(y == "fast", 7, 8)
+    AnchorMoEClassifier(recipe="kernel", profile="fast").fit(X, numbers).save(tmp_path / "bundle")
+    assert AnchorMoEClassifier.load(tmp_path / "bundle").score(X, numbers) >= 0.9
 
 
 def test_an_unknown_recipe_is_refused_by_name() -> None:
