@@ -1,8 +1,7 @@
 """The fitted committee as a source of evidence: one output per member, with exact token contributions."""
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import reduce
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -14,7 +13,8 @@ from anchormoe.evidence import Json, SourceEvidence, SourceOutput
 from anchormoe.experts.net import CommitteeNet
 from anchormoe.experts.parts import config_of, net_of
 from anchormoe.experts.serving import ServingCommittee
-from anchormoe.experts.tokens import Geometry, prepare
+from anchormoe.experts.tokens import Geometry, Series, prepare
+from anchormoe.kernels import jit
 
 PASS = 32
 """Cases at a time; a case's result does not depend on who shares its pass."""
@@ -28,7 +28,7 @@ class Committee:
     def __init__(self, net: CommitteeNet, *, device: torch.device | None = None) -> None:
         self._device = device or net.bias.device
         self._net = net.to(self._device).eval()
-        self._serving = ServingCommittee(self._net)
+        self._serving = _serving(self._net)
 
     @property
     def members(self) -> int:
@@ -54,8 +54,7 @@ class Committee:
         done = 0
         for part in self._parts(cases):
             series = prepare(part, self.geometry, self._device)
-            found = self._serving.pooled(self._serving.answer(series), series)[0]
-            logits[:, done : done + len(part)] = found.cpu().numpy()
+            logits[:, done : done + len(part)] = self._serving.logits(series)
             done += len(part)
             told(done)
         return logits
@@ -77,16 +76,29 @@ class Committee:
 
     def _pass(self, cases: Cases) -> tuple[Float64, ...]:
         """logits, context, values, expert values, weights, reliabilities, each (G, B, …)."""
-        series = prepare(cases, self.geometry, self._device)
-        answer = self._serving.answer(series)
-        values = answer.values.double()
-        total = reduce(torch.add, values.unbind(3))  # four times as fast as a sum over so short an axis
-        parts = (*self._serving.pooled(answer, series), total, values, answer.weight, answer.reliability)
-        return tuple(part.double().cpu().numpy() for part in parts)
+        return self._serving.parts(prepare(cases, self.geometry, self._device))
 
     def _require_channels(self, cases: Cases) -> None:
         if cases.channels != self._net.shape.channels:
             raise ModelError(f"the experts know {self._net.shape.channels} channels, the data have {cases.channels}")
+
+
+class _Serving(Protocol):
+    """A committee that answers."""
+
+    def parts(self, series: Series) -> tuple[Float64, ...]: ...
+
+    def logits(self, series: Series) -> Float64: ...
+
+
+def _serving(net: CommitteeNet) -> _Serving:
+    """Compiled where that is possible, else by torch; both answer within rounding."""
+    if jit.AVAILABLE and net.bias.device.type == "cpu":
+        from anchormoe.experts import compiled
+
+        if compiled.possible(net):
+            return compiled.CompiledCommittee(net)
+    return ServingCommittee(net)
 
 
 def _output(

@@ -4,13 +4,15 @@ A row of a matrix product gets the same bits whatever the other rows are, as lon
 remainders: so tokens come in multiples of eight per window, and narrow outputs are filled up with columns of zeros.
 """
 
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from anchormoe.cases import Float64
 from anchormoe.experts.net import CommitteeNet, apart, band_energies, centred, places, sparse
 from anchormoe.experts.tokens import Series, for_members, windows
 
@@ -48,6 +50,19 @@ class ServingCommittee:
         self._heads = _filled(torch.cat((net.class_head(), net.reliability.transpose(1, 2)), -1))  # (G, D, Y + M)
         self._summary, self._bias = centred(net.summary), centred(net.bias)[:, None]
         self._place = lru_cache(maxsize=8)(self._placed)
+
+    @torch.inference_mode()
+    def parts(self, series: Series) -> tuple[Float64, ...]:
+        """logits, context, values, expert values, weights, reliabilities, each (G, B, …)."""
+        answer = self.answer(series)
+        values = answer.values.double()
+        total = reduce(torch.add, values.unbind(3))  # four times as fast as a sum over so short an axis
+        parts = (*self.pooled(answer, series), total, values, answer.weight, answer.reliability)
+        return tuple(part.double().cpu().numpy() for part in parts)
+
+    def logits(self, series: Series) -> Float64:
+        """(G, B, Y), without the explanation."""
+        return np.asarray(self.pooled(self.answer(series), series)[0].cpu().numpy())
 
     @torch.inference_mode()
     def answer(self, series: Series) -> Answer:

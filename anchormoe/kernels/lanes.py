@@ -69,6 +69,18 @@ class Lanes:
         name = f"llvm.vector.reduce.add.v{LANES}i32"
         return self.builder.call(cgutils.get_or_insert_function(self.builder.module, kind, name), [vector])
 
+    def total_of_doubles(self, vector: Any) -> Any:
+        """The sum of the lanes, in any order that suits."""
+        kind = ir.FunctionType(ir.DoubleType(), [ir.DoubleType(), vector.type])
+        name = f"llvm.vector.reduce.fadd.v{LANES}f64"
+        function = cgutils.get_or_insert_function(self.builder.module, kind, name)
+        return self.builder.call(function, [ir.DoubleType()(0.0), vector], fastmath=("reassoc",))
+
+    def call(self, name: str, *vectors: Any) -> Any:
+        """An instruction that gives what it is given, by its name."""
+        kind = ir.FunctionType(vectors[0].type, [vector.type for vector in vectors])
+        return self.builder.call(cgutils.get_or_insert_function(self.builder.module, kind, name), list(vectors))
+
     def count(self, chosen: Any) -> Any:
         """How many lanes were chosen."""
         return self.builder.zext(self.builder.ctpop(self.builder.bitcast(chosen, ir.IntType(LANES))), INT)
@@ -81,13 +93,13 @@ class Lanes:
         return self._pick_by_halves(table, index) if "+avx2" in features else self._pick_one_by_one(table, index)
 
     def _pick_at_once(self, table: Any, index: Any) -> Any:
-        return self._call("llvm.x86.avx512.permvar.sf.512", table, index)
+        return self.call("llvm.x86.avx512.permvar.sf.512", table, index)
 
     def _pick_by_halves(self, table: Any, index: Any) -> Any:
         halves = []
         for start in (0, _HALF):
             own = self._half(index, start)
-            low, high = (self._call("llvm.x86.avx2.permps", self._half(table, at), own) for at in (0, _HALF))
+            low, high = (self.call("llvm.x86.avx2.permps", self._half(table, at), own) for at in (0, _HALF))
             above = self.builder.icmp_signed(">=", own, ir.Constant(own.type, [_HALF] * _HALF))
             halves.append(self.builder.select(above, high, low))
         return self.builder.shuffle_vector(*halves, ir.Constant(INTS, list(range(LANES))))
@@ -102,10 +114,6 @@ class Lanes:
     def _half(self, vector: Any, start: int) -> Any:
         numbers = ir.Constant(ir.VectorType(INT, _HALF), list(range(start, start + _HALF)))
         return self.builder.shuffle_vector(vector, ir.Constant(vector.type, ir.Undefined), numbers)
-
-    def _call(self, name: str, table: Any, index: Any) -> Any:
-        kind = ir.FunctionType(table.type, [table.type, index.type])
-        return self.builder.call(cgutils.get_or_insert_function(self.builder.module, kind, name), [table, index])
 
     def _pointer(self, array: Any, index: Any, kind: Any) -> Any:
         return self.builder.bitcast(self.builder.gep(array, [index]), kind.as_pointer())
