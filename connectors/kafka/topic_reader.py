@@ -64,22 +64,27 @@ class TopicReader:
                 await self.take(await self._all_partitions())
 
     async def poll(self, *, max_records: int, timeout_s: float) -> list[Batch]:
-        """What is there, or nothing after the time-out."""
+        """What is there, or nothing after the time-out.
+
+        aiokafka fetches from a partition before its listener has said where to begin: such records are left out here,
+        and `take` seeks to where they belong.
+        """
         with translated("polling failed"):
             polled = await self._consumer.getmany(timeout_ms=int(timeout_s * 1000), max_records=max_records)
         if self._failed is not None:
             raise self._failed
         self._refuse_growth()
-        return [Batch(Partition(at.topic, at.partition), records) for at, records in polled.items() if records]
+        standing = {at: records for at, records in polled.items() if records and at in self._first}
+        return [Batch(Partition(at.topic, at.partition), records) for at, records in standing.items()]
 
     def is_new(self, partition: Partition, offset: int) -> bool:
         """False for what was read only to look back."""
         return offset >= self._first.get(_at(partition), 0)
 
     def handled(self, partition: Partition, offset: int) -> None:
-        """The record and all before it need not be read again by this group."""
-        if (at := _at(partition)) in self._first:
-            self._handled[at] = max(offset + 1, self._handled.get(at, 0))
+        """The record and all before it need not be read again by this group; looking back takes nothing back."""
+        if (first := self._first.get(at := _at(partition))) is not None:
+            self._handled[at] = max(offset + 1, self._handled.get(at, first))
 
     async def commit(self) -> None:
         """Without effect without a group. A refused commit is no harm: the next owner reads those records again."""
@@ -95,32 +100,38 @@ class TopicReader:
                 _log.warning("commit of %s refused, its records may come again: %s", self._reading.topic, error)
 
     async def close(self) -> None:
-        """Commits what was handled and leaves the group."""
-        consumer = self._consumer
-        if consumer is None:
+        """Commits what was handled and leaves the group. A `take` under way needs the consumer until it has stopped."""
+        if self._consumer is None:
             return
         try:
             await self.commit()
         finally:
+            await self._consumer.stop()
             self._consumer = None
-            await consumer.stop()
 
     async def take(self, partitions: Collection[TopicPartition]) -> None:
-        """Stand where each partition begins for this reader."""
+        """Stand where each partition begins for this reader.
+
+        The next commit keeps that place also when nothing was handled: a later owner who found none would begin with
+        what comes next by then, and the records in between would be lost.
+        """
         if not partitions:
             return
         lowest = await self._consumer.beginning_offsets(partitions)
         fallback = await self._beginnings(partitions, lowest)
         for at in partitions:
             first = max(await self._resumed(at, fallback[at]), lowest[at])
-            self._first[at] = first
+            self._first[at] = self._handled[at] = first
             self._consumer.seek(at, max(first - self._reading.look_back, lowest[at]))
 
     async def give(self, partitions: Collection[TopicPartition]) -> None:
         """Hand partitions over to another member."""
-        await self.commit()
-        for at in partitions:
-            self._first.pop(at, None)
+        try:
+            await self.commit()
+        finally:
+            for at in partitions:
+                self._first.pop(at, None)
+                self._handled.pop(at, None)
 
     def fail(self, error: Exception) -> None:
         """aiokafka logs and forgets what a listener raises; we remember it for the next poll."""
