@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from itertools import groupby
 
 import numpy as np
@@ -68,6 +69,10 @@ class Weighted:
     def units(self) -> Grid:
         return self.output.evidence.start, self.output.evidence.stop
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        return expert_names(self.output.evidence.name, self.output.evidence.experts)
+
 
 def compose(parts: Sequence[Weighted], bias: Float64, grid: Grid, valid: Bool) -> Prediction:
     """All sources on one patch grid; `valid` is (B, T). Abstention is left open: nobody abstains."""
@@ -83,7 +88,7 @@ def compose(parts: Sequence[Weighted], bias: Float64, grid: Grid, valid: Bool) -
         starts=grid[0],
         stops=grid[1],
         contributions=contributions,
-        experts=tuple(name for part in parts for name in expert_names(part.output.evidence)),
+        experts=tuple(name for part in parts for name in part.names),
         expert_contributions=np.concatenate([one.by_expert for one in shown], axis=2),
         weight=np.concatenate([one.weight for one in shown], axis=2),
         reliability=np.concatenate([one.reliability for one in shown], axis=2),
@@ -100,11 +105,10 @@ def _committees(parts: Sequence[Weighted]) -> list[list[Weighted]]:
     return [list(own) for _, own in groupby(parts, key=lambda part: id(part.units[0]))]
 
 
-def expert_names(evidence: SourceEvidence) -> list[str]:
+@lru_cache(maxsize=64)
+def expert_names(source: str, experts: tuple[str, ...]) -> tuple[str, ...]:
     """A lone expert that bears its source's name is called by it; the others are `source/expert`."""
-    if evidence.experts == (evidence.name,):
-        return [evidence.name]
-    return [f"{evidence.name}/{expert}" for expert in evidence.experts]
+    return experts if experts == (source,) else tuple(f"{source}/{expert}" for expert in experts)
 
 
 def concatenated(predictions: Sequence[Prediction], count: int) -> Prediction:

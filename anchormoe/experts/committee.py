@@ -72,6 +72,8 @@ class Committee:
     def _parts(self, cases: Cases) -> Iterator[Cases]:
         entries = self.members * cases.channels * cases.steps
         size = max(1, min(PASS, PASS_ENTRIES // entries))
+        if len(cases) <= size:
+            return iter((cases,))
         return (cases.subset(slice(start, start + size)) for start in range(0, len(cases), size))
 
     def _pass(self, cases: Cases) -> tuple[Float64, ...]:

@@ -50,7 +50,6 @@ class CompiledCommittee:
         )
         self._place = lru_cache(maxsize=8)(self._placed)
 
-    @torch.inference_mode()
     def parts(self, series: Series) -> tuple[Float64, ...]:
         """logits, context, values, expert values, weights, reliabilities, each (G, B, …)."""
         shape = self.shape

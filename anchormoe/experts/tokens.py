@@ -16,6 +16,8 @@ SHORTEST_KERNEL = 3
 LONGEST_SERIES = 1280
 """Longer series are averaged over `pool` steps first, so that tokens still read everything."""
 _CHUNK = 512
+_KEPT = 32
+"""Geometries and lengths for which tokens are worked out once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class Geometry:
     def coarse(self, steps: int) -> int:
         return -(-steps // self.pool)
 
+    @lru_cache(maxsize=_KEPT)  # noqa: B019  # a handful of small values; what is kept is immutable
     def bounds(self, steps: int) -> tuple[Int64, Int64]:
         """Starts and stops of the steps each token reads, inside [0, steps)."""
         centres = np.arange(0, self.coarse(steps), self.stride, dtype=np.int64)
@@ -92,7 +95,7 @@ def _prepare_whole(cases: Cases, geometry: Geometry, device: torch.device) -> Se
     return Series(x, mask, level, summary, valid.expand(len(x), -1), length.expand(len(x)))
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=_KEPT)
 def _whole_tokens(geometry: Geometry, steps: int) -> tuple[Tensor, Tensor]:
     """Valid tokens (1, P) and length (1,) of a case of which nothing is missing."""
     with torch.inference_mode(False):  # what is kept may be used in training too
