@@ -114,7 +114,10 @@ def load(directory: Path, *, sources: SourceTypes = SOURCE_TYPES) -> Bundle:
         parse_tensors(files[GOLDEN], GOLDEN),
         channels=len(config.channels), steps=config.length, classes=len(config.classes),
     )  # fmt: skip
-    return Bundle(config, _model(config, stored, files, sources), golden, manifest, stored.get("settings", {}))
+    settings = stored.get("settings", {})
+    if not isinstance(settings, dict):
+        raise ModelError(f"{CONFIG}: settings must be an object")
+    return Bundle(config, _model(config, stored, files, sources), golden, manifest, settings)
 
 
 def _files(artefact: Artefact) -> dict[str, bytes]:
@@ -219,7 +222,7 @@ def _parts(stored: Any, weights: Any, tensors: Tensors, sources: SourceTypes) ->
     if not isinstance(stored, list) or not 1 <= len(stored) <= _MAX_PARTS:
         raise ModelError(f"{CONFIG}: parts must list 1 to {_MAX_PARTS} sources")
     names = [part.get("name") if isinstance(part, dict) else None for part in stored]
-    if len(set(names)) != len(names) or not all(name in sources for name in names):
+    if not all(isinstance(name, str) and name in sources for name in names) or len(set(names)) != len(names):
         raise ModelError(f"{CONFIG}: parts must be different ones of {', '.join(sources)}")
     if not isinstance(weights, dict) or set(weights) != set(names):
         raise ModelError(f"{CALIBRATION}: weights must name exactly the parts of {CONFIG}")

@@ -45,13 +45,20 @@ def read_file(directory: Path, name: str) -> bytes:
 
 
 def parse_json(content: bytes, name: str) -> dict[str, Any]:
-    """A JSON object without NaN or infinity."""
+    """A JSON object without NaN, infinity, or whole numbers beyond 64 bits."""
     try:
-        value = json.loads(content, parse_constant=_refuse_constant)
+        value = json.loads(content, parse_constant=_refuse_constant, parse_int=_bounded_int)
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{name}: not JSON: {error}") from error
     if not isinstance(value, dict):
         raise ModelError(f"{name}: must be a JSON object")
+    return value
+
+
+def _bounded_int(text: str) -> int:
+    value = int(text)
+    if not -(2**63) <= value < 2**63:
+        raise ValueError(f"{text[:20]}… is too large a number")
     return value
 
 

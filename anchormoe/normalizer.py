@@ -69,6 +69,8 @@ class Normalizer:
             raise ModelError("normalizer.json: its lists have different lengths")
         if not (arrays["scale"] > 0).all():
             raise ModelError("normalizer.json: scale must be positive")
+        if not (arrays["low"] <= arrays["high"]).all():
+            raise ModelError("normalizer.json: low must not exceed high")
         return cls(**arrays)
 
     def _require_channels(self, channels: int) -> None:

@@ -114,7 +114,7 @@ class KernelSource:
 
 
 def _stored_part(config: Any, index: int, tensors: Mapping[str, NDArray[Any]], channels: int) -> Part:
-    if not isinstance(config, Mapping) or config.get("kind") not in _KINDS:
+    if not isinstance(config, Mapping) or str(config.get("kind")) not in _KINDS:
         raise ModelError(f"kernel part {index} is of no known kind")
     prefix = f"{index}."
     own = {name.removeprefix(prefix): array for name, array in tensors.items() if name.startswith(prefix)}

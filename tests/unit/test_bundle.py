@@ -16,8 +16,9 @@ from anchormoe.bundle import Artefact
 from anchormoe.bundle_files import MAX_OTHER_BYTES, dump_tensors, parse_tensors, tensor_specs
 from anchormoe.cases import Cases
 from anchormoe.digest import data_fingerprint, sha256
-from anchormoe.errors import ModelError
-from anchormoe.golden import golden_cases, make_golden
+from anchormoe.errors import DataError, ModelError
+from anchormoe.golden import golden_cases, make_golden, require_golden
+from anchormoe.prediction import Prediction
 from anchormoe.predictor import Predictor
 from tests.linear_source import SOURCES, linear_model, windows
 
@@ -199,6 +200,9 @@ def test_tensors_that_do_not_fit_are_named(directory: Path, content: bytes, reas
         ("parts", []),
         ("parts", [{"name": "os.system", "config": {}}]),
         ("parts", [{"name": "linear"}]),
+        ("parts", [{"name": ["linear"], "config": {}}]),
+        ("parts", [{"name": {}, "config": {}}]),
+        ("settings", "none"),
         ("tensors", None),
     ],
 )
@@ -211,6 +215,12 @@ def test_a_wrong_field_of_the_configuration_is_named(directory: Path, field: str
 def test_not_a_number_is_not_json(directory: Path) -> None:
     replace_file(directory, "calibration.json", b'{"weights": NaN}')
     with pytest.raises(ModelError, match=r"calibration\.json: not JSON"):
+        load(directory)
+
+
+def test_a_number_without_end_is_refused(directory: Path) -> None:
+    replace_file(directory, "calibration.json", b'{"weights": {"linear": ' + b"9" * 400 + b"}}")
+    with pytest.raises(ModelError, match=r"calibration\.json: not JSON: 9{20}… is too large a number"):
         load(directory)
 
 
@@ -236,6 +246,14 @@ def test_a_model_that_answers_otherwise_never_serves(directory: Path) -> None:
     change_json(directory, "calibration.json", lambda stored: stored["weights"].update(linear=1.6))
     with pytest.raises(ModelError, match=r"golden\.safetensors: logits differ"):
         load(directory)
+
+
+def test_a_part_that_was_made_for_other_data_never_serves() -> None:
+    def refuse(cases: Cases) -> Prediction:
+        raise DataError("the kernels know 3 channels, the cases have 2")
+
+    with pytest.raises(ModelError, match=r"golden\.safetensors: cannot be answered: the kernels know 3 channels"):
+        require_golden(artefact().golden, refuse, tolerance=1e-4)
 
 
 def test_golden_windows_of_another_shape_are_refused(directory: Path) -> None:

@@ -102,8 +102,9 @@ def test_a_stored_source_with_missing_or_foreign_parts_is_refused(fitted):
     ):
         with pytest.raises(ModelError):
             KernelSource.from_parts(config, broken)
-    with pytest.raises(ModelError):
-        KernelSource.from_parts({**config, "parts": [{"kind": "pickle"}]}, tensors)
+    for kind in ("pickle", ["shares"], {}, None):
+        with pytest.raises(ModelError, match="no known kind"):
+            KernelSource.from_parts({**config, "parts": [{"kind": kind}]}, tensors)
 
 
 def test_another_number_of_channels_is_refused(fitted):

@@ -66,6 +66,7 @@ def test_it_survives_json() -> None:
         ({"mean": [0.0, 1.0]}, "different lengths"),
         ({"scale": [0.0]}, "positive"),
         ({"low": ["x"]}, "list of numbers"),
+        ({"low": [0.5]}, "low must not exceed high"),
         ({"high": [float("nan")]}, "not finite"),
         ({"extra": []}, "exactly the fields"),
     ],
