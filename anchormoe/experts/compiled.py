@@ -65,6 +65,7 @@ class CompiledCommittee:
         """(G, B, Y); explaining them costs next to nothing, so this is no faster."""
         return self.parts(series)[0]
 
+    @torch.inference_mode()
     def _placed(self, tokens: int) -> NDArray[np.float32]:
         """(G, D·P'): the stem's bias, and the place code of members that know it."""
         net = self._net
