@@ -27,7 +27,7 @@ _LOGIN_ERRORS = (
     SaslAuthenticationFailed,
     UnsupportedSaslMechanismError,
 )
-_CLOSING_S = 0.1
+_NEVER_OPENED_S = 0.1
 """A socket that was never opened is never reported closed."""
 _READ = ("cleanup.policy", "message.timestamp.type", "min.insync.replicas", "retention.bytes", "retention.ms")
 
@@ -80,18 +80,21 @@ async def _knock(cluster: Cluster, timeout_s: float) -> Outage | None:
 async def _knock_at(address: str, given: Mapping[str, Any], timeout_s: float) -> Outage | None:
     host, _, port = address.rpartition(":")
     connection = AIOKafkaConnection(host, int(port), request_timeout_ms=int(timeout_s * 1000), **given)
+    closing_s = timeout_s  # over TLS the other side says goodbye too
     try:
         async with asyncio.timeout(timeout_s):
             await connection.connect()
     except TimeoutError:
+        closing_s = _NEVER_OPENED_S
         return Outage("unreachable", f"no answer from {address} within {timeout_s:g} s")
     except KafkaError as error:
         closed = f"{address} hangs up, perhaps because it expects TLS, a login or a client certificate"
         return _outage(error) or Outage("unreachable", closed)
     except (OSError, ValueError) as error:  # SCRAM: a server that cannot prove itself is a ValueError
+        closing_s = _NEVER_OPENED_S
         return _outage(error) or Outage("unreachable", f"cannot connect to {address}: {_words(error)}")
     finally:
-        await asyncio.wait([connection.close()], timeout=_CLOSING_S)
+        await asyncio.wait([connection.close()], timeout=closing_s)
     return None
 
 
