@@ -10,6 +10,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from tests.services.certificates import Authority
+from tests.services.goodbyes import goodbyes_said
 from tests.services.java import HOW_TO_GET_KAFKA, Java, choose_java
 from tests.services.kafka import ExistingBroker, KafkaBroker
 from tests.services.kafka_settings import Ports, server_properties
@@ -104,6 +105,7 @@ async def test_secured_listeners_let_in_those_who_prove_who_they_are_and_nobody_
     await _refused(broker.mtls_bootstrap, security_protocol="SSL", ssl_context=broker.tls())
     stranger = Authority(tmp_path).issue("agent")
     await _refused(broker.mtls_bootstrap, security_protocol="SSL", ssl_context=broker.tls(stranger))
+    await goodbyes_said()
 
 
 async def _accepted_with_password(broker: KafkaBroker, topic: str) -> None:
