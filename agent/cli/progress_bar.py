@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
 from anchormoe.progress import Progress, ProgressCallback
@@ -63,10 +63,12 @@ def _display(*, quiet: bool) -> Iterator[ProgressCallback]:
         yield plain_lines()
     else:
         with Bar(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+            TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[count]}"), TimeElapsedColumn(),
             TimeRemainingColumn(), TextColumn("{task.fields[figures]}"), console=console, transient=True,
         ) as bar:  # fmt: skip
-            bar.add_task(WHOLE, total=None, figures="")  # it moves by itself, also where nothing can be counted
+            bar.add_task(
+                WHOLE, total=None, count="", figures=""
+            )  # it moves by itself, also where nothing can be counted
             yield _bar_updater(bar)
 
 
@@ -75,8 +77,11 @@ def _bar_updater(bar: Bar) -> ProgressCallback:
 
     def update(progress: Progress) -> None:
         if progress.stage not in tasks:
-            tasks[progress.stage] = bar.add_task(progress.stage, total=progress.total, figures="")
-        bar.update(tasks[progress.stage], completed=progress.done, total=progress.total, figures=_figures(progress))
+            tasks[progress.stage] = bar.add_task(progress.stage, total=progress.total, count="", figures="")
+        bar.update(
+            tasks[progress.stage], completed=progress.done, total=progress.total,
+            count=f"{progress.done:,}/{progress.total:,}", figures=_figures(progress),
+        )  # fmt: skip
 
     return update
 
