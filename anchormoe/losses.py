@@ -38,16 +38,18 @@ def orthogonality(anchors: Tensor) -> Tensor:
     M = anchors.shape[1]
     if M < 2:
         return anchors.new_zeros(anchors.shape[0])
+    product = torch.bmm(anchors, anchors.transpose(1, 2))  # (B, M, M)
     # A norm of exactly 0 (nothing valid) has no gradient; the floor is far below ε.
-    norm = anchors.square().sum(dim=-1).clamp_min(1e-24).sqrt()  # (B, M)
-    cosine = anchors @ anchors.transpose(1, 2) / (norm.unsqueeze(1) * norm.unsqueeze(2) + EPSILON)  # (B, M, M)
-    off_diagonal = ~torch.eye(M, dtype=torch.bool, device=anchors.device)
+    norm = product.diagonal(dim1=1, dim2=2).clamp_min(1e-24).sqrt()  # (B, M)
+    cosine = product / (norm.unsqueeze(1) * norm.unsqueeze(2) + EPSILON)
+    off_diagonal = 1 - torch.eye(M, device=anchors.device)
     return (cosine.square() * off_diagonal).sum(dim=(1, 2)) / (M * (M - 1))
 
 
 def reliability_alignment(output: Output[Tensor]) -> Tensor:
     """L_ra (B,): binary cross-entropy of s against the stopped support target, over valid patches (Eq. ra loss)."""
-    target = support_target(output).detach()  # b = sg(t)
+    with torch.no_grad():
+        target = support_target(output)  # b = sg(t)
     score = output.score.float().clamp(EPSILON, 1 - EPSILON)
     entropy = functional.binary_cross_entropy(score, target.float(), reduction="none")  # (B, P)
     m = output.valid.to(entropy.dtype)

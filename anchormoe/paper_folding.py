@@ -55,8 +55,8 @@ def fold(net: PaperNet) -> Folded:
         router_bias=_filled(router_bias),
         expert_in=[weight.clone() for weight in rgc.expert_in],
         expert_in_bias=rgc.expert_in_bias.clone(),
-        heads=[head.contiguous() for head in heads],
-        heads_bias=heads_bias,
+        heads=[_filled(head.t()) for head in heads],
+        heads_bias=_filled(heads_bias),
         class_head=_filled((rgc.expert_out @ rgc.class_head.t()).flatten(0, 1)),  # (M·D, Y)
     )
 

@@ -13,7 +13,7 @@ class Output(NamedTuple, Generic[Array]):
     """B windows, P patches, K chosen experts per patch, M experts, D width, Y classes. Invalid patches hold 0."""
 
     logits: Array
-    """u (B, Y), pooled in hidden space before the class head; only in training mode the sum of the contributions."""
+    """u (B, Y); in serving pooled in hidden space before the class head, in training the sum of the contributions."""
     contributions: Array
     """A (B, P, Y) = π ℓ; their sum over patches is u (Eq. decomposition goal)."""
     expert: Array

@@ -40,9 +40,11 @@ class PatchGrid:
         The series ends at its last valid step; a patch is needed if the one before it does not reach that end.
         So padding a series, however far, adds no valid patch.
         """
-        step = mask.any(dim=1)  # (B, T)
-        T = step.shape[1]
+        T = mask.shape[2]
         P = self.count(T)
+        if bool(mask.all()):  # the usual case, at a tenth of the cost
+            return torch.ones(len(mask), P, dtype=torch.bool, device=mask.device)
+        step = mask.any(dim=1)  # (B, T)
         position = torch.arange(1, T + 1, device=mask.device)
         end = (step * position).amax(dim=1, keepdim=True)  # (B, 1)
         covered = (torch.arange(-1, P - 1, device=mask.device) * self.stride + self.length).clamp_min(0)

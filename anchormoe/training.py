@@ -15,6 +15,8 @@ from anchormoe.training_state import TrainingState, model_tensors, optimizer_ten
 WARM_UP = 0.1
 """Share of the planned steps over which the learning rate grows to its full value."""
 MAX_GRADIENT_NORM = 1.0
+KEPT_BYTES = 31 << 20
+"""Just below what glibc's allocator adapts to at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,7 @@ def train(
     Each epoch draws from its own seed, so a run that was resumed equals one that was not. A KeyboardInterrupt,
     also one raised by `progress`, ends training and keeps the best so far.
     """
+    _keep_freed_memory()
     run = _start(model, plan, loss, checkpoints.load(stage) if checkpoints else None)
     chosen = torch.arange(len(examples)) if chosen is None else chosen
     interrupted = False
@@ -117,6 +120,15 @@ def train(
         model.load_state_dict(run.state.best)
     state = run.state
     return Course(state.epoch, _best_epoch(state.curves), state.curves, state.validation, interrupted)
+
+
+def _keep_freed_memory() -> None:
+    """What a step frees stays with this process for the next one, instead of going back to the system page by page.
+
+    glibc adapts to the largest block it has seen freed; the block is never touched, so it costs no memory. A step of a
+    small net becomes up to a tenth faster. Other allocators do not care.
+    """
+    torch.empty(KEPT_BYTES, dtype=torch.uint8)
 
 
 def _told(run: _Run, stage: str, progress: ProgressCallback, checkpoints: Checkpoints | None) -> bool:

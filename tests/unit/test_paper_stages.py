@@ -1,6 +1,7 @@
 import math
 
 import numpy as np
+import pytest
 import torch
 
 from anchormoe.dpar import posterior_anchors
@@ -8,7 +9,8 @@ from anchormoe.mvre import alignment, band_of_bin, log_band_energies, position_c
 from anchormoe.paper_compiled import choose
 from anchormoe.paper_config import ModelConfig
 from anchormoe.paper_on_torch import laid_out
-from anchormoe.rgc import assign, linear_by_expert, sparse_weights
+from anchormoe.rgc import sparse_weights
+from anchormoe.rgc_experts import Layers, assign, opinions
 
 
 def test_a_constant_has_its_energy_in_the_first_band_and_a_fast_wave_in_the_last():
@@ -55,12 +57,13 @@ def test_sparse_weights_are_the_top_probabilities_renormalised_and_zero_on_inval
     assert weight[0, 1].tolist() == [0, 0]
 
 
-def test_pairs_are_sorted_by_expert_and_invalid_patches_left_out():
+def test_pairs_are_sorted_by_expert_and_those_of_invalid_patches_come_last():
     expert = torch.tensor([[[1, 0], [2, 1], [0, 1]]])
     pairs = assign(expert, torch.tensor([[True, False, True]]), experts=3)
     assert pairs.counts == [2, 2, 0]
-    assert pairs.pair.tolist() == [1, 4, 0, 5]
-    assert pairs.expert.tolist() == [0, 0, 1, 1]
+    assert pairs.pair.tolist() == [1, 4, 0, 5, 2, 3]
+    assert pairs.place.tolist() == [2, 0, 4, 5, 1, 3]
+    assert pairs.patch.tolist() == [0, 2, 0, 2]
 
 
 def test_each_expert_of_the_serving_path_gets_whole_blocks_of_rows_and_invalid_pairs_come_last():
@@ -78,19 +81,35 @@ def test_equal_scores_choose_the_first_experts_and_share_the_weight():
     assert weight.tolist() == [0.5, 0.5]
 
 
-def test_each_row_goes_through_its_own_expert_and_an_expert_may_have_none():
-    rows = torch.tensor([[1.0], [2.0], [3.0]])
-    weight, bias = torch.tensor([[[10.0]], [[99.0]], [[100.0]]]), torch.tensor([[1.0], [2.0], [3.0]])
-    assert linear_by_expert(rows, weight, bias, [1, 0, 2]).flatten().tolist() == [11, 203, 303]
+def some_layers(M: int, D: int, outputs: int, **options: torch.dtype) -> Layers:
+    generator = torch.Generator().manual_seed(0)
+    shapes = ((M, D, D), (M, D), (M, outputs, D), (M, outputs))
+    return Layers(*(torch.randn(shape, generator=generator).to(**options) for shape in shapes))
 
 
-def test_the_gradients_of_the_grouped_product_are_right():
-    torch.manual_seed(0)
-    rows, weight, bias = (torch.randn(*shape).double().requires_grad_() for shape in ((5, 3), (4, 3, 2), (4, 2)))
-    assert torch.autograd.gradcheck(lambda *inputs: linear_by_expert(*inputs, [2, 0, 2, 1]), (rows, weight, bias))
+def test_each_patch_is_judged_by_its_own_experts_and_an_expert_may_have_none():
+    pairs = assign(torch.tensor([[[2], [0], [0], [2]]]), torch.tensor([[True, True, False, True]]), experts=3)
+    inner = torch.tensor([[[10.0]], [[99.0]], [[-1.0]]])
+    layers = Layers(
+        inner, torch.tensor([[1.0], [9.0], [5.0]]), torch.tensor([[[2.0]], [[9.0]], [[3.0]]]), torch.zeros(3, 1)
+    )
+    said = opinions(torch.tensor([[1.0], [2.0], [3.0], [7.0]]), layers, pairs, None)
+    # 3 · (−1 + 5); 2 · (20 + 1); invalid; ReLU stops −7 + 5
+    assert said.flatten().tolist() == [12, 42, 0, 0]
 
 
-def test_under_autocast_the_grouped_product_runs_in_the_lower_precision():
+@pytest.mark.parametrize("dropout", [False, True])
+def test_the_gradients_of_the_experts_are_right(dropout):
+    expert = torch.tensor([[[0, 3], [3, 1], [1, 0], [3, 0]]])
+    pairs = assign(expert, torch.tensor([[True, True, False, True]]), experts=4)
+    unit = torch.randn(4, 3, generator=torch.Generator().manual_seed(1)).double()
+    noise = 2.0 * (torch.arange(18).view(6, 3) % 3 != 0).double() if dropout else None
+    inputs = [part.requires_grad_() for part in (unit, *some_layers(4, 3, 2, dtype=torch.float64))]
+    assert torch.autograd.gradcheck(lambda unit, *layers: opinions(unit, Layers(*layers), pairs, noise), inputs)
+
+
+def test_under_autocast_the_experts_run_in_the_lower_precision():
+    pairs = assign(torch.tensor([[[0], [0]]]), torch.ones(1, 2, dtype=torch.bool), experts=1)
     with torch.autocast("cpu", torch.bfloat16):
-        product = linear_by_expert(torch.ones(2, 8), torch.ones(1, 8, 8), torch.zeros(1, 8), [2])
-    assert product.dtype == torch.bfloat16
+        said = opinions(torch.ones(2, 8), some_layers(1, 8, 3), pairs, None)
+    assert said.dtype == torch.bfloat16
