@@ -34,7 +34,8 @@ def placed(bank: "shares.ShareBank", bins: Float64) -> Placed:
     """bins (segments, rows, Y): what an output in each bin adds."""
     taps = shares.POSITIVE_TAPS[bank.kernel] * bank.dilation[:, None]
     combos = (_order(bank), taps, bank.padded, bank.channel_start, bank.bias_start, _table_start(bank))
-    lists = (bank.channels, np.concatenate((bank.biases, np.zeros(LANES, np.int32))), np.array(bank.parts))
+    biases = np.concatenate((bank.biases, np.zeros(LANES, np.int32)))
+    lists = (bank.channels, biases, np.array(bank.parts), int(np.diff(bank.bias_start).max()))
     return Placed(_packed(bank, without_last(bins)), bins.shape[2], combos, lists)
 
 
@@ -162,59 +163,70 @@ def scale_table(tables: Array, row: int, edges: Array, totals: Array, piece: int
                 out[cell] += tables[segment, row, cell] * scale
 
 
+@inlined
+def sum_series(case: Array, channels: Array, own: Array, d: int, length: int, sums: Array) -> None:
+    """The sum of the channels of a combination, and of their nine taps; the same of what is valid, if not all is."""
+    values, valid, whole = case
+    series, every, surplus, every_surplus = sums
+    rows = (0, values.shape[1], own[0], own[1], CENTRE * d, length)
+    sum_rows((values.reshape(-1), channels, series), rows)
+    sum_taps((series, every), (d, length))
+    if not whole:
+        sum_rows((valid.reshape(-1), channels, surplus), rows)
+        to_surplus(surplus, own[1] - own[0], CENTRE * d, length)
+        sum_taps((surplus, every_surplus), (d, length))
+
+
+@inlined
+def pool_pieces(
+    k: int, combos: Array, reach: int, length: int, tables: Array, edges: Array, totals: Array, most: int, arrays: Array
+) -> None:
+    """Adds to hits and evidence of `arrays`, piece by piece and table by table."""
+    _, taps, _, _, bias_start, table_start = combos
+    _, _, _, _, _, table, _ = arrays
+    pieces, classes, stride = edges[-1, 3], tables.shape[2] // LANES, length + LANES
+    for piece in range(pieces):
+        own = edges[len(edges) - pieces + piece]
+        inside = clipped(own[0], own[1], length, reach)
+        for row in range(table_start[k], table_start[k + 1]):
+            scale_table(tables, row, edges, totals, piece, table)
+            skipped = (row - table_start[k]) * MOST_BIASES
+            bias = bias_start[k] + skipped
+            count = min(MOST_BIASES, bias_start[k + 1] - bias)
+            places = (taps[k, 0], taps[k, 1], taps[k, 2], inside[0], inside[1], bias, count)
+            pool_shares(arrays, (*places, piece * most + skipped, classes, stride))
+
+
 @compiled
 def pool_dilation(
-    values: Array, valid: Array, length: int, whole: bool, d: int, first: int, last: int, combos: Array, lists: Array,
-    tables: Array, features: Array,
-) -> Array:  # fmt: skip
-    """Combinations [first, last), of one dilation, on the first L steps of one case (C, T).
+    case: Array, length: int, d: int, first: int, last: int, combos: Array, lists: Array, tables: Array, features: Array
+) -> Array:
+    """Combinations [first, last), of one dilation, on the first L steps of one case.
 
-    Writes features (segments, biases), gives evidence (Y, L + LANES). combos = taps × dilation (n, 3), padded (n,),
-    channel_start, bias_start, table_start (n + 1,); lists = channels, biases, parts.
+    Writes features (segments, biases), gives evidence (Y, L + LANES). case = values and valid (C, T), whole; combos =
+    order (n,), taps × dilation (n, 3), padded (n,), channel_start, bias_start, table_start (n + 1,); lists = channels,
+    biases, parts, most biases of a combination.
     """
-    order, taps, padded, channel_start, bias_start, table_start = combos
-    channels, biases, parts = lists
-    finest, most = np.max(parts), np.max(np.diff(bias_start))
-    classes, stride = tables.shape[2] // LANES, length + LANES
-    evidence, table = np.zeros((classes, stride), np.float32), np.zeros(tables.shape[2], np.float32)
+    order, taps, padded, channel_start, bias_start, _ = combos
+    channels, biases, parts, most = lists
+    evidence = np.zeros((tables.shape[2] // LANES, length + LANES), np.float32)
     series, surplus = np.zeros((2, length + 2 * CENTRE * d + LANES), np.int32)
-    every, every_surplus = np.zeros((2, stride), np.int32)
-    counts, hits, totals = (
-        np.ones(stride, np.int32),
-        np.zeros(finest * most + LANES, np.int32),
-        np.zeros(np.sum(parts), np.int64),
-    )
+    every, every_surplus = np.zeros((2, length + LANES), np.int32)
+    counts, hits = np.ones(length + LANES, np.int32), np.zeros(parts[-1] * most + LANES, np.int32)
+    table, totals = np.zeros(tables.shape[2], np.float32), np.zeros(np.sum(parts), np.int64)
     edges = segment_edges(parts, length)
-    finest_start = len(edges) - finest
     arrays = (series, every, counts, biases, hits, table, evidence.reshape(-1))
     for place in range(first, last):
         k = order[place]
-        own = (channel_start[k], channel_start[k + 1])
         if place == first or not same_channels(channels, channel_start, k, order[place - 1]):
-            rows = (0, values.shape[1], own[0], own[1], CENTRE * d, length)
-            sum_rows((values.reshape(-1), channels, series), rows)
-            sum_taps((series, every), (d, length))
-            if not whole:
-                sum_rows((valid.reshape(-1), channels, surplus), rows)
-                to_surplus(surplus, own[1] - own[0], CENTRE * d, length)
-                sum_taps((surplus, every_surplus), (d, length))
-        if not whole:
+            own = (channel_start[k], channel_start[k + 1])
+            sum_series(case, channels, own, d, length, (series, every, surplus, every_surplus))
+        if not case[2]:
             mark_counted(surplus, every_surplus, taps, k, length, counts)
         reach = 0 if padded[k] else CENTRE * d
-        total_outputs(counts, whole, length, reach, edges, totals)
-        for index in range(len(hits)):
-            hits[index] = 0
-        for q in range(finest):
-            inside = clipped(edges[finest_start + q, 0], edges[finest_start + q, 1], length, reach)
-            for row in range(table_start[k], table_start[k + 1]):
-                scale_table(tables, row, edges, totals, q, table)
-                skipped = (row - table_start[k]) * MOST_BIASES
-                bias = bias_start[k] + skipped
-                places = (
-                    taps[k, 0], taps[k, 1], taps[k, 2], inside[0], inside[1], bias,
-                    min(MOST_BIASES, bias_start[k + 1] - bias), q * most + skipped, classes, stride,
-                )  # fmt: skip
-                pool_shares(arrays, places)
+        total_outputs(counts, case[2], length, reach, edges, totals)
+        hits[:] = 0
+        pool_pieces(k, combos, reach, length, tables, edges, totals, most, arrays)
         write_shares(hits, most, edges, totals, bias_start[k], bias_start[k + 1], features)
     return evidence
 
@@ -235,9 +247,8 @@ def pool_batch(
             while last < len(dilations) and dilations[last] == dilations[first]:
                 last += 1
             d = dilations[first]
-            evidence = pool_dilation(
-                values[case], valid[case], length, whole[case], d, first, last, combos, lists, tables, features[case]
-            )
+            own = (values[case], valid[case], whole[case])
+            evidence = pool_dilation(own, length, d, first, last, combos, lists, tables, features[case])
             if near.shape[1] > 0:
                 target = far[case] if is_far(d, far_limits[case]) else near[case]
                 add_shared(evidence, d, step_valid[case, :length], target)
