@@ -11,13 +11,20 @@ AVAILABLE = find_spec("numba") is not None
 
 def compiled(function: Function) -> Function:
     """The function as machine code. No fast-math: the order of additions is part of the result."""
-    import numba
-
-    return cast(Function, numba.njit(cache=True, nogil=True, error_model="numpy")(function))
+    return _compiled(function)
 
 
 def inlined(function: Function) -> Function:
     """For what compiled functions call many times: passing an array to a function counts its references, twice."""
+    return _compiled(function, inline="always")
+
+
+def _compiled(function: Function, **options: str) -> Function:
     import numba
 
-    return cast(Function, numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")(function))
+    options |= {"error_model": "numpy"}
+    try:
+        return cast(Function, numba.njit(cache=True, nogil=True, **options)(function))
+    except RuntimeError:
+        # An installation that nobody may write to, without a home or NUMBA_CACHE_DIR: compiled again at every start.
+        return cast(Function, numba.njit(nogil=True, **options)(function))
