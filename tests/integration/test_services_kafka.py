@@ -10,11 +10,11 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from tests.services.certificates import Authority
-from tests.services.goodbyes import goodbyes_said
 from tests.services.java import HOW_TO_GET_KAFKA, Java, choose_java
 from tests.services.kafka import ExistingBroker, KafkaBroker
 from tests.services.kafka_settings import Ports, server_properties
 from tests.services.requirements import ServiceUnavailable
+from tests.unit.connectors.slow_goodbye import goodbyes_said
 
 PASSWORDS = {"agent": "agent-secret"}
 SASL_TLS = {"security_protocol": "SASL_SSL", "sasl_plain_username": "agent", "sasl_plain_password": "agent-secret"}
