@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from anchormoe import parallel
 from anchormoe.checkpoints import Checkpoints, Kept
+from anchormoe.heap import give_back
 from anchormoe.progress import Progress, ProgressCallback, silent
 from anchormoe.training_state import TrainingState, model_tensors, optimizer_tensors, restore_optimizer
 
@@ -114,6 +115,7 @@ def train(
         try:
             _finish_epoch(run, _train_epoch(run, examples, chosen, run.state.epoch), validate)
             interrupted = _told(run, stage, progress, checkpoints)
+            give_back(examples.x.nbytes)
         except KeyboardInterrupt:
             interrupted = True
     if run.state.best:

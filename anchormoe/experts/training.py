@@ -13,6 +13,7 @@ from anchormoe.experts.batches import Batches, TrainingSet
 from anchormoe.experts.net import CommitteeNet
 from anchormoe.experts.objectives import cross_entropy, orthogonality, reliability_alignment, sparsity
 from anchormoe.experts.settings import CommitteeSettings
+from anchormoe.heap import give_back
 from anchormoe.progress import Progress, ProgressCallback
 from anchormoe.training_state import model_tensors, optimizer_tensors, restore_optimizer
 
@@ -101,6 +102,7 @@ def train(
         if run.report_due:
             run.losses.append(float(loss) / net.shape.members)
             stopped = _reported(run, progress, checkpoints)
+            give_back(data.series.x.nbytes)
     return Course(run.step, run.planned, tuple(run.losses), tuple(run.validation))
 
 
