@@ -57,14 +57,14 @@ class RGC(nn.Module):
         """o = W_cls z (B, P, K, Y) and κ = σ(ψ_κ(z)) (B, P, K), Eq. reliability."""
         (B, P, D), Y = unit.shape, self.config.classes
         layers = Layers(self.expert_in, self.expert_in_bias, *self.folded_heads())
-        heads = opinions(unit.reshape(B * P, D), layers, pairs, self._noise(unit, sum(pairs.counts)))
+        heads = opinions(unit.reshape(B * P, D), layers, pairs, self._noise(unit, len(pairs.pair)))
         logits, trust = heads.view(B, P, self.config.top_k, Y + 1).split_with_sizes((Y, 1), dim=-1)
         return logits, torch.sigmoid(trust.squeeze(-1))
 
     def _noise(self, unit: Tensor, pairs: int) -> Tensor | None:
         """Dropout of the experts' inner layer (N, D), drawn as torch draws its own."""
         keep = 1 - self.config.dropout
-        if not self.training or keep == 1:
+        if not self.training or keep == 1 or pairs == 0:
             return None
         return unit.new_empty(pairs, unit.shape[2]).bernoulli_(keep).div_(keep)
 

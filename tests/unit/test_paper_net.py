@@ -110,6 +110,13 @@ def test_dropout_is_active_in_training_only():
     assert not torch.equal(net(x, mask).logits, net(x, mask).logits)
 
 
+def test_a_batch_without_a_valid_patch_can_be_trained_on():
+    net = a_net(dataclasses.replace(BASE, dropout=0.5)).train()
+    x, mask = torch.zeros(2, 3, 20), torch.zeros(2, 3, 20, dtype=torch.bool)
+    objective(net(x, mask), torch.tensor([0, 1]), LossWeights(orth=0.5, ra=0.5)).sum().backward()
+    assert all(torch.isfinite(parameter.grad).all() for parameter in net.parameters())
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -57,12 +57,11 @@ def test_sparse_weights_are_the_top_probabilities_renormalised_and_zero_on_inval
     assert weight[0, 1].tolist() == [0, 0]
 
 
-def test_pairs_are_sorted_by_expert_and_those_of_invalid_patches_come_last():
+def test_pairs_are_sorted_by_expert_and_invalid_patches_left_out():
     expert = torch.tensor([[[1, 0], [2, 1], [0, 1]]])
     pairs = assign(expert, torch.tensor([[True, False, True]]), experts=3)
     assert pairs.counts == [2, 2, 0]
-    assert pairs.pair.tolist() == [1, 4, 0, 5, 2, 3]
-    assert pairs.place.tolist() == [2, 0, 4, 5, 1, 3]
+    assert pairs.pair.tolist() == [1, 4, 0, 5]
     assert pairs.patch.tolist() == [0, 2, 0, 2]
 
 

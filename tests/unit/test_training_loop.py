@@ -7,7 +7,16 @@ from torch import nn
 from anchormoe.checkpoints import DirectoryCheckpoints, Kept
 from anchormoe.errors import ModelError
 from anchormoe.progress import Progress
-from anchormoe.training import Course, Examples, Plan, Validation, learning_rate_factor, train
+from anchormoe.training import (
+    MAX_GRADIENT_NORM,
+    Course,
+    Examples,
+    Plan,
+    Validation,
+    clip_gradients,
+    learning_rate_factor,
+    train,
+)
 from anchormoe.training_state import TrainingState
 
 
@@ -172,3 +181,16 @@ def test_mixed_precision_trains_to_a_finite_result():
 @pytest.mark.parametrize(("share", "factor"), [(0.05, 0.5), (0.1, 1.0), (0.55, 0.505), (1.0, 0.01)])
 def test_the_learning_rate_warms_up_and_then_falls_along_a_cosine(share, factor):
     assert math.isclose(learning_rate_factor(share), factor, abs_tol=1e-9)
+
+
+@pytest.mark.parametrize("size", [1e-3, 10.0])
+def test_gradients_are_clipped_bitwise_as_torch_does(size):
+    torch.manual_seed(0)
+    ours, theirs = nn.Linear(7, 5), nn.Linear(7, 5)
+    for own, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        own.grad = size * torch.randn_like(own)
+        other.grad = own.grad.clone()
+    clip_gradients(ours)
+    nn.utils.clip_grad_norm_(theirs.parameters(), MAX_GRADIENT_NORM)
+    for own, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert torch.equal(own.grad, other.grad)
