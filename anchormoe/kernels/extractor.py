@@ -7,9 +7,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from anchormoe.cases import Float64
+from anchormoe.cases import Float64, Int64
 from anchormoe.errors import ModelError
 from anchormoe.kernels.grid import GridCases
+
+MOST_DILATION = 1 << 20
+"""Far beyond any series."""
 
 Tables = tuple[Any, ...]
 """A read-out in the form of the path that uses it: arrays for the compiled path, tensors for torch's."""
@@ -90,3 +93,17 @@ def stored_list(config: Mapping[str, Any], name: str, kind: type) -> list[Any]:
     if not isinstance(values, list) or not all(type(value) is kind for value in values):
         raise ModelError(f"{name}: needs a list of {kind.__name__}, not {values!r}")
     return values
+
+
+def require_offsets(name: str, start: Int64, count: int, total: int) -> None:
+    """Compiled code follows them without looking: ascending, within what they point into. Raises ModelError."""
+    fits = len(start) == count + 1 and start[0] == 0 and start[-1] == total
+    # Within 0 … total first: differences of larger numbers may wrap around.
+    if not fits or start.min() < 0 or start.max() > total or (np.diff(start) < 1).any():
+        raise ModelError(f"{name}: its offsets do not fit its values")
+
+
+def require_dilations(name: str, dilation: Int64) -> None:
+    """Raises ModelError; what a case is padded by grows with them."""
+    if dilation.min() < 1 or dilation.max() > MOST_DILATION or (np.diff(dilation) < 0).any():
+        raise ModelError(f"{name}: dilations must ascend from 1, at most to {MOST_DILATION}")

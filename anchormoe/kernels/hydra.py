@@ -15,7 +15,15 @@ from numpy.typing import NDArray
 from anchormoe.cases import Float64, Int64
 from anchormoe.errors import ModelError
 from anchormoe.kernels import jit
-from anchormoe.kernels.extractor import Explained, Readout, Tables, stored, stored_value
+from anchormoe.kernels.extractor import (
+    Explained,
+    Readout,
+    Tables,
+    require_dilations,
+    require_offsets,
+    stored,
+    stored_value,
+)
 from anchormoe.kernels.grid import GridCases, Int32, differences_to_steps
 from anchormoe.kernels.taps import TAPS
 
@@ -157,10 +165,7 @@ def _check(bank: HydraBank) -> None:
     groups = len(bank.weights)
     if bank.weights.shape != (groups, RIVALS, TAPS) or len(bank.dilation) != groups or groups == 0:
         raise ModelError(f"{bank.name}: its groups have different numbers of kernels and dilations")
-    if np.abs(bank.weights).sum(axis=2).max() > WEIGHT_LIMIT:
+    if np.abs(bank.weights.astype(np.int64)).sum(axis=2).max() > WEIGHT_LIMIT:
         raise ModelError(f"{bank.name}: weights too large for exact sums")
-    start = bank.channel_start
-    if len(start) != groups + 1 or start[0] != 0 or start[-1] != len(bank.channels) or (np.diff(start) < 1).any():
-        raise ModelError(f"{bank.name}: its offsets do not fit its channels")
-    if bank.dilation.min() < 1 or (np.diff(bank.dilation) < 0).any():
-        raise ModelError(f"{bank.name}: dilations must ascend from 1")
+    require_offsets(bank.name, bank.channel_start, groups, len(bank.channels))
+    require_dilations(bank.name, bank.dilation)

@@ -17,7 +17,16 @@ from numpy.typing import NDArray
 from anchormoe.cases import Bool, Float64, Int64
 from anchormoe.errors import ModelError
 from anchormoe.kernels import jit
-from anchormoe.kernels.extractor import Explained, Readout, Tables, stored, stored_list, stored_value
+from anchormoe.kernels.extractor import (
+    Explained,
+    Readout,
+    Tables,
+    require_dilations,
+    require_offsets,
+    stored,
+    stored_list,
+    stored_value,
+)
 from anchormoe.kernels.grid import GridCases, Int32, differences_to_steps
 
 TAPS = 9
@@ -149,17 +158,10 @@ def _check(bank: ShareBank) -> None:
     count = len(bank.kernel)
     if not (len(bank.dilation) == len(bank.padded) == count and count > 0):
         raise ModelError(f"{bank.name}: its combinations have different numbers of kernels, dilations and paddings")
-    _check_offsets(bank.name, bank.channel_start, count, len(bank.channels))
-    _check_offsets(bank.name, bank.bias_start, count, len(bank.biases))
+    require_offsets(bank.name, bank.channel_start, count, len(bank.channels))
+    require_offsets(bank.name, bank.bias_start, count, len(bank.biases))
     if bank.kernel.min() < 0 or bank.kernel.max() >= len(POSITIVE_TAPS):
         raise ModelError(f"{bank.name}: there is no such kernel")
-    if bank.dilation.min() < 1 or (np.diff(bank.dilation) < 0).any():
-        raise ModelError(f"{bank.name}: dilations must ascend from 1")
+    require_dilations(bank.name, bank.dilation)
     if not set(bank.parts) <= {1, 2, 4} or not bank.parts:
         raise ModelError(f"{bank.name}: parts must be 1, 2 or 4")
-
-
-def _check_offsets(name: str, start: Int64, count: int, total: int) -> None:
-    fits = len(start) == count + 1 and start[0] == 0 and start[-1] == total and (np.diff(start) >= 1).all()
-    if not fits:
-        raise ModelError(f"{name}: its offsets do not fit its values")

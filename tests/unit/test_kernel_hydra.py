@@ -71,7 +71,9 @@ def test_the_largest_possible_response_is_exact_in_float32():
     [
         ("weights", np.full((1, 8, 9), 1000, np.int32)),
         ("weights", np.zeros((1, 7, 9), np.int32)),
+        ("weights", np.full((1, 8, 9), np.iinfo(np.int32).min, np.int32)),
         ("dilation", np.array([0])),
+        ("dilation", np.array([1 << 40])),
         ("channel_start", np.array([0, 2])),
     ],
 )

@@ -6,7 +6,7 @@ import torch
 
 from anchormoe.errors import ModelError
 from anchormoe.kernels import on_torch, shares_compiled
-from anchormoe.kernels.extractor import Readout
+from anchormoe.kernels.extractor import Readout, require_offsets
 from anchormoe.kernels.grid import GridCases
 from anchormoe.kernels.shares import POSITIVE_TAPS, ShareBank
 from anchormoe.kernels.shares_building import BankPlan, build_bank, plan_dilations
@@ -163,6 +163,7 @@ def test_constant_and_missing_channels_are_not_drawn():
     [
         ("kernel", np.array([84])),
         ("dilation", np.array([0])),
+        ("dilation", np.array([1 << 40])),
         ("bias_start", np.array([0, 3])),
         ("channel_start", np.array([1, 1])),
         ("padded", np.array([True, False])),
@@ -173,3 +174,10 @@ def test_a_bank_that_does_not_fit_together_is_refused(name, value):
     bank = _bank([1, 2])
     with pytest.raises(ModelError):
         ShareBank.from_parts(bank.config(), {**bank.tensors(), name: value})
+
+
+def test_offsets_whose_differences_wrap_around_are_refused():
+    start = np.array([0, 1 << 62, -(1 << 63), -(1 << 62), 5])
+    assert (np.diff(start) > 0).all()
+    with pytest.raises(ModelError, match="its offsets do not fit"):
+        require_offsets("K", start, 4, 5)
