@@ -99,8 +99,10 @@ def pool_group(
         pool_rivals(arrays, places)
         for lane in range(len(sums)):
             responses[lane // LANES] += sums[lane]
-    features[:RIVALS] = responses * RESPONSE_UNIT / total
-    features[RIVALS:] = smallest / total
+    # One by one: arrays assigned to arrays take the compiler seconds.
+    for rival in range(RIVALS):
+        features[rival] = responses[rival] * RESPONSE_UNIT / total
+        features[RIVALS + rival] = smallest[rival] / total
 
 
 @compiled

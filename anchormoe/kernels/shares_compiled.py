@@ -27,6 +27,7 @@ class Placed(NamedTuple):
     classes: int
     """Y, or 0 where nothing is to be explained"""
     combos: tuple[Any, ...]
+    runs: Int64
     lists: tuple[Any, ...]
 
 
@@ -36,7 +37,8 @@ def placed(bank: "shares.ShareBank", bins: Float64) -> Placed:
     combos = (_order(bank), taps, bank.padded, bank.channel_start, bank.bias_start, _table_start(bank))
     biases = np.concatenate((bank.biases, np.zeros(LANES, np.int32)))
     lists = (bank.channels, biases, np.array(bank.parts), int(np.diff(bank.bias_start).max()))
-    return Placed(_packed(bank, without_last(bins)), bins.shape[2], combos, lists)
+    runs = np.concatenate(([0], np.flatnonzero(np.diff(bank.dilation)) + 1, [len(bank.dilation)]))
+    return Placed(_packed(bank, without_last(bins)), bins.shape[2], combos, runs, lists)
 
 
 def pooled(
@@ -48,7 +50,9 @@ def pooled(
     # Where nothing is missing nobody reads what is valid.
     valid = np.zeros((len(cases), 0, 0), np.int32) if cases.whole.all() else cases.valid.astype(np.int32)
     inputs = (cases.values, valid, cases.step_valid, cases.lengths, cases.whole)
-    pool_batch(inputs, given.combos, bank.dilation, given.lists, given.tables, far_limits, features, near, far)
+    pool_batch(
+        inputs, given.combos, bank.dilation, given.runs, given.lists, given.tables, far_limits, features, near, far
+    )
     near, far = with_last(evidence, given.classes)
     return features.reshape(len(cases), -1), near, far
 
@@ -233,23 +237,19 @@ def pool_dilation(
 
 @compiled
 def pool_batch(
-    cases: Array, combos: Array, dilations: Array, lists: Array, tables: Array, far_limits: Array, features: Array,
-    near: Array, far: Array,
+    cases: Array, combos: Array, dilations: Array, runs: Array, lists: Array, tables: Array, far_limits: Array,
+    features: Array, near: Array, far: Array,
 ) -> None:  # fmt: skip
     """Fills features (B, segments, biases), near and far (B, Y, T), case by case; its own length decides, never its
-    padding. cases = values, valid, step_valid, lengths, whole; combos and lists as in `pool_dilation`."""
+    padding. cases = values, valid, step_valid, lengths, whole; runs (dilations + 1,) are the first combinations of each
+    dilation; combos and lists as in `pool_dilation`."""
     values, valid, step_valid, lengths, whole = cases
     for case in range(len(values)):
         length = lengths[case]
-        first = 0
-        while first < len(dilations):
-            last = first + 1
-            while last < len(dilations) and dilations[last] == dilations[first]:
-                last += 1
-            d = dilations[first]
+        for run in range(len(runs) - 1):
+            d = dilations[runs[run]]
             own = (values[case], valid[case], whole[case])
-            evidence = pool_dilation(own, length, d, first, last, combos, lists, tables, features[case])
+            evidence = pool_dilation(own, length, d, runs[run], runs[run + 1], combos, lists, tables, features[case])
             if near.shape[1] > 0:
                 target = far[case] if is_far(d, far_limits[case]) else near[case]
                 add_shared(evidence, d, step_valid[case, :length], target)
-            first = last

@@ -27,7 +27,8 @@ def add_shared(evidence: Array, dilation: int, step_valid: Array, out: Array) ->
     length, reach = len(step_valid), CENTRE * dilation
     padded, there, total = np.zeros((3, length + 2 * reach + LANES))
     inner = padded[reach : reach + length]
-    inner[:] = step_valid
+    for t in range(length):
+        inner[t] = step_valid[t]
     sum_taps((padded, there), (dilation, length))
     for t in range(length):
         there[t] = 1 / max(there[t], 1)
