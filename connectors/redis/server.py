@@ -18,6 +18,15 @@ _PASSING = re.compile(r"(?:^|-)(OOM|READONLY|MISCONF|BUSY|CLUSTERDOWN|MASTERDOWN
 _WORDS = {"OOM": "the server's memory is full", "READONLY": "the server is a read-only replica"}
 
 
+class _AbruptConnection(redis.asyncio.SSLConnection):
+    """redis-py leaves a failed connection without waiting; asyncio would keep it open for the server's goodbye."""
+
+    async def disconnect(self, nowait: bool = False, *told: Any, **named: Any) -> None:
+        if nowait and self._writer is not None:
+            self._writer.transport.abort()
+        await super().disconnect(nowait, *told, **named)
+
+
 @dataclass(frozen=True, slots=True)
 class Server:
     """`url` is redis:// or rediss://, without a login; secrets come apart and never show in a repr."""
@@ -45,7 +54,10 @@ class Server:
         if self.url.startswith("rediss://"):
             files = {"ssl_ca_certs": self.ca_file, "ssl_certfile": self.cert_file, "ssl_keyfile": self.key_file}
             given |= {name: path for name, path in files.items() if path}
-        return redis.asyncio.Redis.from_url(self.url, **given)
+        client = redis.asyncio.Redis.from_url(self.url, **given)
+        if self.url.startswith("rediss://"):
+            client.connection_pool.connection_class = _AbruptConnection
+        return client
 
     def _pauses(self) -> ExponentialBackoff:
         """The library doubles its base before the first pause already."""

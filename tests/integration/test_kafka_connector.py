@@ -12,6 +12,7 @@ from connectors.kafka.source import KafkaSource, Subscription
 from connectors.records import DEAD_LETTERS, EVENTS, STATES, Message, Partition, Position
 from tests.unit.connectors.contract_sink import SinkContract
 from tests.unit.connectors.contract_source import SourceContract, Watcher, started
+from tests.unit.connectors.slow_goodbye import goodbyes_said
 
 
 class SourceWorld:
@@ -150,6 +151,7 @@ async def test_sasl_over_tls_works_and_a_wrong_password_is_refused(kafka_factory
     await source.close()
     with pytest.raises(ConnectorError):
         await KafkaSink(Cluster(broker.sasl_tls_bootstrap, password="wrong", **given), Delivery({})).start()
+    await goodbyes_said()
 
 
 async def poll_until(sources, reached, *, until_records=None, timeout_s=40.0):

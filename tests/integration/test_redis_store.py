@@ -10,6 +10,7 @@ from connectors.redis.window_store import RedisWindowStore
 from connectors.seams import Checkpoint, RingWrite, WindowStore
 from tests.services.redis_binaries import FLAVOURS
 from tests.unit.connectors.contract_window_store import HERE, WindowStoreContract, checkpoint, opened, whole
+from tests.unit.connectors.slow_goodbye import goodbyes_said
 
 LAYOUT = "layout"
 
@@ -211,3 +212,4 @@ async def test_tls_and_an_acl_user_that_may_do_just_what_the_store_needs(redis_f
     with pytest.raises(ConnectorError):
         await wrong.start()
     await wrong.close()
+    await goodbyes_said()
