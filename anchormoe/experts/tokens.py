@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from anchormoe.cases import Cases, Int64
+from anchormoe.cases import Cases, Float32, Int64
 from anchormoe.placing import placed_on
 
 LONGEST_KERNEL = 33
@@ -80,19 +80,19 @@ def prepare(cases: Cases, geometry: Geometry, device: torch.device) -> Series:
     steps = mask.any(1)  # (N, S)
     place = torch.arange(1, steps.shape[1] + 1, device=device)
     length = (steps * place).amax(-1)
-    mean = (x.sum(-1, dtype=torch.float64) / mask.sum(-1).clamp(min=1)).float()
-    return Series(x, mask, level, torch.cat((level, mean), -1), _valid_tokens(steps, length, geometry), length)
+    mean = _means(cases) if geometry.pool == 1 else _coarse_means(x, mask)
+    summary = torch.cat((level, placed_on(device, mean)), -1)
+    return Series(x, mask, level, summary, _valid_tokens(steps, length, geometry), length)
 
 
 def _prepare_whole(cases: Cases, geometry: Geometry, device: torch.device) -> Series:
     """The same bits, faster where nothing is missing: every case has the same tokens, a median is a selection."""
     x, mask = _coarse(cases, geometry, device)
     middle = (cases.steps - 1) // 2
-    level = placed_on(device, np.partition(cases.x, middle, axis=-1)[..., middle])
-    mean = (x.sum(-1, dtype=torch.float64) / cases.steps).float()
+    level = np.partition(cases.x, middle, axis=-1)[..., middle]
+    summary = placed_on(device, np.concatenate((level, _means(cases)), axis=1))
     valid, length = (one.to(device) for one in _whole_tokens(geometry, cases.steps))
-    summary = torch.cat((level, mean), -1)
-    return Series(x, mask, level, summary, valid.expand(len(x), -1), length.expand(len(x)))
+    return Series(x, mask, placed_on(device, level), summary, valid.expand(len(x), -1), length.expand(len(x)))
 
 
 @lru_cache(maxsize=_KEPT)
@@ -117,6 +117,17 @@ def windows(x: Tensor, geometry: Geometry) -> Tensor:
     half = geometry.kernel // 2
     read = functional.pad(x, (half, half)).unfold(-1, geometry.kernel, geometry.stride)  # (…, C, P, k)
     return read.transpose(-3, -2).flatten(-2)  # (…, P, C·k)
+
+
+def _means(cases: Cases) -> Float32:
+    """(N, C) over valid steps; what is not valid is 0."""
+    total = cases.x.sum(axis=-1, dtype=np.float64)
+    return np.asarray(total / np.maximum(cases.mask.sum(axis=-1), 1), np.float32)
+
+
+def _coarse_means(x: Tensor, mask: Tensor) -> Float32:
+    mean = x.sum(-1, dtype=torch.float64) / mask.sum(-1).clamp(min=1)
+    return np.asarray(mean.float().cpu().numpy())
 
 
 def _medians(x: Tensor, mask: Tensor) -> Tensor:
