@@ -32,7 +32,6 @@ class ServingNet:
             self._weights: Folded = fold(net)
             self._views: Views | None = fold_views(net) if net.config.use_mvre else None
             self._steps = steps_of(net.config, self._weights)
-        self._full_frame = lru_cache(maxsize=64)(self._new_full_frame)
 
     @torch.inference_mode()
     def forward(self, x: Tensor, mask: Tensor) -> Served:
@@ -46,20 +45,14 @@ class ServingNet:
         unit, frame = self._units(x, mask)
         return self._steps.logits(unit, self._scores(unit), frame)
 
-    def _new_full_frame(self, B: int, T: int) -> Frame:
-        """That of windows that are valid throughout."""
-        return self._frame_of(torch.ones(B, self._grid.count(T), dtype=torch.bool, device=self._weights.router.device))
-
-    def _frame_of(self, valid: Tensor) -> Frame:
-        P, m = valid.shape[1], valid.float()
-        share = functional.pad(centroid_share(valid, m), (0, filled(P) - P))
-        return Frame(valid, m.unsqueeze(-1), share, position_code(filled(P), self.config.width).to(m))
-
     def _units(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Frame]:
         """e (B·P', D), and what the mask says."""
         D, weights = self.config.width, self._weights
         rows, full = self._steps.cut(x, mask)  # (B·P', C·L)
-        frame = self._full_frame(len(x), x.shape[2]) if full else self._frame_of(self._grid.valid(mask))
+        if full:  # the usual case
+            frame = full_frame(len(x), self._grid.count(x.shape[2]), D, x.device)
+        else:
+            frame = frame_of(self._grid.valid(mask), D)
         token = torch.addmm(weights.embedding_bias, rows, weights.embedding)
         token = torch.layer_norm(token, (D,), *weights.embedding_norm).view(len(x), -1, D).add_(frame.position)
         if self._views is None:
@@ -80,6 +73,18 @@ class ServingNet:
 
     def _scores(self, unit: Tensor) -> Tensor:
         return torch.addmm(self._weights.router_bias, unit, self._weights.router)
+
+
+@lru_cache(maxsize=64)
+def full_frame(B: int, P: int, D: int, device: torch.device) -> Frame:
+    """That of windows that are valid throughout."""
+    return frame_of(torch.ones(B, P, dtype=torch.bool, device=device), D)
+
+
+def frame_of(valid: Tensor, D: int) -> Frame:
+    P, m = valid.shape[1], valid.float()
+    share = functional.pad(centroid_share(valid, m), (0, filled(P) - P))
+    return Frame(valid, m.unsqueeze(-1), share, position_code(filled(P), D).to(m))
 
 
 def steps_of(config: ModelConfig, weights: Folded) -> Steps:

@@ -1,3 +1,5 @@
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -50,6 +52,11 @@ def test_a_long_series_is_passed_in_small_batches_with_the_same_result(source, m
     monkeypatch.setattr("anchormoe.paper.PATCHES_PER_PASS", 10)
     assert windows_per_pass(CONFIG, cases.steps) == 2
     assert np.array_equal(source.forward(cases).logits, whole)
+
+
+def test_a_pickled_source_is_identical(source):
+    again = pickle.loads(pickle.dumps(source))
+    assert np.array_equal(again.forward(some_cases()).logits, source.forward(some_cases()).logits)
 
 
 def test_other_channels_than_it_learned_are_refused(source):
