@@ -10,6 +10,7 @@ from rich.table import Table
 
 from agent.cli.data import CONFIG, DATA_DIR, DATA_HELP
 from agent.cli.devices import present_device
+from agent.cli.meter import metered
 
 CONFUSED_SHOWN = 3
 
@@ -29,7 +30,8 @@ def evaluate(
     as_json: bool = typer.Option(False, "--json", help="All figures as one JSON object."),
 ) -> None:
     """Accuracy, F1, calibration, abstention and the identity on the TEST part of a data set."""
-    figures = _judged(bundle, data, data_dir=data_dir, config=config, seed=seed, device=present_device(device))
+    with metered("evaluating", quiet=as_json):
+        figures = _judged(bundle, data, data_dir=data_dir, config=config, seed=seed, device=present_device(device))
     if as_json:
         typer.echo(json.dumps(figures, ensure_ascii=False, indent=2))
     else:

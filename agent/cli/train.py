@@ -12,6 +12,7 @@ import typer
 from agent.cli.data import DATA_DIR, DATA_HELP
 from agent.cli.devices import present_device
 from agent.cli.manners import FAILED, fail
+from agent.cli.meter import metered
 from agent.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ def train(
     from anchormoe.data.dataset import load
 
     bundle.refuse_existing(out, force=force or resume)
-    split = load(data, data_dir=data_dir, config=config if data.startswith("recordings:") else None, seed=seed)
+    with metered("reading", quiet=as_json):
+        split = load(data, data_dir=data_dir, config=config if data.startswith("recordings:") else None, seed=seed)
     options = {"recipe": recipe, "profile": profile, "objective": objective, "protocol": protocol}
     settings = _settings(config, changes, options | {"device": present_device(device)}, split)
     started = time.perf_counter()
