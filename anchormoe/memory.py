@@ -10,7 +10,7 @@
    beyond 4,000 cases the features of those that blocks are chosen on, and six matrices of the chosen features;
    experts: a batch of all members (trained, not only those kept) in five forms, what its tokens read, and what a step
    keeps per token; many channels once more before they are mixed, and what tokens read twice;
-   paper: a batch of patches (or those of a pass, if they are more) in six forms, and what a step keeps per patch.
+   paper: a batch of patches (or those of a pass, if they are more) in ten forms, and what a step keeps per patch.
 """
 
 from anchormoe.cases import Cases
@@ -28,7 +28,8 @@ _GRAMS = 14
 _DUAL_CASES = 4_000
 _PRIMAL_MATRICES = 6
 _BATCH_FORMS = 5
-_PATCH_FORMS = 6
+_PATCH_FORMS = 10
+"""Six at once; the heap keeps gaps of their sizes."""
 _KEPT_PER_TOKEN = 60
 """Vectors of the width that a training step keeps for each token or patch."""
 

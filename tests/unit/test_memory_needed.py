@@ -1,13 +1,17 @@
 """The memory that is announced: it follows what is trained, and stays bounded where the fits do."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from anchormoe.cases import Cases
 from anchormoe.memory import LIBRARIES, needed_bytes, readable
 from anchormoe.recipe_settings import RecipeSettings
+from tests.bench.bench_size import SHAPES, announced_gb
 
 GIGABYTE = 1 << 30
+PAGE = Path(__file__).parents[2] / "docs/results/size.md"
 
 
 def cases(count: int, channels: int, steps: int) -> Cases:
@@ -50,3 +54,12 @@ def test_copies_without_a_channel_count() -> None:
 
 def test_a_size_is_readable() -> None:
     assert readable(3 * GIGABYTE // 2) == "1.5 GB"
+
+
+def test_what_is_announced_bears_comparison_with_what_was_measured() -> None:
+    """Of every row of the page of sizes: not less than its peak, and at most half as much again."""
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.read_text().splitlines()]
+    measured = {(row[0], *row[2].split()): float(row[4].removesuffix(" GB")) for row in rows if row[0] in SHAPES}
+    assert measured
+    for (name, recipe, profile), peak in measured.items():
+        assert peak <= announced_gb(name, recipe, profile) <= 1.5 * peak, (name, recipe)
