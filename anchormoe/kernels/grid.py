@@ -61,7 +61,8 @@ def _rounded(x: Float32, mask: Bool) -> Float32:
 
 def differences_to_steps(evidence: Float64) -> Float64:
     """Evidence of first differences (B, T - 1, Y), half to each of the two steps it read: (B, T, Y)."""
-    steps = np.zeros((evidence.shape[0], evidence.shape[1] + 1, evidence.shape[2]))
-    steps[:, :-1] += evidence / 2
-    steps[:, 1:] += evidence / 2
-    return steps
+    half = evidence.swapaxes(1, 2) / 2  # class by class, as compiled code gives it
+    steps = np.zeros((*half.shape[:2], half.shape[2] + 1))
+    steps[:, :, :-1] += half
+    steps[:, :, 1:] += half
+    return steps.swapaxes(1, 2)

@@ -61,7 +61,8 @@ class MeanBank:
 
     def explain(self, cases: GridCases, tables: Tables, far_limits: Float64) -> Explained:
         features = np.full((len(cases), self.n_features), np.nan)
-        steps = np.zeros((len(cases), cases.steps - (self.quantity == "change"), tables[0].shape[1]))
+        # Class by class in memory, as the other kinds are.
+        steps = np.zeros((len(cases), tables[0].shape[1], cases.steps - (self.quantity == "change"))).swapaxes(1, 2)
         for own, series, valid in self._series(cases):
             means, inverse = self._pool(series, valid)
             features[own] = means.reshape(len(series), -1)
@@ -95,12 +96,12 @@ class MeanBank:
     def _added(self, series: Float64, valid: Bool, inverse: Float64, tables: Tables) -> Float64:
         """(b, L, Y): what each step adds."""
         place = soft_segments(self.segments, series.shape[2])  # (S, L)
-        added = np.zeros((series.shape[0], series.shape[2], tables[0].shape[1]))
+        added = np.zeros((series.shape[0], tables[0].shape[1], series.shape[2]))
         for values, table, sign in zip((series, valid.astype(np.float64)), tables, (1, -1), strict=True):
             for segment in range(self.segments):
-                weights = sign * table[:, :, segment] * inverse[:, segment, :, None]  # (b, Q, Y)
-                added += place[segment][:, None] * np.matmul(values.swapaxes(1, 2), weights)
-        return added
+                weights = sign * table[:, :, segment].T * inverse[:, segment, None]  # (b, Y, Q)
+                added += place[segment] * np.matmul(weights, values)
+        return added.swapaxes(1, 2)
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         return {"pairs": self.pairs}
