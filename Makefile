@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 
 # What most changes break first, without torch's slow start; `make test` runs everything.
 QUICK := tests/architecture tests/unit/connectors $(wildcard tests/unit/test_settings_*.py tests/unit/test_contracts*.py) \
-	tests/unit/test_windows.py tests/unit/test_rings.py tests/unit/test_pipeline.py tests/unit/test_terminal.py
+	tests/unit/test_windows.py tests/unit/test_rings.py $(wildcard tests/unit/test_pipeline*.py) tests/unit/test_terminal.py
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run check test chaos bench bundles clean

@@ -1,5 +1,6 @@
 """A small plant for tests: a rule instead of a model, so that every verdict can be worked out by hand."""
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
@@ -133,12 +134,35 @@ def events_of(sink: MemorySink) -> dict[str, bytes]:
     return found
 
 
-__all__ = [
-    "MemoryLog",
-    "MemorySink",
-    "MemoryWindowStore",
-    "events_of",
-    "pipeline_on",
-    "put",
-    "watched",
-]
+def filled(flows: Sequence[float | None], *, asset: str = "p1", start: int = 100) -> MemoryLog:
+    """A log of one asset, a second per step."""
+    log = MemoryLog([A, B])
+    for step, flow in enumerate(flows):
+        put(log, asset, start + step, flow)
+    return log
+
+
+async def run(
+    log: MemoryLog, *, sink: MemorySink | None = None, store: MemoryWindowStore | None = None, **options: Any
+) -> tuple[Pipeline, MemorySink]:
+    """To the end of the log."""
+    sink = sink or MemorySink()
+    pipeline = pipeline_on(log, sink, store or MemoryWindowStore(), **options)
+    await pipeline.run(asyncio.Event())
+    return pipeline, sink
+
+
+def data_of(sink: MemorySink, stream: str = EVENTS) -> list[dict[str, Any]]:
+    return [orjson.loads(message.value) for message in sink.of(stream)]
+
+
+def states_of(sink: MemorySink) -> list[tuple[str | None, str]]:
+    """Before and after, of each change."""
+    return [(event["previous_state"], event["state"]) for event in data_of(sink) if event["type"] == "state"]
+
+
+async def started(pipeline: Pipeline) -> None:
+    """With its partitions, for tests that take step by step."""
+    await pipeline._sink.start()
+    await pipeline._store.start()
+    await pipeline._polling.join(pipeline)
