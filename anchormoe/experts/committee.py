@@ -69,6 +69,10 @@ class Committee:
     def from_parts(cls, config: Mapping[str, Json], tensors: Mapping[str, NDArray[Any]]) -> "Committee":
         return cls(net_of(config, tensors))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled by what it was made of: what serving keeps is made again."""
+        return type(self).from_parts, (self.config(), self.tensors())
+
     def _parts(self, cases: Cases) -> Iterator[Cases]:
         entries = self.members * cases.channels * cases.steps
         size = max(1, min(PASS, PASS_ENTRIES // entries))
@@ -95,7 +99,7 @@ class _Serving(Protocol):
 
 def _serving(net: CommitteeNet) -> _Serving:
     """Compiled where that is possible, else by torch; both answer within rounding."""
-    if jit.AVAILABLE and net.bias.device.type == "cpu":
+    if jit.AVAILABLE:
         from anchormoe.experts import compiled
 
         if compiled.possible(net):

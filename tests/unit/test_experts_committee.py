@@ -1,5 +1,6 @@
 """A fitted committee: exact sums, no dependence on padding or neighbours, strict loading, no failure on tiny data."""
 
+import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -112,6 +113,12 @@ def test_saved_parts_give_the_same_answers(committee: Committee) -> None:
     cases = _cases(seed=1)
     again = Committee.from_parts(committee.config(), committee.tensors())
     for first, second in zip(committee.forward(cases), again.forward(cases), strict=True):
+        np.testing.assert_array_equal(first.logits, second.logits)
+
+
+def test_a_pickled_committee_gives_the_same_answers(committee: Committee) -> None:
+    again = pickle.loads(pickle.dumps(committee))
+    for first, second in zip(committee.forward(_cases(seed=1)), again.forward(_cases(seed=1)), strict=True):
         np.testing.assert_array_equal(first.logits, second.logits)
 
 
