@@ -12,15 +12,13 @@ import torch
 from torch import Tensor
 
 from anchormoe.cases import Float32
-from anchormoe.kernels.jit import compiled
+from anchormoe.kernels.jit import Array, compiled
 from anchormoe.paper_config import EPSILON, ModelConfig
 from anchormoe.paper_folding import Folded
 from anchormoe.paper_frame import ROWS, Frame, Served, filled
 from anchormoe.paper_on_torch import add_products, class_logits
 from anchormoe.paper_output import Output
 
-Array = Any
-"""An array inside compiled code: shapes are in the docstrings, types are numba's."""
 Arrays = tuple[Array, ...]
 
 

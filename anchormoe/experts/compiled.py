@@ -5,21 +5,19 @@ is beyond the last token is computed and never used.
 """
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from anchormoe.cases import Float64
+from anchormoe.experts.folding import filled, folded, placed
 from anchormoe.experts.lanes_products import OUTPUTS, exp, gelu, pool, product, product_by_token, sigmoid, silu
-from anchormoe.experts.net import GAIN, CommitteeNet, centred, places
+from anchormoe.experts.net import GAIN, CommitteeNet
 from anchormoe.experts.tokens import Series, for_members
-from anchormoe.kernels.jit import compiled, inlined
+from anchormoe.kernels.jit import Array, compiled, inlined
 from anchormoe.kernels.lanes import LANES
 
-Array = Any
-"""An array inside compiled code: shapes are in the docstrings, types are numba's."""
 _EPSILON = np.float32(1e-5)
 
 
@@ -35,20 +33,14 @@ class CompiledCommittee:
 
     @torch.inference_mode()
     def __init__(self, net: CommitteeNet) -> None:
-        self._net, self.shape = net, net.shape
-        width, experts = net.shape.width, net.shape.experts
-        inner = torch.cat((net.expert, net.router), -1)  # (G, D, M·D + M)
-        offset = torch.nn.functional.pad(net.expert_bias, (0, experts)) + torch.bmm(net.norm_bias, inner)
-        heads = torch.cat((net.class_head()[:, None].expand(-1, experts, -1, -1), net.reliability[..., None]), -1)
+        self.shape, own = net.shape, folded(net)
+        heads = own.head[:, None].expand(-1, net.shape.experts, -1, -1)
+        heads = torch.cat((heads, net.reliability[..., None]), -1)  # (G, M, D, Y + 1)
         biases = torch.nn.functional.pad(net.reliability_bias[..., None], (net.shape.classes, 0))
-        both = net.norm.transpose(1, 2) * inner
-        products = (net.stem, net.mix + torch.eye(width), net.mix_bias, both, offset, heads, biases)
-        self._weights = tuple(_flat(_filled(one)) for one in products)
-        self._ends = tuple(
-            np.ascontiguousarray(one.double().numpy())
-            for one in (net.class_head(), centred(net.summary), centred(net.bias))
-        )
-        self._place = lru_cache(maxsize=8)(self._placed)
+        products = (net.stem, own.mix, net.mix_bias, own.inner, own.inner_bias, heads, biases)
+        self._weights = tuple(_flat(filled(one, OUTPUTS)) for one in products)
+        self._ends = tuple(one.double().numpy().copy() for one in (own.head, own.summary, own.bias))
+        self._place = lru_cache(maxsize=8)(lambda tokens: _placed(net, tokens))
 
     def parts(self, series: Series) -> tuple[Float64, ...]:
         """logits, context, values, expert values, weights, reliabilities, each (G, B, …)."""
@@ -65,19 +57,12 @@ class CompiledCommittee:
         """(G, B, Y); explaining them costs next to nothing, so this is no faster."""
         return self.parts(series)[0]
 
-    @torch.inference_mode()
-    def _placed(self, tokens: int) -> NDArray[np.float32]:
-        """(G, D·P'): the stem's bias, and the place code of members that know it."""
-        net = self._net
-        knows = torch.tensor(self.shape.positioned)[:, None, None]
-        rounded = -(-tokens // LANES) * LANES
-        code = places(rounded, self.shape.geometry, net.place.device) @ net.place * knows
-        return _flat(_filled(code + net.stem_bias).transpose(1, 2))
 
-
-def _filled(weight: torch.Tensor) -> torch.Tensor:
-    """With zeros behind the last axis, up to a multiple of OUTPUTS."""
-    return torch.nn.functional.pad(weight, (0, -weight.shape[-1] % OUTPUTS))
+@torch.inference_mode()
+def _placed(net: CommitteeNet, tokens: int) -> NDArray[np.float32]:
+    """(G, D'·P'): where the stem begins."""
+    rounded = -(-tokens // LANES) * LANES
+    return _flat(filled(placed(net, rounded), OUTPUTS).transpose(1, 2))
 
 
 def _flat(weight: torch.Tensor) -> NDArray[np.float32]:
@@ -157,7 +142,7 @@ def gates(weight: Array, heads: Array, valid: Array, sizes: Array, gate: Array) 
 @compiled
 def answer_member(
     read: Array, valid: Array, g: int, sizes: Array, weights: Array, scratch: Array, pooled: Array
-) -> None:  # fmt: skip
+) -> None:
     """Fills weight (M, P), heads (M, H, P), gate (M, P) of `scratch`, and pooled (D,)."""
     stem, mix, mix_bias, inner, inner_bias, head, head_bias, place = weights
     D, M, chosen, H, Y, P = sizes

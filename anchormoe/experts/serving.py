@@ -13,7 +13,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from anchormoe.cases import Float64
-from anchormoe.experts.net import CommitteeNet, apart, band_energies, centred, places, sparse
+from anchormoe.experts.folding import filled, folded, placed
+from anchormoe.experts.net import CommitteeNet, apart, band_energies, sparse
 from anchormoe.experts.tokens import Series, for_members, windows
 
 ROWS = 8
@@ -40,16 +41,13 @@ class ServingCommittee:
 
     @torch.inference_mode()
     def __init__(self, net: CommitteeNet) -> None:
-        self._net, self.shape = net, net.shape
-        width, experts = net.shape.width, net.shape.experts
-        self._mix = net.mix + torch.eye(width, device=net.mix.device)  # the residual is part of the product
-        inner = torch.cat((net.expert, net.router), -1)  # (G, D, M·D + M)
-        offset = functional.pad(net.expert_bias, (0, experts)) + torch.bmm(net.norm_bias, inner)
-        self._inner, self._inner_bias = _filled(net.norm.transpose(1, 2) * inner), _filled(offset)
-        self._head = net.class_head().double()
-        self._heads = _filled(torch.cat((net.class_head(), net.reliability.transpose(1, 2)), -1))  # (G, D, Y + M)
-        self._summary, self._bias = centred(net.summary), centred(net.bias)[:, None]
-        self._place = lru_cache(maxsize=8)(self._placed)
+        self._net, self.shape, self._folded = net, net.shape, folded(net)
+        self._inner, self._inner_bias = filled(self._folded.inner, COLUMNS), filled(self._folded.inner_bias, COLUMNS)
+        self._heads = filled(
+            torch.cat((self._folded.head, net.reliability.transpose(1, 2)), -1), COLUMNS
+        )  # (G, D, Y + M)
+        self._head = self._folded.head.double()
+        self._place = lru_cache(maxsize=8)(lambda tokens: placed(net, tokens)[:, None])  # (G, 1, P, D)
 
     @torch.inference_mode()
     def parts(self, series: Series) -> tuple[Float64, ...]:
@@ -86,7 +84,7 @@ class ServingCommittee:
     @torch.inference_mode()
     def pooled(self, answer: Answer, series: Series) -> tuple[Tensor, Tensor]:
         """Logits and context (G, B, Y): hidden evidence summed over tokens first, the class head applied once."""
-        context = (apart(series.summary[None], self._summary) + self._bias).double()
+        context = (apart(series.summary[None], self._folded.summary) + self._folded.bias[:, None]).double()
         pooled = (answer.hidden * answer.gate[..., None]).sum(3).sum(2, dtype=torch.float64)  # (G, B, D)
         return context + apart(pooled, self._head), context
 
@@ -100,21 +98,9 @@ class ServingCommittee:
         rows = read.flatten(1, 2).expand(shape.members, -1, -1)  # (G, N, C·k)
         token = torch.bmm(rows, net.stem).view(shape.members, -1, tokens, shape.width)
         token = functional.gelu(token.add_(self._place(tokens))).view(shape.members, -1, shape.width)
-        token = torch.baddbmm(net.mix_bias, token, self._mix)
+        token = torch.baddbmm(net.mix_bias, token, self._folded.mix)
         if shape.spectral:
             token = token + torch.bmm(band_energies(rows, shape), net.bands)
         both = torch.baddbmm(self._inner_bias, functional.layer_norm(token, (shape.width,)), self._inner)
         inner = shape.experts * shape.width
         return functional.silu(both[..., :inner]), both[..., inner : inner + shape.experts]
-
-    def _placed(self, tokens: int) -> Tensor:
-        """(G, 1, P, D): the stem's bias, and the place code of members that know it."""
-        net = self._net
-        knows = torch.tensor(self.shape.positioned, device=net.place.device)[:, None, None]
-        code = places(tokens, self.shape.geometry, net.place.device) @ net.place * knows
-        return (code + net.stem_bias)[:, None]
-
-
-def _filled(weight: Tensor) -> Tensor:
-    """With zeros behind the last axis, up to a multiple of COLUMNS."""
-    return functional.pad(weight, (0, -weight.shape[-1] % COLUMNS)).contiguous()

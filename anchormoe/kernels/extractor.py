@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,6 +15,8 @@ from anchormoe.kernels.grid import GridCases
 MOST_DILATION = 1 << 20
 """Far beyond any series."""
 
+kept_per_bank = lru_cache(maxsize=16)
+"""For what is made once per bank; a training or a served model has a handful of them."""
 Tables = tuple[Any, ...]
 """A read-out in the form of the path that uses it: arrays for the compiled path, tensors for torch's."""
 

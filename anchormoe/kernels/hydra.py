@@ -6,7 +6,6 @@ exact in float32, in any order, on any device.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,6 +18,7 @@ from anchormoe.kernels.extractor import (
     Explained,
     Readout,
     Tables,
+    kept_per_bank,
     require_dilations,
     require_offsets,
     stored,
@@ -28,8 +28,6 @@ from anchormoe.kernels.grid import GridCases, Int32, differences_to_steps
 from anchormoe.kernels.taps import TAPS
 
 NAME = "H"
-_KEPT = 16
-"""Banks whose silent tables are kept: a training or a served model has a handful."""
 RIVALS = 8
 SERIES_LIMIT = 8191
 WEIGHT_LIMIT = 2047
@@ -133,7 +131,7 @@ def _draw_weights(groups: int, rng: np.random.Generator) -> Int32:
     return np.rint(weights).astype(np.int32)
 
 
-@lru_cache(maxsize=_KEPT)
+@kept_per_bank
 def _silent(bank: HydraBank) -> Tables:
     """Of a read-out of no class: features without evidence."""
     return _placed(bank, np.zeros((len(bank.weights), 2 * RIVALS, 0)), "cpu")

@@ -8,10 +8,10 @@ from anchormoe.cases import Float32, Float64
 from anchormoe.kernels import hydra
 from anchormoe.kernels.classes import with_last, without_last
 from anchormoe.kernels.grid import GridCases
-from anchormoe.kernels.jit import compiled
+from anchormoe.kernels.jit import Array, compiled
 from anchormoe.kernels.lanes import LANES
 from anchormoe.kernels.lanes_rivals import pool_rivals
-from anchormoe.kernels.taps_compiled import CENTRE, TAPS, Array, add_shared, is_far
+from anchormoe.kernels.taps_compiled import CENTRE, TAPS, add_shared, is_far
 
 RIVALS = 8
 SERIES_LIMIT = 8191

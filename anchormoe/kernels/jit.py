@@ -6,6 +6,8 @@ from typing import Any, TypeVar, cast
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+Array = Any
+"""An array inside compiled code: shapes are in the docstrings, types are numba's."""
 AVAILABLE = find_spec("numba") is not None
 
 

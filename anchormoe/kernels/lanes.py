@@ -1,6 +1,7 @@
-"""Sixteen outputs of a kernel at a time, by vector instructions that numba's own optimiser does not find.
+"""Sixteen numbers at a time, by vector instructions that numba's own optimiser does not find.
 
-The same numbers on every processor: what differs is only how sixteen table entries are picked.
+What is written here gives the same numbers on every processor: only how table entries are picked differs. Products that
+allow fusing (`contract`) are the exception, within rounding.
 """
 
 from typing import Any

@@ -35,22 +35,22 @@ def _sum_taps(typing_context: Any, arrays: Any, places: Any) -> Any:
 
 
 def _sum_rows(typing_context: Any, arrays: Any, places: Any) -> Any:
-    """out[reach + t] = Σ over index in [first, last) of values[start + rows[index] × stride + t], for t < length;
-    up to LANES - 1 entries behind become 0. arrays = values, rows, out, flat; places = start, stride, first, last,
-    reach, length."""
+    """out[reach + t] = Σ over index in [first, last) of values[rows[index] × stride + t], for t < length;
+    up to LANES - 1 entries behind become 0. arrays = values, rows, out, flat; places = stride, first, last, reach,
+    length."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         lanes = Lanes(builder)
         values, rows, out = pointers(context, builder, signature.args[0], arguments[0])
-        start, stride, first, last, reach, length = (builder.extract_value(arguments[1], i) for i in range(6))
+        stride, first, last, reach, length = (builder.extract_value(arguments[1], index) for index in range(5))
         total = cgutils.alloca_once(builder, lanes.zeros.type)
         with cgutils.for_range_slice(builder, LONG(0), length, LONG(LANES), LONG) as (t, _):
             inside = lanes.first(builder.sub(length, t))
             builder.store(lanes.zeros, total)
             with cgutils.for_range_slice(builder, first, last, LONG(1), LONG) as (index, _):
                 row = builder.mul(builder.load(builder.gep(rows, [index])), stride)
-                place = builder.add(builder.add(start, row), t)
-                builder.store(builder.add(builder.load(total), lanes.ints_where(inside, values, place)), total)
+                own = lanes.ints_where(inside, values, builder.add(row, t))
+                builder.store(builder.add(builder.load(total), own), total)
             lanes.store(builder.load(total), out, builder.add(reach, t))
         return context.get_dummy_value()
 

@@ -7,7 +7,6 @@ features by steps.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import combinations
 from typing import Any, ClassVar
 
@@ -21,6 +20,7 @@ from anchormoe.kernels.extractor import (
     Explained,
     Readout,
     Tables,
+    kept_per_bank,
     require_dilations,
     require_offsets,
     stored,
@@ -30,8 +30,6 @@ from anchormoe.kernels.extractor import (
 from anchormoe.kernels.grid import GridCases, Int32, differences_to_steps
 
 TAPS = 9
-_KEPT = 16
-"""Banks whose silent tables are kept: a training or a served model has a handful."""
 POSITIVE_TAPS: Int64 = np.array(list(combinations(range(TAPS), 3)), np.int64)
 """(84, 3) the taps of weight 2 of each kernel"""
 
@@ -126,7 +124,7 @@ def _block_name(bank: str, parts: int) -> str:
     return bank if parts == 1 else f"{bank}{parts}"
 
 
-@lru_cache(maxsize=_KEPT)
+@kept_per_bank
 def _silent(bank: ShareBank) -> Tables:
     """Of a read-out of no class: features without evidence."""
     return _placed(bank, np.zeros((sum(bank.parts), len(bank.biases) + len(bank.kernel), 0)), "cpu")

@@ -9,11 +9,11 @@ from anchormoe.cases import Float32, Float64, Int64
 from anchormoe.kernels import shares
 from anchormoe.kernels.classes import with_last, without_last
 from anchormoe.kernels.grid import GridCases
-from anchormoe.kernels.jit import compiled, inlined
+from anchormoe.kernels.jit import Array, compiled, inlined
 from anchormoe.kernels.lanes import LANES
 from anchormoe.kernels.lanes_shares import pool_shares
 from anchormoe.kernels.lanes_sums import sum_rows, sum_taps
-from anchormoe.kernels.taps_compiled import CENTRE, Array, add_shared, is_far
+from anchormoe.kernels.taps_compiled import CENTRE, add_shared, is_far
 
 MOST_BIASES = LANES - 1
 """Thresholds that one table of LANES entries can tell apart; a combination with more of them has several tables."""
@@ -172,7 +172,7 @@ def sum_series(case: Array, channels: Array, own: Array, d: int, length: int, su
     """The sum of the channels of a combination, and of their nine taps; the same of what is valid, if not all is."""
     values, valid, whole = case
     series, every, surplus, every_surplus = sums
-    rows = (0, values.shape[1], own[0], own[1], CENTRE * d, length)
+    rows = (values.shape[1], own[0], own[1], CENTRE * d, length)
     sum_rows((values.reshape(-1), channels, series), rows)
     sum_taps((series, every), (d, length))
     if not whole:

@@ -1,15 +1,10 @@
 """Compiled sharing of an output's evidence over the steps that its nine taps read."""
 
-from typing import Any
-
 import numpy as np
 
-from anchormoe.kernels.jit import compiled
+from anchormoe.kernels.jit import Array, compiled
 from anchormoe.kernels.lanes import LANES
 from anchormoe.kernels.lanes_sums import sum_taps
-
-Array = Any
-"""An array inside compiled code: shapes are in the docstrings, types are numba's."""
 
 TAPS = 9
 CENTRE = TAPS // 2
