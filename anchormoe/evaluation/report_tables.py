@@ -1,6 +1,6 @@
 """The tables of the result pages. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -89,9 +89,7 @@ def _quoted_mean(paper: Paper, names: Sequence[str], key: str) -> str:
 
 def calibration_table(plan: Plan, results: Results) -> str:
     """For methods with real probabilities; empty when none has."""
-    rows = [row for key in plan.methods for name in plan.sets if (row := _calibration_row(results, name, key))]
-    if not rows:
-        return ""
+    rows = _rows(plan, results, _calibration_row)
     head = [
         "set",
         "method",
@@ -101,7 +99,7 @@ def calibration_table(plan: Plan, results: Results) -> str:
         "ECE (300 cases and more)",
         "largest residual",
     ]
-    return "Probabilities:\n\n" + markdown(head, rows)
+    return _titled("Probabilities:", head, rows)
 
 
 def _calibration_row(results: Results, set_name: str, key: str) -> list[str] | None:
@@ -117,9 +115,7 @@ def _calibration_row(results: Results, set_name: str, key: str) -> list[str] | N
 
 def promise_table(plan: Plan, results: Results) -> str:
     """What TRAIN promised out-of-fold beside what TEST gave, of methods that promise; empty when none does."""
-    rows = [row for key in plan.methods for name in plan.sets if (row := _promise_row(results, name, key))]
-    if not rows:
-        return ""
+    rows = _rows(plan, results, _promise_row)
     head = [
         "set",
         "method",
@@ -129,9 +125,8 @@ def promise_table(plan: Plan, results: Results) -> str:
         "loss on TEST",
         "weights in the blend",
     ]
-    return "What TRAIN promised out-of-fold, and what TEST gave (loss: negative log-likelihood):\n\n" + markdown(
-        head, rows
-    )
+    title = "What TRAIN promised out-of-fold, and what TEST gave (loss: negative log-likelihood):"
+    return _titled(title, head, rows)
 
 
 def _promise_row(results: Results, set_name: str, key: str) -> list[str] | None:
@@ -154,11 +149,9 @@ def _mean_weights(weights: Sequence[Mapping[str, float]]) -> str:
 
 def abstention_table(plan: Plan, results: Results) -> str:
     """How often methods with rules to abstain say `unknown`, and how good the answers are; empty when none has."""
-    rows = [row for key in plan.methods for name in plan.sets if (row := _abstention_row(results, name, key))]
-    if not rows:
-        return ""
+    rows = _rows(plan, results, _abstention_row)
     head = ["set", "method", "unknown on TEST", "accuracy of the answers", "by rule on TEST", "by rule out-of-fold"]
-    return "Unknown (a rule out-of-fold by itself; on TEST the first that fires):\n\n" + markdown(head, rows)
+    return _titled("Unknown (a rule out-of-fold by itself; on TEST the first that fires):", head, rows)
 
 
 def _abstention_row(results: Results, set_name: str, key: str) -> list[str] | None:
@@ -258,6 +251,17 @@ def _quoted(figures: PaperFigures, set_name: str, metric: str, key: str) -> str:
         return "–"
     mean, deviation = figures[set_name][metric][key]
     return f"{mean:.3f} ± {deviation:.3f}"
+
+
+def _rows(plan: Plan, results: Results, row_of: Callable[[Results, str, str], list[str] | None]) -> list[list[str]]:
+    """Of every method on every set that has one."""
+    found = (row_of(results, name, key) for key in plan.methods for name in plan.sets)
+    return [row for row in found if row is not None]
+
+
+def _titled(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Nothing where there are no rows."""
+    return f"{title}\n\n{markdown(head, rows)}" if rows else ""
 
 
 def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +47,10 @@ def trained_experts() -> dict[str, torch.Tensor]:
 TRAINED = {"paper": trained_net, "experts": trained_experts}
 
 
+def in_two_processes(function: Callable[..., None], *arguments: str) -> None:
+    multiprocessing.start_processes(function, args=arguments, nprocs=2, start_method="fork")
+
+
 def one_process(rank: int, directory: str, kind: str) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{directory}/meeting", rank=rank, world_size=2)
@@ -56,7 +61,7 @@ def one_process(rank: int, directory: str, kind: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", TRAINED)
 def test_two_processes_agree_bitwise_with_each_other_and_closely_with_one(tmp_path: Path, kind: str):
-    multiprocessing.start_processes(one_process, args=(str(tmp_path), kind), nprocs=2, start_method="fork")
+    in_two_processes(one_process, str(tmp_path), kind)
     first, second = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in (0, 1))
     alone = TRAINED[kind]()
     for name, value in alone.items():
@@ -83,7 +88,7 @@ def kernel_process(rank: int, directory: str) -> None:
 
 @pytest.mark.slow
 def test_only_the_first_process_fits_the_kernels_and_all_have_them(tmp_path: Path):
-    multiprocessing.start_processes(kernel_process, args=(str(tmp_path),), nprocs=2, start_method="fork")
+    in_two_processes(kernel_process, str(tmp_path))
     first, second = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in (0, 1))
     alone = fitted_kernel([])
     assert set(first) == set(second) == set(alone)
@@ -109,7 +114,7 @@ def failing_process(rank: int, directory: str) -> None:
 
 @pytest.mark.slow
 def test_nobody_waits_for_a_first_process_that_fails(tmp_path: Path):
-    multiprocessing.start_processes(failing_process, args=(str(tmp_path),), nprocs=2, start_method="fork")
+    in_two_processes(failing_process, str(tmp_path))
     assert [(tmp_path / f"{rank}.txt").read_text() for rank in (0, 1)] == ["ValueError", "KeyboardInterrupt"]
 
 
@@ -132,7 +137,7 @@ def stopping_process(rank: int, directory: str) -> None:
 
 @pytest.mark.slow
 def test_all_processes_stop_when_one_is_asked_to(tmp_path: Path):
-    multiprocessing.start_processes(stopping_process, args=(str(tmp_path),), nprocs=2, start_method="fork")
+    in_two_processes(stopping_process, str(tmp_path))
     assert [(tmp_path / f"{rank}.txt").read_text() for rank in (0, 1)] == ["True", "True"]
 
 
