@@ -6,8 +6,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 # What most changes break first, without torch's slow start; `make test` runs everything.
-QUICK := tests/architecture tests/unit/connectors $(wildcard tests/unit/test_settings_*.py tests/unit/test_contracts*.py) \
-	tests/unit/test_windows.py tests/unit/test_rings.py $(wildcard tests/unit/test_pipeline*.py) tests/unit/test_terminal.py
+QUICK := tests/architecture tests/unit/connectors $(wildcard tests/unit/test_settings_*.py tests/unit/agent/contracts/test_contracts*.py) \
+	tests/unit/anchormoe/test_windows.py tests/unit/agent/windows/test_ring_buffers.py $(wildcard tests/unit/agent/runtime/test_pipeline*.py) tests/unit/agent/terminal/test_views.py
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run check test chaos bench bundles clean

@@ -4,15 +4,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
-from agent.candidates import Candidates, LoadModel, speaker_of
-from agent.checkpointer import Endurance
-from agent.connections import cluster_of, server_of, sink_cluster, window_prefix
 from agent.errors import SettingsError
-from agent.evidence import EvidencePolicy
-from agent.model_loading import fresh_loader, model_loader
-from agent.observer import Observer
-from agent.pipeline import Pace, Pipeline
-from agent.reloading import Reloadable, Reloading
+from agent.events.emission import Emission
+from agent.events.evidence import EvidencePolicy
+from agent.events.group import Publishing, Watched
+from agent.health.counters import Tally
+from agent.health.status import Vitals
+from agent.models.compatibility import Candidates, LoadModel, speaker_of
+from agent.models.loading import fresh_loader, model_loader
+from agent.runtime.checkpointer import Endurance
+from agent.runtime.model_reload import Reloadable, Reloading
+from agent.runtime.observer import Observer
+from agent.runtime.pipeline import Pace, Pipeline
 from agent.settings import (
     FileSource,
     JsonlSink,
@@ -30,16 +33,13 @@ from agent.settings import (
     group_layouts,
     record_format,
 )
-from agent.standing import Emission
-from agent.tally import Tally
-from agent.vitals import Vitals
-from agent.watched import Publishing, Watched
+from agent.settings.connections import cluster_of, server_of, sink_cluster, window_prefix
+from connectors.append_log import FileJournal, Journal
+from connectors.base import Sink, Source, WindowStore
 from connectors.decoding import Decoder
 from connectors.fanout import FanoutSink
-from connectors.journals import FileJournal, Journal
 from connectors.memory import MemoryWindowStore
 from connectors.records import DEAD_LETTERS, EVENTS, STATES
-from connectors.seams import Sink, Source, WindowStore
 
 if TYPE_CHECKING:
     from anchormoe import Predictor
@@ -113,7 +113,7 @@ def journal_of(settings: Plant) -> Journal:
     sink = settings.kafka_sink
     if sink is None:
         return FileJournal(settings.models.activations_file)
-    from connectors.kafka.journal import KafkaJournal
+    from connectors.kafka.compacted_log import KafkaJournal
 
     topic = sink.topics.activations or f"{settings.namespace}-activations"
     return KafkaJournal(sink_cluster(sink), topic)
@@ -194,7 +194,7 @@ def _keeper(sink: JsonlSink | KafkaSink) -> Sink:
 
 def _webhooks(sinks: Iterable[WebhookSink], keeper: Sink, tally: Tally) -> list[Sink]:
     """What a receiver refuses is a dead letter in every sink that keeps things."""
-    from agent.refusals import Refusals
+    from agent.runtime.undelivered import Refusals
     from connectors.webhook import Patience, Receiver
     from connectors.webhook import WebhookSink as Webhook
 
@@ -208,9 +208,9 @@ def _webhooks(sinks: Iterable[WebhookSink], keeper: Sink, tally: Tally) -> list[
 
 
 def _simulator(source: SimulatorSource) -> Source:
-    from connectors.plants import KINDS, SimulatedAsset
     from connectors.simulator import CLEAN, Dirt
     from connectors.simulator import SimulatorSource as Simulator
+    from connectors.simulator.plants import KINDS, SimulatedAsset
 
     assets = [SimulatedAsset(asset.id, KINDS[asset.kind], source.seed) for asset in source.assets]
     return Simulator(assets, dirt=Dirt() if source.dirt else CLEAN, speed=source.speed, samples=source.limit)

@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from agent.contracts.received import ReceivedEvent, received
 from connectors.errors import RecordError
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.topic_reader import Reading, TopicReader
+from connectors.kafka.reader import Reading, TopicReader
 from connectors.records import EVENTS, Batch, Partition, RecordLike
 
 REMEMBERED_IDS = 65_536

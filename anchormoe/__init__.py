@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from anchormoe.estimator import AnchorMoEClassifier
-    from anchormoe.prediction import Prediction
+    from anchormoe.model.prediction import Prediction
     from anchormoe.predictor import Predictor
 
 __all__ = ["AnchorMoEClassifier", "Prediction", "Predictor"]
 
 _HOMES = {
     "AnchorMoEClassifier": "anchormoe.estimator",
-    "Prediction": "anchormoe.prediction",
+    "Prediction": "anchormoe.model.prediction",
     "Predictor": "anchormoe.predictor",
 }
 

@@ -6,16 +6,16 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anchormoe import bundle
+from anchormoe.bundle import store as bundle
 from anchormoe.cases import Cases, Float64, Int64
 from anchormoe.data.dataset import Dataset
 from anchormoe.errors import DataError, ModelError
-from anchormoe.packing import pack, predictor_of
-from anchormoe.prediction import Prediction
+from anchormoe.model.prediction import Prediction
 from anchormoe.predictor import Predictor
 from anchormoe.progress import ProgressCallback, silent
-from anchormoe.recipe_settings import RecipeSettings
-from anchormoe.recipes import FittedModel, fit_model
+from anchormoe.recipes.fit import FittedModel, fit_model
+from anchormoe.recipes.pack import pack, predictor_of
+from anchormoe.recipes.settings import RecipeSettings
 
 _PARAMETERS = ("recipe", "profile", "objective", "alignment", "class_weight", "channel_dropout", "device",
                "random_state")  # fmt: skip

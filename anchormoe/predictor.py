@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from anchormoe import bundle, channels
-from anchormoe.bundle_config import BundleConfig
+from anchormoe.bundle import store as bundle
+from anchormoe.bundle.config import BundleConfig
+from anchormoe.bundle.golden import TOLERANCE_CPU, TOLERANCE_GPU, require_golden
+from anchormoe.bundle.registry import SOURCE_TYPES, SourceTypes, placed
 from anchormoe.cases import Cases, Float64, Int64
 from anchormoe.errors import DataError, ModelError
-from anchormoe.golden import TOLERANCE_CPU, TOLERANCE_GPU, require_golden
-from anchormoe.model import AdditiveModel
-from anchormoe.prediction import Prediction, concatenated
-from anchormoe.sources import SOURCE_TYPES, SourceTypes, placed
+from anchormoe.model import occlusion as channels
+from anchormoe.model.additive import AdditiveModel
+from anchormoe.model.prediction import Prediction, concatenated
 
 
 class Predictor:

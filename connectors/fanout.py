@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Sequence
 
+from connectors.base import Sink
 from connectors.records import Message
-from connectors.seams import Sink
 
 
 class FanoutSink:

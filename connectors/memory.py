@@ -7,11 +7,11 @@ from collections import deque
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from connectors.commits import MemoryCommits
+from connectors.base import Checkpoint, Claim, ClaimLost, Fenced, RingWrite, StoredWindows
 from connectors.errors import ConnectorError
-from connectors.logs import LogSource
+from connectors.log_source import LogSource
+from connectors.offsets import MemoryCommits
 from connectors.records import Headers, Message, Partition, Record
-from connectors.seams import Checkpoint, Claim, ClaimLost, Fenced, RingWrite, StoredWindows
 
 
 class MemoryLog:

@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 import pytest
 import structlog
 
-from tests.services.kafka import ExistingBroker, KafkaBroker
-from tests.services.processes import keep_logs
-from tests.services.redis import ExistingRedis, RedisOptions, RedisServer
-from tests.services.redis_binaries import FLAVOURS
-from tests.services.requirements import ServiceUnavailable
+from tests.support.services.kafka import ExistingBroker, KafkaBroker
+from tests.support.services.processes import keep_logs
+from tests.support.services.redis import ExistingRedis, RedisOptions, RedisServer
+from tests.support.services.redis_binaries import FLAVOURS
+from tests.support.services.requirements import ServiceUnavailable
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts background jobs with SIGINT ignored, and every process under test would inherit that.

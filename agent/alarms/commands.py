@@ -8,13 +8,13 @@ from typing import Any
 
 import orjson
 
-from agent.alarms.configuration import FLOOD_RULE, Catalogue, parts_of
-from agent.alarms.inputs import Command, Verb, encoded
-from agent.alarms.publishing import AUDIT, INPUTS
+from agent.alarms.core.catalogue import FLOOD_RULE, Catalogue, parts_of
+from agent.alarms.core.inputs import Command, Verb, encoded
+from agent.alarms.messages import AUDIT, INPUTS
 from connectors.errors import ConnectorError
 from connectors.kafka.cluster import Cluster
+from connectors.kafka.reader import Reading, TopicReader
 from connectors.kafka.sink import Delivery, KafkaSink
-from connectors.kafka.topic_reader import Reading, TopicReader
 from connectors.records import Message
 
 _POLL_S = 0.5

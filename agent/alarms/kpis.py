@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median, quantiles
 
-from agent.alarms.configuration import DAY_NS, MINUTE_NS
-from agent.alarms.transitions import Transition
+from agent.alarms.core.catalogue import DAY_NS, MINUTE_NS
+from agent.alarms.core.transitions import Transition
 
 TEN_MINUTES_NS = 10 * MINUTE_NS
 FLOOD_ABOVE = 10

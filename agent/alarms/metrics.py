@@ -8,12 +8,12 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector
 
-from agent.alarms.alarm import Alarm
-from agent.alarms.bench import FLOOD_PRIORITY
-from agent.alarms.configuration import DAY_NS, Catalogue
-from agent.alarms.console import Console
+from agent.alarms.core.alarm import Alarm
+from agent.alarms.core.catalogue import DAY_NS, Catalogue
+from agent.alarms.core.console import Console
+from agent.alarms.core.transaction import FLOOD_PRIORITY
+from agent.alarms.counters import AlarmTally
 from agent.alarms.kpis import BAD_ACTORS
-from agent.alarms.tally import AlarmTally
 
 Consoles = Callable[[], Iterable[Console]]
 

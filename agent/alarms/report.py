@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from agent.alarms.core.transitions import Transition
 from agent.alarms.kpis import FLOOD_ABOVE, Figures, Period, figures
-from agent.alarms.transitions import Transition
-from agent.events import NOTICE
-from agent.identity import iso_time
+from agent.events.ids import iso_time
+from agent.events.payloads import NOTICE
 
 _WIDTH, _HEIGHT, _MARGIN = 900, 160, 36
 _MOST_BARS = 450

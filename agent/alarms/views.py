@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agent.alarms.alerts import patch_text, strongest_patches
+from agent.alarms.alert_payloads import patch_text, strongest_patches
 from agent.alarms.times import span
 
 _STATES = ("unacknowledged", "returned", "acknowledged", "latched", "shelved", "suppressed", "out_of_service", "normal")

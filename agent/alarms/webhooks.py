@@ -15,10 +15,10 @@ import orjson
 import structlog
 from aiokafka import TopicPartition
 
-from agent.alarms.alerts import Format, body, is_firing, signature, was_raised
-from agent.alarms.tally import AlarmTally
+from agent.alarms.alert_payloads import Format, body, is_firing, signature, was_raised
+from agent.alarms.counters import AlarmTally
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.topic_reader import Reading, TopicReader
+from connectors.kafka.reader import Reading, TopicReader
 from connectors.records import Partition, RecordLike
 
 log = structlog.get_logger()

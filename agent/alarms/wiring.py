@@ -5,20 +5,20 @@ from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
 
-from agent.alarms.catalogue import catalogue_of
-from agent.alarms.publishing import ALARMS, AUDIT, INPUTS, TRANSITIONS
-from agent.connections import cluster_of
+from agent.alarms.from_settings import catalogue_of
+from agent.alarms.messages import ALARMS, AUDIT, INPUTS, TRANSITIONS
 from agent.errors import SettingsError
 from agent.settings import Alarms, AlarmWebhook, Http, KafkaSecurity, KafkaSink, Plant
+from agent.settings.connections import cluster_of
 from connectors.errors import ConnectorError
+from connectors.kafka.admin import TopicPlan
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.topics import TopicPlan
-from connectors.outages import Outage
+from connectors.probe import Outage
 
 if TYPE_CHECKING:
-    from agent.alarms.faust_app import Shell
-    from agent.alarms.faust_settings import ShellSettings
     from agent.alarms.webhooks import Receiver
+    from agent.alarms.worker.app import Shell
+    from agent.alarms.worker.settings import ShellSettings
 
 _YEAR_MS = 365 * 86_400_000
 _WEEK_MS = 7 * 86_400_000
@@ -68,8 +68,8 @@ def topic_plans(plant: Plant) -> Sequence[TopicPlan]:
 
 async def prepare(plant: Plant) -> None:
     """The topics are there. Raises ConnectorError, which says whether address, certificate or login is the trouble."""
+    from connectors.kafka.admin import ensure_topics
     from connectors.kafka.inspection import inspect_cluster
-    from connectors.kafka.topics import ensure_topics
 
     cluster = cluster_in(plant)
     found = await inspect_cluster(cluster, (), timeout_s=_ASKING_S)
@@ -80,7 +80,7 @@ async def prepare(plant: Plant) -> None:
 
 def shell_of(plant: Plant, *, http_port: int | None = None) -> "Shell":
     """The worker with all that runs beside it."""
-    from agent.alarms.faust_app import Shell
+    from agent.alarms.worker.app import Shell
 
     alarms = alarms_in(plant)
     shell = Shell(_shell_settings(plant, alarms), catalogue_of(plant, alarms))
@@ -92,7 +92,7 @@ def shell_of(plant: Plant, *, http_port: int | None = None) -> "Shell":
 
 
 def _shell_settings(plant: Plant, alarms: Alarms) -> "ShellSettings":
-    from agent.alarms.faust_settings import ShellSettings
+    from agent.alarms.worker.settings import ShellSettings
 
     return ShellSettings(
         app_id=group_of(plant),
@@ -115,9 +115,9 @@ def group_of(plant: Plant) -> str:
 
 def _add_pages(shell: "Shell", http: Http, port: int) -> None:
     """The address is taken now, so that a taken one is known before anything is connected."""
+    from agent.alarms.http import AlarmPages
     from agent.alarms.metrics import registry_of
-    from agent.alarms.pages import AlarmPages
-    from agent.health import listen, serve
+    from agent.health.http import listen, serve
 
     pages = AlarmPages(
         shell.catalogue,

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from agent.cli.manners import FAILED, WRONG_USAGE, fail
+from agent.cli.errors import FAILED, WRONG_USAGE, fail
 
 if TYPE_CHECKING:
     from agent.alarms.commands import Order
-    from agent.alarms.transitions import Transition
+    from agent.alarms.core.transitions import Transition
     from agent.settings import Plant
 
 commands = typer.Typer(no_args_is_help=True, help="Look at alarms, acknowledge and shelve them, report on them.")
@@ -149,8 +149,8 @@ def _carry_out(config: Path, wait: float, *, by: str | None, **facts: Any) -> No
 
 
 def _sent(plant: "Plant", order: "Order", wait_s: float) -> Coroutine[Any, Any, dict[str, Any]]:
-    from agent.alarms.catalogue import catalogue_of
     from agent.alarms.commands import console_of, send
+    from agent.alarms.from_settings import catalogue_of
     from agent.alarms.wiring import alarms_in, cluster_in, streams
 
     alarms = alarms_in(plant)
@@ -171,7 +171,7 @@ def _present(config: Path) -> dict[str, dict[str, Any]]:
     plant = _plant(config)
 
     async def read() -> dict[str, dict[str, Any]]:
-        from agent.alarms.publishing import ALARMS
+        from agent.alarms.messages import ALARMS
 
         return {one["alarm"]: one async for one in _documents(plant, ALARMS)}
 
@@ -179,8 +179,8 @@ def _present(config: Path) -> dict[str, dict[str, Any]]:
 
 
 async def _transitions(plant: "Plant") -> "list[Transition]":
-    from agent.alarms.publishing import TRANSITIONS
-    from agent.alarms.transitions import transition_from
+    from agent.alarms.core.transitions import transition_from
+    from agent.alarms.messages import TRANSITIONS
 
     found = {one["id"]: transition_from(one) async for one in _documents(plant, TRANSITIONS)}
     return sorted(found.values(), key=lambda one: one.at_ns)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from agent.alarms.faust_app import Shell
+    from agent.alarms.worker.app import Shell
     from agent.settings import Plant
 
 

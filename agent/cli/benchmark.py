@@ -13,11 +13,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 
 from agent.cli.data import DATA_DIR
-from agent.cli.manners import fail
+from agent.cli.errors import fail
 from anchormoe.progress import Progress
 
 if TYPE_CHECKING:
-    from anchormoe.evaluation.benchmark import Plan, Results
+    from anchormoe.benchmark.runner import Plan, Results
 
 SHIPPED_SETS = ("BasicMotions", "JapaneseVowels")
 # Neighbouring seeds of a synthetic set share noise between one's test and the next one's training.
@@ -69,10 +69,10 @@ def benchmark(
     as_json: bool = typer.Option(False, "--json", help="Print all runs as one JSON object."),
 ) -> None:
     """Run every method on every set and seed, go on where an earlier run stopped, and write the tables."""
-    from anchormoe.evaluation import ablation, baselines, own  # noqa: F401  # they register their methods
-    from anchormoe.evaluation.benchmark import Plan
-    from anchormoe.evaluation.methods import Effort, method
-    from anchormoe.recipe_settings import RecipeSettings
+    from anchormoe.benchmark import ablation, baselines, recipe_methods  # noqa: F401  # they register their methods
+    from anchormoe.benchmark.methods import Effort, method
+    from anchormoe.benchmark.runner import Plan
+    from anchormoe.recipes.settings import RecipeSettings
 
     chosen = _names(methods) or METHODS.get(kind, ablation.METHODS)
     for name in chosen:
@@ -99,10 +99,10 @@ def _names(given: str | None) -> tuple[str, ...]:
 
 def _default_sets(kind: Kind, data_dir: Path | None, paper: Path) -> tuple[str, ...]:
     """All at hand and all of the paper's, so that the page can say which of those could not be had."""
+    from anchormoe.benchmark.ablation import SETS
+    from anchormoe.benchmark.report import read_paper
+    from anchormoe.benchmark.runner import sets_in
     from anchormoe.data.synthetic import DESIGNS
-    from anchormoe.evaluation.ablation import SETS
-    from anchormoe.evaluation.benchmark import sets_in
-    from anchormoe.evaluation.report import read_paper
 
     if kind is Kind.ablation:
         return SETS
@@ -112,9 +112,9 @@ def _default_sets(kind: Kind, data_dir: Path | None, paper: Path) -> tuple[str, 
 
 
 def _run(plan: "Plan", data_dir: Path | None, ledger: Path) -> "Results":
-    from anchormoe.evaluation import ablation
-    from anchormoe.evaluation.benchmark import loader, run
-    from anchormoe.evaluation.ledger import Ledger
+    from anchormoe.benchmark import ablation
+    from anchormoe.benchmark.ledger import Ledger
+    from anchormoe.benchmark.runner import loader, run
 
     load = ablation.loader(data_dir) if plan.source == "ablation" else loader(plan.source, data_dir)
 
@@ -144,7 +144,7 @@ def _described(progress: Progress) -> str:
 
 
 def _write(page: Path, plan: "Plan", results: "Results", paper: Path) -> None:
-    from anchormoe.evaluation.report import REPORTS, read_paper
+    from anchormoe.benchmark.report import REPORTS, read_paper
 
     write = REPORTS[plan.source]
     page.parent.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ from rich.table import Table
 from agent.cli.devices import present_device
 
 if TYPE_CHECKING:
-    from anchormoe.bundle import Bundle
+    from anchormoe.bundle.store import Bundle
 
 commands = typer.Typer(help="Look into a bundle, check one.", no_args_is_help=True)
 DIRECTORY = typer.Argument(help="Directory of the bundle.")
@@ -31,7 +31,7 @@ def group() -> None:
 @commands.command(epilog="Example: `anchormoe-agent bundle inspect bundles/motions`")
 def inspect(directory: Path = DIRECTORY, as_json: bool = AS_JSON) -> None:
     """What a bundle is: classes, channels, window, sources, figures, rules to abstain."""
-    from anchormoe import bundle
+    from anchormoe.bundle import store as bundle
 
     found = bundle.load(directory)
     if as_json:
@@ -61,7 +61,7 @@ def verify(
 
 
 def _unlisted(directory: Path) -> list[str]:
-    from anchormoe.bundle_files import EXTRAS, MANIFEST, REQUIRED
+    from anchormoe.bundle.files import EXTRAS, MANIFEST, REQUIRED
 
     known = {*REQUIRED, *EXTRAS, MANIFEST}
     return sorted(path.name for path in directory.iterdir() if path.name not in known)
@@ -80,7 +80,7 @@ def _facts(found: "Bundle") -> dict[str, Any]:
 
 
 def _print(found: "Bundle") -> None:
-    from anchormoe.evaluation.metrics import label_of_test
+    from anchormoe.metrics.scores import label_of_test
 
     config, manifest = found.config, found.manifest
     table = Table(box=None, show_header=False)

@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from agent.cli.manners import fail
+from agent.cli.errors import fail
 from anchormoe.data.dataset import Split
 from anchormoe.data.inspection import ChannelFacts, Inspection, PartFacts
 from anchormoe.data.inspection import inspect as inspect_split

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import typer
 
+from agent.cli.errors import WRONG_USAGE, fail
 from agent.cli.inputs import stream_files, topic_batches
-from agent.cli.manners import WRONG_USAGE, fail
 
 if TYPE_CHECKING:
-    from agent.letters import Letter, Place, ReasonCount, Returned, Wish
-    from agent.sent_letters import SentLetters
+    from agent.dead_letters.replayed import SentLetters
+    from agent.dead_letters.stored import Letter, Place, ReasonCount, Returned, Wish
     from agent.settings import LoadedPlant, Plant
 
 CONFIG = typer.Option(Path("plant.yaml"), "--config", "-c", help="The plant whose dead letters they are.")
@@ -41,7 +41,7 @@ def list_letters(
     as_json: bool = AS_JSON,
 ) -> None:
     """How many were refused for which reason, the first and the last by the records' own time."""
-    from agent.terminal.letters import counts_json, counts_text, each_json, each_text
+    from agent.terminal.dead_letters import counts_json, counts_text, each_json, each_text
 
     plant = _settings(config)
     if reason is None:
@@ -59,7 +59,7 @@ def show(
     config: Path = CONFIG,
 ) -> None:
     """One dead letter: why, where it came from, its key, headers and bytes."""
-    from agent.terminal.letters import described
+    from agent.terminal.dead_letters import described
 
     wanted = _place(place)
     letter = asyncio.run(_one(_settings(config), config, wanted))
@@ -84,7 +84,7 @@ def replay(
     Each goes back once: what was sent is noted, in Kafka in the topic of the dead letters with `-sent` behind its name.
     A record that is sent again carries the header dl_replayed; when it is refused once more, it stays refused.
     """
-    from agent.letters import Wish
+    from agent.dead_letters.stored import Wish
     from agent.settings import KafkaSource, load
 
     plant = load(config, os.environ)
@@ -103,9 +103,9 @@ def replay(
 
 async def _letters(plant: "Plant", config: Path) -> "AsyncGenerator[Letter, None]":
     """From the first Kafka sink's topic, or else the first directory of JSON lines."""
-    from agent.connections import sink_cluster
-    from agent.letters import Letter, Place
+    from agent.dead_letters.stored import Letter, Place
     from agent.settings import JsonlSink, KafkaSink
+    from agent.settings.connections import sink_cluster
 
     topics = [sink for sink in plant.sinks if isinstance(sink, KafkaSink)]
     places = [sink.directory for sink in plant.sinks if isinstance(sink, JsonlSink)]
@@ -124,7 +124,7 @@ async def _letters(plant: "Plant", config: Path) -> "AsyncGenerator[Letter, None
 
 def _from_files(directory: Path) -> "list[Letter]":
     """Numbered by line, the oldest file first."""
-    from agent.letters import Letter, Place
+    from agent.dead_letters.stored import Letter, Place
     from connectors.jsonl import read_messages
     from connectors.records import DEAD_LETTERS
 
@@ -136,7 +136,7 @@ def _from_files(directory: Path) -> "list[Letter]":
 
 
 async def _counted(plant: "Plant", config: Path) -> "dict[str, ReasonCount]":
-    from agent.letters import ReasonCount
+    from agent.dead_letters.stored import ReasonCount
 
     counts: dict[str, ReasonCount] = {}
     async for letter in _letters(plant, config):
@@ -162,7 +162,7 @@ async def _one(plant: "Plant", config: Path, place: "Place") -> "Letter | None":
 
 async def _send_back(plant: "LoadedPlant", config: Path, wish: "Wish", *, dry_run: bool) -> Counter[str]:
     """How many were kept for which reason; under "" how many were sent."""
-    from agent.letters import returned
+    from agent.dead_letters.stored import returned
     from agent.settings import group_layouts, record_format
     from connectors.decoding import Decoder
 
@@ -194,9 +194,9 @@ async def _send_back(plant: "LoadedPlant", config: Path, wish: "Wish", *, dry_ru
 
 def _notes(plant: "Plant", config: Path) -> "SentLetters":
     """Where the dead letters are, what was sent back of them is noted."""
-    from agent.connections import sink_cluster
-    from agent.sent_letters import SentLettersFile, SentLettersTopic
+    from agent.dead_letters.replayed import SentLettersFile, SentLettersTopic
     from agent.settings import JsonlSink
+    from agent.settings.connections import sink_cluster
 
     if (sink := plant.kafka_sink) is not None:
         return SentLettersTopic(sink_cluster(sink), sink.topics.dead_letters)
@@ -211,7 +211,7 @@ class ReturnPost:
 
     def __init__(self, plant: "LoadedPlant", notes: "SentLetters", *, dry_run: bool) -> None:
         from agent.cli.inputs import cluster_near
-        from connectors.kafka.record_writer import RecordWriter
+        from connectors.kafka.producer import RecordWriter
 
         self._writer, self._notes = None if dry_run else RecordWriter(cluster_near(plant.settings, [])), notes
 
@@ -245,7 +245,7 @@ def _settings(config: Path) -> "Plant":
 
 
 def _place(text: str) -> "Place":
-    from agent.letters import Place
+    from agent.dead_letters.stored import Place
 
     try:
         return Place.parse(text)
@@ -255,7 +255,7 @@ def _place(text: str) -> "Place":
 
 def _edits(path: Path | None) -> "dict[Place, bytes]":
     """A text is taken as it is, anything else as JSON."""
-    from agent.letters import Place
+    from agent.dead_letters.stored import Place
 
     edits: dict[Place, bytes] = {}
     for number, line in enumerate(path.read_bytes().splitlines() if path else (), 1):

@@ -7,7 +7,7 @@ def present_device(wanted: str) -> str:
     """A name that torch knows; `auto` takes a GPU where there is one. Raises SettingsError."""
     import torch
 
-    from anchormoe.parallel import own_device
+    from anchormoe.training.distributed import own_device
 
     if wanted == "auto":
         return own_device("cuda") if torch.cuda.is_available() else "cpu"

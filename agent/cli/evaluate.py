@@ -42,7 +42,7 @@ def _judged(
     bundle: Path, data: str, *, data_dir: Path | None, config: Path | None, seed: int, device: str
 ) -> dict[str, Any]:
     from anchormoe.data.dataset import load
-    from anchormoe.evaluation.judging import in_classes_of, judge, refuse_other_windows
+    from anchormoe.metrics.evaluate import in_classes_of, judge, refuse_other_windows
     from anchormoe.predictor import Predictor
 
     predictor = Predictor.load(bundle, device=device)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import typer
 
 from agent.cli.data import CONFIG, DATA_DIR, DATA_HELP
-from agent.cli.manners import fail
+from agent.cli.errors import fail
 from anchormoe.errors import DataError
 
 if TYPE_CHECKING:
-    from anchormoe.explaining import Explanation
+    from anchormoe.explain.explanation import Explanation
 
 FORMATS = (".png", ".html")
 
@@ -40,7 +40,7 @@ def explain(
         fail(f"--part {part}: must be test or train", code=2)
     found = _explained(bundle, data, part, case, (data_dir, config, seed))
     if out is not None:
-        from anchormoe.explanation_page import draw
+        from anchormoe.explain.html import draw
 
         out.parent.mkdir(parents=True, exist_ok=True)
         draw(out, found, title=f"{data} {part.upper()}, case {case}")
@@ -54,8 +54,8 @@ def _explained(
     bundle: Path, data: str, part: str, case: int, source: tuple[Path | None, Path | None, int]
 ) -> "Explanation":
     from anchormoe.data.dataset import load
-    from anchormoe.evaluation.judging import refuse_other_windows
-    from anchormoe.explaining import explain as explained
+    from anchormoe.explain.explanation import explain as explained
+    from anchormoe.metrics.evaluate import refuse_other_windows
     from anchormoe.predictor import Predictor
 
     predictor = Predictor.load(bundle)
@@ -68,7 +68,7 @@ def _explained(
 
 
 def _print(found: "Explanation", out: Path | None) -> None:
-    from anchormoe.explanation_plot import headline, waterfall
+    from anchormoe.explain.plot import headline, waterfall
 
     typer.echo(headline(found))
     for name, value in waterfall(found):

@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.cli.manners import WRONG_USAGE, fail
+from agent.cli.errors import WRONG_USAGE, fail
 
 if TYPE_CHECKING:
-    from agent.replaying import BoundedSource
+    from agent.offline.replay import BoundedSource
     from agent.settings import Plant
     from connectors.kafka.cluster import Cluster
+    from connectors.log_range import Mark, Span
     from connectors.records import Batch, Message
-    from connectors.spans import Mark, Span
 
 KAFKA = "kafka"
 _TELLING = frozenset({".jsonl", ".ndjson", ".csv", ".parquet"})
@@ -23,14 +23,14 @@ _POLL_RECORDS = 5_000
 
 
 def span_of(first: str | None, last: str | None) -> "Span":
-    from connectors.spans import Span
+    from connectors.log_range import Span
 
     return Span(_mark("--from", first), _mark("--to", last))
 
 
 def _mark(option: str, text: str | None) -> "Mark | None":
     """Digits are an offset, anything else is an ISO time; without a zone it is UTC."""
-    from connectors.spans import Mark
+    from connectors.log_range import Mark
 
     if text is None:
         return None
@@ -75,7 +75,7 @@ def bounded_source(
 
 def _topics(settings: "Plant", names: list[str], span: "Span") -> "BoundedSource":
     from agent.settings import KafkaSource
-    from connectors.kafka.range_source import KafkaRangeSource
+    from connectors.kafka.bounded import KafkaRangeSource
 
     own = settings.source
     if names in ([], [KAFKA]) and not isinstance(own, KafkaSource):
@@ -86,8 +86,8 @@ def _topics(settings: "Plant", names: list[str], span: "Span") -> "BoundedSource
 
 def cluster_near(settings: "Plant", names: list[str]) -> "Cluster":
     """Where the plant reads, or else writes."""
-    from agent.connections import cluster_of, sink_cluster
     from agent.settings import KafkaSink, KafkaSource
+    from agent.settings.connections import cluster_of, sink_cluster
 
     if isinstance(settings.source, KafkaSource):
         return cluster_of(settings.source.bootstrap, settings.source.security)
@@ -115,7 +115,7 @@ def _files(settings: "Plant", names: list[str], span: "Span", asset: str | None)
 
 async def topic_batches(cluster: "Cluster", topic: str) -> "AsyncGenerator[Batch, None]":
     """All that is there now, in log order per partition."""
-    from connectors.kafka.range_source import KafkaRangeSource
+    from connectors.kafka.bounded import KafkaRangeSource
 
     source = KafkaRangeSource(cluster, [topic])
     try:
@@ -129,7 +129,7 @@ async def topic_batches(cluster: "Cluster", topic: str) -> "AsyncGenerator[Batch
 
 async def require_topic(cluster: "Cluster", topic: str) -> None:
     """Raises ConnectorError when it is not there."""
-    from connectors.kafka.range_source import KafkaRangeSource
+    from connectors.kafka.bounded import KafkaRangeSource
 
     source = KafkaRangeSource(cluster, [topic])
     await source.open()

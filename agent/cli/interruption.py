@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from agent.cli.manners import fail
+from agent.cli.errors import fail
 
 Result = TypeVar("Result")
 

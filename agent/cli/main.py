@@ -15,16 +15,20 @@ from agent.cli import (
     evaluate,
     explain,
     models,
-    plant,
     replay,
     run,
     simulate,
     tail,
     train,
-    trial,
     windows,
 )
-from agent.cli.manners import polite_errors
+from agent.cli import (
+    chaos as trial,
+)
+from agent.cli import (
+    config as plant,
+)
+from agent.cli.errors import polite_errors
 
 app = typer.Typer(
     name="anchormoe-agent",

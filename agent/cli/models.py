@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from agent.cli.manners import WRONG_USAGE, fail
+from agent.cli.errors import WRONG_USAGE, fail
 
 if TYPE_CHECKING:
-    from agent.activations import Activation
-    from agent.lineup import Lineup
+    from agent.models.activations import Activation
+    from agent.models.overview import Lineup
     from agent.settings import LoadedPlant
 
 CONFIG = typer.Option(Path("plant.yaml"), "--config", "-c", help="The plant whose models are meant.")
@@ -73,7 +73,7 @@ def activate(
 @commands.command(epilog="Example: `anchormoe-agent models rollback pumps --reason 'false alarms'`")
 def rollback(group: str = GROUP, config: Path = CONFIG, reason: str = REASON, by: str | None = BY) -> None:
     """Let the model before the last one speak again, a minute from now. One that is still to come never speaks."""
-    from agent.activations import AHEAD_NS, rollback_end
+    from agent.models.activations import AHEAD_NS, rollback_end
 
     plant = _plant(config)
     lineup = asyncio.run(_lineup(plant))
@@ -98,8 +98,8 @@ def _plant(config: Path) -> "LoadedPlant":
 
 async def _lineup(plant: "LoadedPlant") -> "Lineup":
     from agent.app import journal_of
-    from agent.lineup import Lineup
-    from agent.model_store import described, stored_bundles
+    from agent.models.bundle_directory import described, stored_bundles
+    from agent.models.overview import Lineup
 
     models = plant.settings.models
     assert models is not None  # `_plant` has looked
@@ -128,7 +128,7 @@ def _verify(plant: "LoadedPlant", chosen: "Activation") -> None:
 def _write(
     plant: "LoadedPlant", lineup: "Lineup", chosen: "Activation", wanted_ns: int, *, by: str | None, reason: str
 ) -> None:
-    from agent.activations import complaints
+    from agent.models.activations import complaints
 
     group = next(each for each in plant.groups if each.name == chosen.group)
     activation = lineup.complete(
@@ -142,8 +142,8 @@ def _write(
 
 
 async def _append(plant: "LoadedPlant", activation: "Activation") -> None:
-    from agent.activations import encoded
     from agent.app import journal_of
+    from agent.models.activations import encoded
 
     journal = journal_of(plant.settings)
     try:

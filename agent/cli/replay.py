@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import typer
 
+from agent.cli.errors import FAILED, fail
 from agent.cli.inputs import bounded_source, cluster_near, read_stream, require_topic, span_of, topic_batches
 from agent.cli.interruption import run_interruptibly
-from agent.cli.manners import FAILED, fail
 from agent.cli.meter import metered
 
 if TYPE_CHECKING:
-    from agent.comparison import Comparison
-    from agent.event_set import EventName, EventSet
-    from agent.replaying import BoundedSource, Replayed
+    from agent.offline.compare import Comparison
+    from agent.offline.event_set import EventName, EventSet
+    from agent.offline.replay import BoundedSource, Replayed
+    from agent.offline.score import Score
     from agent.settings import LoadedPlant
-    from agent.verification import Score
     from connectors.records import Message
 
 _SHOWN = 10
@@ -56,7 +56,7 @@ def replay(
     events are compared without `input`, the position of the record.
     """
     from agent.logs import set_up_logs
-    from agent.replaying import warm_up_ms
+    from agent.offline.replay import warm_up_ms
     from agent.settings import load
 
     plant = load(config, os.environ)
@@ -83,8 +83,8 @@ async def _replay(
     plant: "LoadedPlant", source: "BoundedSource", topic: str | None, *, quiet: bool
 ) -> "tuple[Replayed, list[Message]]":
     """What is replayed, and what was published; in this order, so that the live agent had time for the same records."""
-    from agent.replaying import replay as replayed
-    from agent.signals import stop_on_signals
+    from agent.offline.replay import replay as replayed
+    from agent.runtime.signals import stop_on_signals
 
     if topic is not None:
         await require_topic(_events_cluster(plant, topic), topic)  # better now than after an hour
@@ -114,20 +114,20 @@ async def _from_topic(plant: "LoadedPlant", topic: str) -> "list[Message]":
 
 
 def _write(out: Path, replayed: "Replayed") -> None:
-    from agent.event_set import write_lines
+    from agent.offline.event_set import write_lines
 
     write_lines(out / "events.jsonl", replayed.events.lines())
     write_lines(out / "dead-letters.jsonl", replayed.letters)
 
 
 def _truth(path: Path | None) -> Any:
-    from agent.truth import read_truth
+    from agent.offline.ground_truth import read_truth
 
     return None if path is None else read_truth(path.read_bytes().splitlines(), path.name)
 
 
 def _score(plant: "LoadedPlant", replayed: "Replayed", intervals: Any) -> "Score | None":
-    from agent.verification import score
+    from agent.offline.score import score
 
     window_ns = max(group.shape.length * group.grid.period_ns for group in plant.groups)
     return score(map(orjson.loads, replayed.events.values()), intervals, tolerance_ns=window_ns)
@@ -135,15 +135,15 @@ def _score(plant: "LoadedPlant", replayed: "Replayed", intervals: Any) -> "Score
 
 def _of_plant(plant: "LoadedPlant", messages: "list[Message]") -> "list[Message]":
     """Other plants may publish to the same topic."""
-    from agent.events import source_of
+    from agent.events.payloads import source_of
 
     own = ("ce_source", source_of(plant.settings.namespace).encode())
     return [message for message in messages if own in message.headers]
 
 
 def _compared(events: "EventSet", messages: "list[Message]", source: "BoundedSource", from_kafka: bool) -> "Comparison":
-    from agent.comparison import compare
-    from agent.event_set import EventSet
+    from agent.offline.compare import compare
+    from agent.offline.event_set import EventSet
 
     published = EventSet()
     for message in messages:
@@ -154,8 +154,8 @@ def _compared(events: "EventSet", messages: "list[Message]", source: "BoundedSou
 
 def _events_cluster(plant: "LoadedPlant", topic: str) -> Any:
     """Events lie where the sink writes them, which may be another cluster than the source's."""
-    from agent.connections import sink_cluster
     from agent.settings import KafkaSink
+    from agent.settings.connections import sink_cluster
 
     for sink in plant.settings.sinks:
         if isinstance(sink, KafkaSink):
@@ -235,6 +235,6 @@ def _told_comparison(compared: "Comparison") -> list[str]:
 
 
 def _named(event: "EventName") -> str:
-    from agent.identity import iso_time
+    from agent.events.ids import iso_time
 
     return f"{iso_time(event.time_ns)} {event.asset} {event.type} {event.id}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from agent.cli.manners import fail
+from agent.cli.errors import fail
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from socket import socket
     from typing import Any
 
-    from agent.pipeline import Pipeline
+    from agent.health.counters import Tally
+    from agent.runtime.pipeline import Pipeline
     from agent.settings import LoadedPlant, Plant
-    from agent.tally import Tally
     from agent.terminal.views import View
 
 
@@ -69,7 +69,7 @@ def _seconds(text: str | None) -> float | None:
 def _arm_fault_point(environ: "Mapping[str, str]") -> None:
     """Only for trials: where this process is to kill itself."""
     from agent.errors import SettingsError
-    from connectors import fault_points
+    from connectors import failpoints as fault_points
 
     if wanted := environ.get(fault_points.VARIABLE):
         try:
@@ -81,11 +81,11 @@ def _arm_fault_point(environ: "Mapping[str, str]") -> None:
 
 async def _watch(plant: "LoadedPlant", seconds: float | None) -> "Tally":
     """The address is taken first, then the models are loaded, then anything is connected."""
-    from agent.alongside import alongside
     from agent.app import build
-    from agent.collector import calm_collector
-    from agent.signals import stop_on_signals
-    from agent.tally import Tally
+    from agent.health.counters import Tally
+    from agent.runtime.alongside import alongside
+    from agent.runtime.gc_tuning import calm_collector
+    from agent.runtime.signals import stop_on_signals
 
     tally, stop = Tally(), asyncio.Event()
     view = _view(plant.settings, tally)
@@ -104,17 +104,17 @@ async def _watch(plant: "LoadedPlant", seconds: float | None) -> "Tally":
 
 
 def _listener(settings: "Plant") -> "AbstractContextManager[socket | None]":
-    from agent.health import listen
+    from agent.health.http import listen
 
     return nullcontext() if settings.http is None else listen(settings.http.host, settings.http.port)
 
 
 def _helpers(settings: "Plant", pipeline: "Pipeline", listener: "socket | None") -> "list[Coroutine[Any, Any, None]]":
     """What runs beside the pipeline: the heartbeat, the watchdog, the activations of models, the health pages."""
-    from agent.health import HealthPages, serve
-    from agent.metrics import registry_of
-    from agent.pulse import beat
-    from agent.watchdog import Watchdog
+    from agent.health.http import HealthPages, serve
+    from agent.health.loop_delay import beat
+    from agent.health.metrics import registry_of
+    from agent.health.watchdog import Watchdog
 
     limit_s = settings.limits.no_progress / 1e9
     helpers = [beat(pipeline.vitals), Watchdog(pipeline, limit_s=limit_s).watch()]

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from agent.cli.errors import WRONG_USAGE, fail
 from agent.cli.interruption import run_interruptibly
-from agent.cli.manners import WRONG_USAGE, fail
 from agent.cli.meter import metered
 
 if TYPE_CHECKING:
-    from agent.cli.streaming import Outlet
+    from agent.offline.simulate import Dialect
+    from agent.offline.simulate_outputs import Outlet
     from agent.settings import Plant
-    from agent.simulation import Dialect
-    from connectors.plants import PlantKind, SimulatedAsset
     from connectors.simulator import SimulatorSource
+    from connectors.simulator.plants import PlantKind, SimulatedAsset
 
 KAFKA = "kafka"
 _FILE_START_NS = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000_000
@@ -74,8 +74,8 @@ def stream(
     Records are keyed by asset and carry their time of arrival, as an agent would meet them. Ctrl-C ends; the truth is
     written for as far as it got. Without --for and --samples it goes on.
     """
+    from agent.offline.simulate import Dialect
     from agent.settings import load_settings
-    from agent.simulation import Dialect
 
     plant = load_settings(config, os.environ)
     assets, dialect = _assets(plant, asset, per_group, seed), Dialect.of(plant)
@@ -93,8 +93,8 @@ def stream(
 async def _stream(
     source: "SimulatorSource", outlet: "Outlet", dialect: "Dialect", until_ms: int | None
 ) -> tuple[int, int]:
-    from agent.cli.streaming import stream as streamed
-    from agent.signals import stop_on_signals
+    from agent.offline.simulate_outputs import stream as streamed
+    from agent.runtime.signals import stop_on_signals
 
     stop = asyncio.Event()
     with stop_on_signals(stop), metered("simulate") as report:
@@ -125,7 +125,7 @@ def _source(
 
 
 def _assets(plant: "Plant", asset: list[str], per_group: int, seed: int) -> "list[SimulatedAsset]":
-    from agent.simulation import simulated_assets
+    from agent.offline.simulate import simulated_assets
 
     pairs = [text.partition("=") for text in asset]
     if not all(name and kind for name, _, kind in pairs):
@@ -136,7 +136,7 @@ def _assets(plant: "Plant", asset: list[str], per_group: int, seed: int) -> "lis
 
 def _bundled_channels(plant: "Plant") -> dict[str, tuple[str, ...]]:
     """Of the groups whose bundle is there: a plant can be simulated before its model is trained."""
-    from agent.settings.bundles import read_facts
+    from agent.settings.resolve import read_facts
     from anchormoe.errors import ModelError
 
     known = {}
@@ -199,12 +199,12 @@ def _given_start(text: str) -> int:
 
 
 def _outlet(plant: "Plant", to: str) -> "Outlet":
-    from agent.cli.streaming import FileOutlet, TopicOutlet
+    from agent.offline.simulate_outputs import FileOutlet, TopicOutlet
 
     if to != KAFKA:
         return FileOutlet(Path(to))
-    from agent.connections import cluster_of
     from agent.settings import KafkaSource
+    from agent.settings.connections import cluster_of
 
     if not isinstance(plant.source, KafkaSource):
         fail("--to kafka: the plant's source is not Kafka; name a file", code=WRONG_USAGE)
@@ -213,8 +213,8 @@ def _outlet(plant: "Plant", to: str) -> "Outlet":
 
 def _write_truth(path: Path, assets: "list[SimulatedAsset]", start_ns: int, newest_ms: int, extent: _Extent) -> None:
     """As far as records were sent."""
-    from agent.event_set import write_lines
-    from agent.simulation import truth_of
+    from agent.offline.event_set import write_lines
+    from agent.offline.simulate import truth_of
 
     length_ns = max(newest_ms * 1_000_000 - start_ns + 1, 0)
     intervals = truth_of(assets, start_ns=start_ns, length_ns=length_ns, samples=extent.samples)
@@ -222,7 +222,7 @@ def _write_truth(path: Path, assets: "list[SimulatedAsset]", start_ns: int, newe
 
 
 def _kind(name: str) -> "PlantKind":
-    from connectors.plants import KINDS
+    from connectors.simulator.plants import KINDS
 
     if name not in KINDS:
         raise typer.BadParameter(f"{name!r} is not one of {', '.join(KINDS)}", param_hint="KIND")
@@ -230,7 +230,7 @@ def _kind(name: str) -> "PlantKind":
 
 
 def _write(path: Path, kind: "PlantKind", seed: int, samples: int) -> None:
-    from connectors.plants import labelled_recording
+    from connectors.simulator.plants import labelled_recording
 
     time_ns, values, labels, states = labelled_recording(kind.name, seed, samples)
     rows = zip((time_ns // 1_000_000).tolist(), values.tolist(), labels.tolist(), strict=True)

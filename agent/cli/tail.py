@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import typer
 
-from agent.cli.manners import WRONG_USAGE, fail
+from agent.cli.errors import WRONG_USAGE, fail
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -37,7 +37,7 @@ def tail(
 ) -> None:
     """Show explained events live, from the plant's Kafka. Joins no consumer group and commits nothing."""
     from agent.client import read_events
-    from agent.connections import sink_cluster
+    from agent.settings.connections import sink_cluster
 
     begin, limit_s = _begin(since), None if limit is None else _duration_s("--for", limit)
     sink = _kafka_sink(config)

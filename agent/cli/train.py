@@ -11,15 +11,15 @@ import typer
 
 from agent.cli.data import DATA_DIR, DATA_HELP
 from agent.cli.devices import present_device
-from agent.cli.manners import FAILED, fail
+from agent.cli.errors import FAILED, fail
 from agent.cli.meter import metered
 from agent.errors import SettingsError
 
 if TYPE_CHECKING:
-    from anchormoe.checkpoints import Checkpoints
     from anchormoe.data.dataset import Split
-    from anchormoe.recipe_settings import RecipeSettings
-    from anchormoe.trainer import Trained
+    from anchormoe.recipes.settings import RecipeSettings
+    from anchormoe.recipes.train import Trained
+    from anchormoe.training.checkpoints import Checkpoints
 
 
 def register(app: typer.Typer) -> None:
@@ -47,8 +47,9 @@ def train(
     as_json: bool = typer.Option(False, "--json", help="Print the result as one JSON object."),
 ) -> None:
     """Fit a model on the TRAIN part of a data set, judge it once on TEST, and write a bundle."""
-    from anchormoe import bundle, parallel
+    from anchormoe.bundle import store as bundle
     from anchormoe.data.dataset import load
+    from anchormoe.training import distributed as parallel
 
     bundle.refuse_existing(out, force=force or resume)
     with metered("reading", quiet=as_json):
@@ -87,7 +88,7 @@ class Checkpoint:
             self.remove()
 
     def of(self, seed: int) -> "Checkpoints | None":
-        from anchormoe.checkpoints import DirectoryCheckpoints, OthersCheckpoints
+        from anchormoe.training.checkpoints import DirectoryCheckpoints, OthersCheckpoints
 
         kept = DirectoryCheckpoints(self._directory / f"seed-{seed}")
         if not _is_first():
@@ -113,7 +114,7 @@ class Checkpoint:
 
 def _is_first() -> bool:
     """Of the processes that train together; the first one speaks and writes."""
-    from anchormoe import parallel
+    from anchormoe.training import distributed as parallel
 
     return parallel.rank() == 0
 
@@ -126,7 +127,7 @@ def _settings(config: Path | None, changes: list[str], options: dict[str, Any], 
 
 def _announce(split: "Split", settings: "RecipeSettings", *, quiet: bool) -> None:
     from anchormoe.data.inspection import idle_channels
-    from anchormoe.memory import needed_bytes, readable
+    from anchormoe.recipes.memory import needed_bytes, readable
 
     if quiet:
         return
@@ -152,8 +153,8 @@ def _trained(
     named: tuple[str, str],
     quiet: bool,
 ) -> "Trained":
-    from agent.cli.progress_bar import shown_progress
-    from anchormoe.trainer import train as run
+    from agent.cli.progress import shown_progress
+    from anchormoe.recipes.train import train as run
 
     try:
         with shown_progress(quiet=quiet) as progress:
@@ -169,7 +170,7 @@ def _trained(
 
 
 def _print(trained: "Trained", out: Path, digest: str, seconds: float, as_json: bool) -> None:
-    from anchormoe.evaluation.metrics import label_of_test
+    from anchormoe.metrics.scores import label_of_test
 
     metrics = trained.artefact.metrics
     if as_json:

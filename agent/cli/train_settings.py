@@ -9,7 +9,7 @@ import yaml
 
 from agent.errors import SettingsError
 from anchormoe.errors import DataError, ModelError
-from anchormoe.recipe_settings import GROUPS, RecipeSettings
+from anchormoe.recipes.settings import GROUPS, RecipeSettings
 
 _OTHER_SECTIONS = ("recordings", "data")
 
@@ -75,7 +75,7 @@ def _refuse_unknown(values: Mapping[str, Any]) -> None:
 
 
 def _checked(values: Mapping[str, Any]) -> RecipeSettings:
-    from anchormoe.source_fits import require_settings
+    from anchormoe.recipes.fitters import require_settings
 
     try:
         settings = RecipeSettings(**values)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from agent.cli.manners import WRONG_USAGE, fail
+from agent.cli.errors import WRONG_USAGE, fail
 
 if TYPE_CHECKING:
     from agent.settings import LoadedPlant
-    from agent.stored_windows import StoredAsset
+    from agent.windows.inspect import StoredAsset
     from connectors.records import Partition
 
 CONFIG = typer.Option(Path("plant.yaml"), "--config", "-c", help="The plant whose windows to show.")
@@ -53,7 +53,7 @@ def show(
     as_json: bool = AS_JSON,
 ) -> None:
     """One asset's last window: a sparkline per channel, coverage, watermark and state."""
-    from agent.stored_windows import found
+    from agent.windows.inspect import found
 
     assets = _assets(config)
     places = found(assets, asset)
@@ -76,7 +76,7 @@ def reset(
 
     Sends a control record through the asset's own partition of the input topic, so that a replay hears it too.
     """
-    from agent.stored_windows import found
+    from agent.windows.inspect import found
 
     assets = _assets(config)
     places = found(assets, asset)
@@ -88,10 +88,10 @@ def reset(
 
 
 async def _send_reset(config: Path, asset: str, partition: "Partition", reason: str) -> None:
-    from agent.connections import cluster_of
-    from agent.control import RESET_HEADER
+    from agent.runtime.control_records import RESET_HEADER
     from agent.settings import KafkaSource, load_settings
-    from connectors.kafka.record_writer import RecordWriter
+    from agent.settings.connections import cluster_of
+    from connectors.kafka.producer import RecordWriter
     from connectors.records import Record
 
     source = load_settings(config, os.environ).source
@@ -113,9 +113,9 @@ def _assets(config: Path) -> "list[StoredAsset]":
 
 
 async def _read(plant: "LoadedPlant", config: Path) -> "list[StoredAsset]":
-    from agent.connections import server_of, window_prefix
     from agent.settings import RedisStore
-    from agent.stored_windows import stored_assets, unjudged
+    from agent.settings.connections import server_of, window_prefix
+    from agent.windows.inspect import stored_assets, unjudged
     from connectors.redis.window_reader import WindowReader
 
     store = plant.settings.store
@@ -152,7 +152,7 @@ def _print_table(assets: "list[StoredAsset]") -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from agent.identity import iso_time
+    from agent.events.ids import iso_time
 
     table = Table("asset", "group", "partition", "newest sample", box=None, header_style="bold")
     table.add_column("coverage", justify="right")
@@ -169,7 +169,7 @@ def _print_table(assets: "list[StoredAsset]") -> None:
 def _picture(asset: "StoredAsset") -> list[str]:
     import numpy as np
 
-    from agent.identity import iso_time
+    from agent.events.ids import iso_time
     from agent.terminal.sparkline import sparkline
 
     width = max(len(name) for name in asset.channels)

@@ -1,6 +1,6 @@
 """What the topic of activations holds: which model speaks from which window end on. Pure."""
 
-from agent.contracts.contract import Contract, Timestamp, described
+from agent.contracts.base import Contract, Timestamp, described
 
 
 class ModelActivation(Contract):

@@ -2,10 +2,10 @@
 
 from typing import Any, Literal
 
-from agent.alarms.alarm import State
-from agent.alarms.configuration import Priority
-from agent.alarms.transitions import Change
-from agent.contracts.contract import Contract, Timestamp, described
+from agent.alarms.core.alarm import State
+from agent.alarms.core.catalogue import Priority
+from agent.alarms.core.transitions import Change
+from agent.contracts.base import Contract, Timestamp, described
 
 
 class Rationale(Contract):

@@ -4,14 +4,14 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from agent.alarms.publishing import ALARMS, AUDIT, TRANSITIONS
+from agent.alarms.messages import ALARMS, AUDIT, TRANSITIONS
 from agent.contracts.activations import ModelActivation
 from agent.contracts.alarms import AlarmHeaders, AlarmTransition, AuditRecord, PresentAlarm
-from agent.contracts.contract import VERSION
+from agent.contracts.base import VERSION
 from agent.contracts.headers import DeadLetterHeaders, EventHeaders, StateHeaders
 from agent.contracts.json_schema import definitions
 from agent.contracts.published import EVENT_MODELS, LastState
-from agent.events import NOTICE, TYPE_PREFIX
+from agent.events.payloads import NOTICE, TYPE_PREFIX
 from connectors.records import DEAD_LETTERS, EVENTS, STATES
 
 Json = dict[str, Any]

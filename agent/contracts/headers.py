@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from agent.contracts.contract import Contract, Timestamp, described
+from agent.contracts.base import Contract, Timestamp, described
 
 
 class EventHeaders(Contract):

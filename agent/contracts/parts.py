@@ -1,6 +1,6 @@
 """The pieces events are made of: windows, evidence, model, place in the input. Pure."""
 
-from agent.contracts.contract import Contract, Timestamp, described
+from agent.contracts.base import Contract, Timestamp, described
 
 
 class Window(Contract):

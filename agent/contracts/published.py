@@ -10,9 +10,9 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from agent.contracts.contract import Contract, Timestamp, described
+from agent.contracts.base import Contract, Timestamp, described
 from agent.contracts.parts import Evidence, Gap, Input, JudgedWindow, Model, RefusedBundle, Window
-from agent.events import CHANNEL_BACK, CHANNEL_DROPOUT, CLOCK_BACK, GAP, MODEL_REFUSED, NO_DATA, STATE
+from agent.events.payloads import CHANNEL_BACK, CHANNEL_DROPOUT, CLOCK_BACK, GAP, MODEL_REFUSED, NO_DATA, STATE
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 

@@ -1,7 +1,6 @@
 """plant.yaml: one frozen tree, every field with unit, default and meaning, and every problem at once."""
 
 from agent.settings.alarms import AlarmRule, Alarms, AlarmWebhook
-from agent.settings.bundles import ResolvedChannel, ResolvedGroup, reconcile
 from agent.settings.formats import file_format, group_layouts, record_format
 from agent.settings.groups import Channel, Group, Window
 from agent.settings.http import Http
@@ -10,11 +9,12 @@ from agent.settings.models import Models
 from agent.settings.network import KafkaSecurity, Retries
 from agent.settings.plant import Checkpointing, Inference, Limits, Logging, Plant, schema
 from agent.settings.problems import Problem
-from agent.settings.quantities import Duration, Size
 from agent.settings.records import Records, TimeField
+from agent.settings.resolve import ResolvedChannel, ResolvedGroup, reconcile
 from agent.settings.sinks import ConsoleSink, Emission, JsonlSink, KafkaSink, Sink, WebhookSink
 from agent.settings.sources import FileSource, KafkaSource, MemorySource, SimulatorSource, Source
 from agent.settings.stores import MemoryStore, RedisStore, RedisTls, Store
+from agent.settings.units import Duration, Size
 
 __all__ = [
     "AlarmRule",

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from agent.settings.alarms import AlarmRule, Alarms
 from agent.settings.groups import Group, overlap
 from agent.settings.problems import Problem, warning
-from agent.settings.quantities import Duration
 from agent.settings.sinks import Emission, KafkaSink, Sink
 from agent.settings.sources import KafkaSource, Source
+from agent.settings.units import Duration
 
 Found = Iterator[Problem]
 

@@ -5,13 +5,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from agent.settings.environment import LocalPath, Secret
 from agent.settings.http import Http
 from agent.settings.network import Retries
 from agent.settings.problems import Problem
-from agent.settings.quantities import Duration
 from agent.settings.section import AssetId, AssetPattern, Count, Flag, Name, Real, Section, Shape, Slug, Topic
 from agent.settings.sources import repeated
-from agent.settings.surroundings import LocalPath, Secret
+from agent.settings.units import Duration
 
 Text = Annotated[str, Field(min_length=1, max_length=2000)]
 RATIONALE = ("priority", "cause", "consequence", "action", "respond_within")

@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from agent.settings.bundles import ResolvedChannel, ResolvedGroup
 from agent.settings.plant import Plant
 from agent.settings.records import Records
+from agent.settings.resolve import ResolvedChannel, ResolvedGroup
 from agent.settings.sources import FileSource
 from connectors.files.rows import FileFormat
-from connectors.layouts import ChannelField, GroupLayout, RecordFormat
+from connectors.record_schema import ChannelField, GroupLayout, RecordFormat
 
 
 def record_format(records: Records) -> RecordFormat:

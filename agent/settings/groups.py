@@ -6,11 +6,11 @@ from typing import Literal
 
 from pydantic import Field
 
+from agent.settings.environment import LocalPath
 from agent.settings.problems import Problem
-from agent.settings.quantities import Duration
 from agent.settings.section import AssetPattern, Count, Name, Real, Section, Slug, Whole
 from agent.settings.sources import repeated
-from agent.settings.surroundings import LocalPath
+from agent.settings.units import Duration
 
 
 class Model(Section):

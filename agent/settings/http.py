@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
+from agent.settings.environment import Secret
 from agent.settings.problems import Problem
 from agent.settings.section import Section, Whole
-from agent.settings.surroundings import Secret
 
 
 def _is_loopback(host: str) -> bool:

@@ -8,16 +8,16 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from agent.errors import SettingsError
-from agent.settings.bundles import ResolvedGroup, differences, read_facts, reconcile
-from agent.settings.complaints import complaints
 from agent.settings.document import Document, read_document
+from agent.settings.environment import Surroundings
 from agent.settings.groups import Group
 from agent.settings.plant import Plant
 from agent.settings.problems import Problem
+from agent.settings.resolve import ResolvedGroup, differences, read_facts, reconcile
 from agent.settings.rules import broken_rules
 from agent.settings.sinks import KafkaSink, Sink
 from agent.settings.sources import KafkaSource
-from agent.settings.surroundings import Surroundings
+from agent.settings.validation_errors import complaints
 from anchormoe.errors import ModelError
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from pydantic import Field
 
+from agent.settings.environment import LocalPath
 from agent.settings.section import Section
-from agent.settings.surroundings import LocalPath
 
 ACTIVATIONS_FILE = "activations.jsonl"
 

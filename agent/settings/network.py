@@ -5,10 +5,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from agent.settings.environment import ExistingFile, Secret, Username
 from agent.settings.problems import Problem
-from agent.settings.quantities import Duration
 from agent.settings.section import Count, Section, Shape
-from agent.settings.surroundings import ExistingFile, Secret, Username
+from agent.settings.units import Duration
 
 KAFKA_ADDRESS_VARIABLE = "ANCHORMOE_KAFKA_BOOTSTRAP"
 Bootstrap = Annotated[str, Shape(r"^[^\s,:/]+:[0-9]{1,5}(,[^\s,:/]+:[0-9]{1,5})*$", "host:port, several with commas")]

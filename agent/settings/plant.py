@@ -8,12 +8,12 @@ from agent.settings.alarms import Alarms
 from agent.settings.groups import Group
 from agent.settings.http import Http
 from agent.settings.models import Models
-from agent.settings.quantities import Duration, Size
 from agent.settings.records import Records
 from agent.settings.section import Count, Section, Shape, Slug
 from agent.settings.sinks import Emission, KafkaSink, Sink
 from agent.settings.sources import KafkaSource, Source
 from agent.settings.stores import MemoryStore, Store
+from agent.settings.units import Duration, Size
 
 
 class Inference(Section):

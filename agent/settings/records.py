@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from agent.settings.problems import Problem
-from agent.settings.quantities import Duration, Size
 from agent.settings.section import Count, Name, Section, Shape
+from agent.settings.units import Duration, Size
 
 UtcOffset = Annotated[str, Shape(r"^[+-](0[0-9]|1[0-4]):[0-5][0-9]$", 'hours and minutes like "+01:00"')]
 OnUnknown = Literal["reject", "ignore"]

@@ -9,17 +9,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from agent.settings.alarm_rules import ALARM_RULES
-from agent.settings.bundles import ResolvedGroup
 from agent.settings.groups import Group, overlap
 from agent.settings.models import Models
 from agent.settings.network import KAFKA_ADDRESS_VARIABLE, KafkaSecurity
 from agent.settings.plant import Checkpointing, Inference, Limits
 from agent.settings.problems import Problem, warning
-from agent.settings.quantities import Duration, Size
 from agent.settings.records import Records
+from agent.settings.resolve import ResolvedGroup
 from agent.settings.sinks import ConsoleSink, Emission, JsonlSink, KafkaSink, Sink, WebhookSink
 from agent.settings.sources import FileSource, KafkaSource, MemorySource, SimulatorSource, Source, repeated
 from agent.settings.stores import MemoryStore, RedisStore, Store
+from agent.settings.units import Duration, Size
 
 Found = Iterator[Problem]
 

@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, model_validator
 
+from agent.settings.environment import Secret, with_address
 from agent.settings.network import KAFKA_ADDRESS_VARIABLE, Bootstrap, KafkaSecurity, Retries
 from agent.settings.problems import Problem
-from agent.settings.quantities import Duration, Size
 from agent.settings.section import Count, Real, Section, Shape, Topic
 from agent.settings.sources import repeated
-from agent.settings.surroundings import Secret, with_address
+from agent.settings.units import Duration, Size
 
 
 class ConsoleSink(Section):

@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, model_validator
 
+from agent.settings.environment import FilePattern, with_address
 from agent.settings.network import KAFKA_ADDRESS_VARIABLE, Bootstrap, KafkaSecurity
 from agent.settings.problems import Problem
-from agent.settings.quantities import Duration
 from agent.settings.section import AssetId, Count, Flag, Name, Real, Section, Topic, Whole
-from agent.settings.surroundings import FilePattern, with_address
+from agent.settings.units import Duration
 
 Speed = Annotated[Real, Field(gt=0)]
 _ENDINGS = frozenset({".csv", ".jsonl", ".ndjson", ".parquet"})

@@ -7,11 +7,11 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, model_validator
 
+from agent.settings.environment import ExistingFile, Secret, Username, with_address
 from agent.settings.network import Retries
 from agent.settings.problems import Problem, refusal
-from agent.settings.quantities import Duration
 from agent.settings.section import Section, Slug
-from agent.settings.surroundings import ExistingFile, Secret, Username, with_address
+from agent.settings.units import Duration
 
 REDIS_ADDRESS_VARIABLE = "ANCHORMOE_REDIS_URL"
 _FORMS = r"(redis|rediss)://[^\s/]+(/[0-9]+)?|unix:///\S+"

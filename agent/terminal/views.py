@@ -9,11 +9,11 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from agent.assessment import Glance, Sighting
-from agent.events import STATE
-from agent.identity import iso_time
-from agent.judgement import UNKNOWN
-from agent.tally import Tally
+from agent.events.assemble import Glance, Sighting
+from agent.events.ids import iso_time
+from agent.events.payloads import STATE
+from agent.health.counters import Tally
+from agent.models.classifier import UNKNOWN
 from agent.terminal.story import clock, headline, patch_lines, picture, sum_line
 
 _SPARK_WIDTH = 64

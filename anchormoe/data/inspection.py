@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from anchormoe.data.dataset import Dataset, Split
 from anchormoe.data.resampling import Recording
-from anchormoe.recipe_settings import rare_below
+from anchormoe.recipes.settings import rare_below
 
 HALF_MISSING = 0.5
 

@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 
 from anchormoe.cases import Bool, Int64
-from anchormoe.checkpoints import Kept
 from anchormoe.evidence import Json
 from anchormoe.experts.augmentation import drawn_noise, drawn_shifts, kept_evidence, shifted
 from anchormoe.experts.net import CommitteeNet
 from anchormoe.experts.settings import CommitteeSettings
 from anchormoe.experts.tokens import Series, for_members
+from anchormoe.training.checkpoints import Kept
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from anchormoe.cases import Cases, Float32, Int64
-from anchormoe.placing import placed_on
+from anchormoe.training.devices import placed_on
 
 LONGEST_KERNEL = 33
 SHORTEST_KERNEL = 3

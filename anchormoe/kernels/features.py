@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from anchormoe.cases import Float32, Float64
-from anchormoe.kernels.extractor import Extractor
-from anchormoe.kernels.grid import GridCases
+from anchormoe.kernels.bank import Extractor
+from anchormoe.kernels.quantized import GridCases
 
 CHUNK_ENTRIES = 4_000_000
 _GRAM_COLUMNS = 2048

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from anchormoe.cases import Float64, Int64
 from anchormoe.errors import ModelError
-from anchormoe.kernels import jit
-from anchormoe.kernels.extractor import (
+from anchormoe.kernels.bank import (
     Explained,
     Readout,
     Tables,
@@ -24,8 +23,9 @@ from anchormoe.kernels.extractor import (
     stored,
     stored_value,
 )
-from anchormoe.kernels.grid import GridCases, Int32, differences_to_steps
+from anchormoe.kernels.quantized import GridCases, Int32, differences_to_steps
 from anchormoe.kernels.taps import TAPS
+from anchormoe.simd import jit
 
 NAME = "H"
 RIVALS = 8
@@ -140,7 +140,7 @@ def _silent(bank: HydraBank) -> Tables:
 def _placed(bank: HydraBank, rows: Float64, device: str) -> Tables:
     """rows (G, 16, Y) in the form of the path that computes on the device."""
     if device == "cpu" and jit.AVAILABLE:
-        from anchormoe.kernels import hydra_compiled
+        from anchormoe.kernels import hydra_numba as hydra_compiled
 
         return hydra_compiled.placed(bank, rows)
     import torch
@@ -151,10 +151,10 @@ def _placed(bank: HydraBank, rows: Float64, device: str) -> Tables:
 def _pooled(bank: HydraBank, cases: GridCases, tables: Tables, limits: Float64) -> tuple[Float64, Float64, Float64]:
     """By the path that the tables were made for."""
     if isinstance(tables[0], np.ndarray):
-        from anchormoe.kernels import hydra_compiled
+        from anchormoe.kernels import hydra_numba as hydra_compiled
 
         return hydra_compiled.pooled(bank, cases, hydra_compiled.Placed(*tables), limits)
-    from anchormoe.kernels import on_torch
+    from anchormoe.kernels import torch_backend as on_torch
 
     return on_torch.rivals_pooled(bank, cases, tables[0], limits)
 

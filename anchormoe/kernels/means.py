@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from anchormoe.cases import Bool, Float64, Int64
 from anchormoe.errors import ModelError
-from anchormoe.kernels.extractor import Explained, Readout, Tables, stored, stored_value
-from anchormoe.kernels.grid import GridCases, differences_to_steps
-from anchormoe.normalizer import GRID
+from anchormoe.kernels.bank import Explained, Readout, Tables, stored, stored_value
+from anchormoe.kernels.quantized import GridCases, differences_to_steps
+from anchormoe.model.normalizer import GRID
 
 QUANTITIES = ("value", "product", "change")
 _MOST_SEGMENTS = 64

@@ -7,9 +7,9 @@ import numpy as np
 
 from anchormoe.cases import Float64, Int64
 from anchormoe.evidence import centred
-from anchormoe.kernels.extractor import Extractor, Readout
+from anchormoe.kernels.bank import Extractor, Readout
 from anchormoe.kernels.features import Scaling, block_columns, case_chunks, part_of
-from anchormoe.kernels.grid import GridCases
+from anchormoe.kernels.quantized import GridCases
 from anchormoe.kernels.ridge import Problem
 from anchormoe.kernels.selection import Choice, Mix
 from anchormoe.kernels.source import Part

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from anchormoe.cases import Cases, Float64
 from anchormoe.errors import DataError, ModelError
 from anchormoe.evidence import Json, SourceEvidence, SourceOutput
-from anchormoe.kernels.extractor import Extractor, Readout, Tables, stored, stored_value
-from anchormoe.kernels.grid import on_grid
+from anchormoe.kernels.bank import Extractor, Readout, Tables, stored, stored_value
 from anchormoe.kernels.hydra import HydraBank
 from anchormoe.kernels.means import MeanBank
+from anchormoe.kernels.ppv import ShareBank
+from anchormoe.kernels.quantized import on_grid
 from anchormoe.kernels.settings import NEAR
-from anchormoe.kernels.shares import ShareBank
 
 NAME = "kernel"
 _KINDS: dict[str, Any] = {kind.kind: kind for kind in (ShareBank, HydraBank, MeanBank)}

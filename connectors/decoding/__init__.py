@@ -2,6 +2,6 @@
 
 from connectors.decoding.binary import encode_chunk
 from connectors.decoding.decoder import Decoder
-from connectors.decoding.results import REASONS, Decoded, Readings, Rejected
+from connectors.decoding.readings import REASONS, Decoded, Readings, Rejected
 
 __all__ = ["REASONS", "Decoded", "Decoder", "Readings", "Rejected", "encode_chunk"]

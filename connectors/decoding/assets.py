@@ -8,11 +8,11 @@ import numpy as np
 from msgspec.json import Decoder
 from numpy.typing import NDArray
 
-from connectors.decoding import documents
-from connectors.decoding.results import Indices, Rejections
-from connectors.decoding.typed import REQUIRED, decode_all, struct_type
+from connectors.decoding import diagnose as documents
+from connectors.decoding.fast_json import REQUIRED, decode_all, struct_type
+from connectors.decoding.readings import Indices, Rejections
 from connectors.errors import RecordError
-from connectors.layouts import GroupLayout
+from connectors.record_schema import GroupLayout
 
 _MEMORY = 100_000  # remembered names; a flood of unknown names must not grow memory
 

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from connectors.decoding.chunked import regular_times
-from connectors.decoding.results import Columns, Rejections, Times
-from connectors.decoding.typed import stacked
+from connectors.decoding.fast_json import stacked
+from connectors.decoding.readings import Columns, Rejections, Times
 from connectors.errors import RecordError
-from connectors.layouts import GroupLayout, RecordFormat
+from connectors.record_schema import GroupLayout, RecordFormat
 
 MAGIC = b"AMC1"
 VERSION = 1

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from msgspec.json import Decoder
 
-from connectors.decoding import documents
-from connectors.decoding.results import Columns, Rejections, Times, Values
-from connectors.decoding.typed import REQUIRED, decode_all, read_times, stacked, struct_type, time_type
+from connectors.decoding import diagnose as documents
+from connectors.decoding.fast_json import REQUIRED, decode_all, read_times, stacked, struct_type, time_type
+from connectors.decoding.readings import Columns, Rejections, Times, Values
 from connectors.errors import RecordError
-from connectors.layouts import GroupLayout, RecordFormat
+from connectors.record_schema import GroupLayout, RecordFormat
 from connectors.timestamps import END_NS, NS_PER_UNIT, TimeReader
 
 START = "start"

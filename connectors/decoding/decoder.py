@@ -8,12 +8,12 @@ import numpy as np
 from connectors.decoding.assets import AssetDirectory, AssetField, Owners
 from connectors.decoding.binary import BinaryDecoder
 from connectors.decoding.chunked import ChunkDecoder
-from connectors.decoding.finishing import Finisher
-from connectors.decoding.given import Given
 from connectors.decoding.narrow import NarrowDecoder
-from connectors.decoding.results import Columns, Decoded, Indices, Readings, Rejected, Rejections, Times
+from connectors.decoding.postprocess import Finisher
+from connectors.decoding.raw_batch import Given
+from connectors.decoding.readings import Columns, Decoded, Indices, Readings, Rejected, Rejections, Times
 from connectors.decoding.wide import WideDecoder
-from connectors.layouts import GroupLayout, RecordFormat
+from connectors.record_schema import GroupLayout, RecordFormat
 from connectors.records import Batch
 
 

@@ -11,11 +11,11 @@ from msgspec import MsgspecError
 from msgspec.json import Decoder
 from msgspec.structs import astuple
 
-from connectors.decoding import documents
-from connectors.decoding.results import Columns, Indices, Rejections, Times, Values
-from connectors.decoding.typed import REQUIRED, decode_all, read_times, struct_type, time_type
+from connectors.decoding import diagnose as documents
+from connectors.decoding.fast_json import REQUIRED, decode_all, read_times, struct_type, time_type
+from connectors.decoding.readings import Columns, Indices, Rejections, Times, Values
 from connectors.errors import RecordError
-from connectors.layouts import GroupLayout, RecordFormat
+from connectors.record_schema import GroupLayout, RecordFormat
 from connectors.timestamps import TimeReader
 
 _LEAST_BYTES_PER_FIELD = 5  # "":0,

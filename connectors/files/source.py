@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from connectors.commits import FileCommits, MemoryCommits
+from connectors.base import Assignment
 from connectors.errors import ConnectorError
 from connectors.files.lines import FileLines
 from connectors.files.rows import FileFormat
-from connectors.logs import LogSource
+from connectors.log_range import Span, Stretch, found_stretch
+from connectors.log_source import LogSource
+from connectors.offsets import FileCommits, MemoryCommits
 from connectors.records import Partition, Record
-from connectors.seams import Assignment
-from connectors.spans import Span, Stretch, found_stretch
 
 _SUFFIXES = {".jsonl", ".ndjson", ".csv", ".parquet"}
 

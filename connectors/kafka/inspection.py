@@ -19,7 +19,7 @@ from aiokafka.errors import (
 )
 
 from connectors.kafka.cluster import Cluster
-from connectors.outages import Outage, one_line, tls_failure
+from connectors.probe import Outage, one_line, tls_failure
 
 _LOGIN_ERRORS = (
     AuthenticationFailedError,

@@ -9,9 +9,9 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
 from connectors.errors import ConnectorError
+from connectors.kafka.admin import TopicPlan, ensure_topics
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.topics import TopicPlan, ensure_topics
-from connectors.kafka.translation import in_words
+from connectors.kafka.errors import in_words
 from connectors.records import STATES, Message
 
 _BATCH_BYTES = 512 * 1024  # half of what a broker takes by default

@@ -9,11 +9,11 @@ from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.structs import OffsetAndMetadata
 
+from connectors.base import Assignment
 from connectors.errors import ConnectorError
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.translation import translated
+from connectors.kafka.errors import translated
 from connectors.records import Batch, Partition, Position
-from connectors.seams import Assignment
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 from redis import exceptions
 
-from connectors.outages import Outage, one_line, tls_failure
+from connectors.probe import Outage, one_line, tls_failure
 from connectors.redis.server import Server
 
 _READ = ("maxmemory-policy", "appendonly", "save")

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple, TypeVar
 
 import orjson
 
+from connectors.base import StoredWindows
 from connectors.errors import ConnectorError, TransientError
 from connectors.records import Partition
 from connectors.redis.keys import header_key, header_pattern, ring_key
 from connectors.redis.server import Server, translated
-from connectors.seams import StoredWindows
 
 Answer = TypeVar("Answer")
 

@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 
 import orjson
 
+from connectors.base import Checkpoint, Claim, ClaimLost, Fenced, RingWrite, StoredWindows
 from connectors.errors import ConnectorError, TransientError
-from connectors.fault_points import AFTER_RINGS, passing
+from connectors.failpoints import AFTER_RINGS, passing
 from connectors.records import Partition
 from connectors.redis.keys import claim_key, header_key, ring_key
 from connectors.redis.scripts import CLAIM, FENCED, OVERTAKEN, SAVE_HEADER, SAVE_RINGS, UNCLAIMED
 from connectors.redis.server import Server, translated
-from connectors.seams import Checkpoint, Claim, ClaimLost, Fenced, RingWrite, StoredWindows
 
 Answer = TypeVar("Answer")
 

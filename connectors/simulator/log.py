@@ -9,9 +9,9 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from connectors.plants import SimulatedAsset
 from connectors.records import Record
-from connectors.simulator.dirt import Dirt, dirtied
+from connectors.simulator.corruption import Dirt, dirtied
+from connectors.simulator.plants import SimulatedAsset
 
 _NS_PER_MS = 1_000_000
 

@@ -5,13 +5,13 @@ import math
 import time
 from collections.abc import Callable, Sequence
 
-from connectors.commits import Commits, MemoryCommits
-from connectors.logs import LogSource
-from connectors.plants import SimulatedAsset
+from connectors.base import Assignment
+from connectors.log_source import LogSource
+from connectors.offsets import Commits, MemoryCommits
 from connectors.records import Partition, Record
-from connectors.seams import Assignment
-from connectors.simulator.dirt import Dirt
+from connectors.simulator.corruption import Dirt
 from connectors.simulator.log import PartitionLog
+from connectors.simulator.plants import SimulatedAsset
 
 _NS_PER_S = 1_000_000_000
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from agent.settings import examine
-from connectors.plants import KINDS, labelled_recording
+from connectors.simulator.plants import KINDS, labelled_recording
 
 ROOT = Path(__file__).parents[2]
 EDITOR_LINE = "# yaml-language-server: $schema=../docs/contracts/settings.schema.json"

@@ -24,8 +24,8 @@ import yaml
 from agent.cli.main import app
 from agent.settings import Http, KafkaSink, KafkaSource, RedisStore, examine, load_settings
 from agent.settings.plant import Checkpointing
-from agent.settings.quantities import Duration
-from tests.services.java import IMAGE as TESTED_KAFKA
+from agent.settings.units import Duration
+from tests.support.services.java import IMAGE as TESTED_KAFKA
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.architecture.test_cli_startup import imported_by
-from tests.offline_plant import write_plant
+from tests.support.offline_plant import write_plant
 
 
 @pytest.mark.parametrize("command", ["replay", "windows", "dead-letters", "simulate"])

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from connectors.decoding import encode_chunk
-from connectors.plants import KINDS, SimulatedAsset
-from connectors.plants.episodes import Episode
-from connectors.plants.kinds import Block
 from connectors.records import Partition, Record
+from connectors.simulator.plants import KINDS, SimulatedAsset
+from connectors.simulator.plants.episodes import Episode
+from connectors.simulator.plants.kinds import Block
 
 S = 1_000_000_000
 START_NS = 1_700_000_000 * S // (3600 * S) * (3600 * S)

@@ -11,9 +11,9 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tests.alarm_log import event, tick
-from tests.alarm_workers import AlarmPlant, rule
-from tests.services.kafka import KafkaBroker
+from tests.support.alarm_log import event, tick
+from tests.support.alarm_workers import AlarmPlant, rule
+from tests.support.services.kafka import KafkaBroker
 
 TURNS = 5
 

@@ -13,18 +13,18 @@ from dataclasses import dataclass, field, replace
 
 import orjson
 
-from agent.alarms.configuration import Catalogue
-from agent.alarms.console import Console
-from agent.alarms.inputs import Command, EventInput, Input, Tick
-from agent.alarms.intake import event_input
-from agent.alarms.machine import step
-from agent.alarms.transitions import Transition
+from agent.alarms.core.catalogue import Catalogue
+from agent.alarms.core.console import Console
+from agent.alarms.core.inputs import Command, EventInput, Input, Tick
+from agent.alarms.core.step import step
+from agent.alarms.core.transitions import Transition
+from agent.alarms.worker.event_inputs import event_input
 from agent.app import Parts, build
 from agent.contracts.received import received
 from agent.settings import LoadedPlant
-from connectors.commits import MemoryCommits
-from connectors.logs import LogSource
+from connectors.log_source import LogSource
 from connectors.memory import MemoryWindowStore
+from connectors.offsets import MemoryCommits
 from connectors.records import EVENTS, Message, Partition, Record
 from tests.bench.alarm_month_plant import START_NS, MonthLog, Pump, S
 

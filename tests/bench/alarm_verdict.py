@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from agent.alarms.configuration import Catalogue, Rule
-from agent.alarms.transitions import Transition
+from agent.alarms.core.catalogue import Catalogue, Rule
+from agent.alarms.core.transitions import Transition
 from tests.bench.alarm_month_plant import START_NS, Pump, S
 from tests.bench.alarm_trial import Stretch, Trial
 

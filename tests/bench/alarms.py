@@ -15,8 +15,8 @@ from typing import Any
 
 import yaml
 
-from agent.alarms.catalogue import catalogue_of
-from agent.alarms.console import Console
+from agent.alarms.core.console import Console
+from agent.alarms.from_settings import catalogue_of
 from agent.settings import LoadedPlant, load
 from tests.bench.alarm_document import document
 from tests.bench.alarm_month_plant import START_NS, Pump, S

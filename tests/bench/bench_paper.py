@@ -17,13 +17,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from anchormoe.losses import LossWeights, objective
-from anchormoe.paper_config import ModelConfig
-from anchormoe.paper_net import PaperNet
-from anchormoe.paper_output import Output
-from anchormoe.paper_serving import ServingNet
-from anchormoe.training import Examples, Plan, train
-from tests import oracle
+from anchormoe.paper.architecture import ModelConfig
+from anchormoe.paper.loop import Examples, Plan, train
+from anchormoe.paper.losses import LossWeights, objective
+from anchormoe.paper.net import PaperNet
+from anchormoe.paper.output import Output
+from anchormoe.paper.serving import ServingNet
+from tests.support import oracle
 
 SETUPS = {
     "D4 T128 d128 M4 K2 16/8": (ModelConfig(4, 3, 16, 8, width=128, experts=4, top_k=2, dropout=0.0), 128),

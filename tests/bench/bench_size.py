@@ -20,10 +20,10 @@ import numpy as np
 
 from anchormoe.cases import Cases
 from anchormoe.data.shapes import Shape, rehearsal
-from anchormoe.memory import needed_bytes
 from anchormoe.progress import Progress
-from anchormoe.recipe_settings import RecipeSettings
-from anchormoe.trainer import train
+from anchormoe.recipes.memory import needed_bytes
+from anchormoe.recipes.settings import RecipeSettings
+from anchormoe.recipes.train import train
 
 SHAPES = {
     "small": Shape(train=180, test=180, channels=24, steps=51, classes=6),

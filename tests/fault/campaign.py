@@ -17,19 +17,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
+from agent.chaos.config import TrialNames, TrialPace
+from agent.chaos.context import Services
+from agent.chaos.errors import TrialError
+from agent.chaos.experiment import Trial, TrialSize, run_trial
+from agent.chaos.faults import INJURIES, Injury
+from agent.chaos.plan import in_turn
+from agent.chaos.report import Outcome
 from agent.logs import set_up_logs
-from agent.trial.course import Trial, TrialSize, run_trial
-from agent.trial.errors import TrialError
-from agent.trial.injuries import INJURIES, Injury
-from agent.trial.plan import in_turn
-from agent.trial.plant import TrialNames, TrialPace
-from agent.trial.results import Outcome
-from agent.trial.ward import Services
 from connectors.errors import ConnectorError
-from tests.agent_process import Names, write_plant
 from tests.fault.campaign_report import Campaign, Failure, report
-from tests.services.kafka import KafkaBroker
-from tests.services.redis import RedisOptions, RedisServer
+from tests.support.agent_process import Names, write_plant
+from tests.support.services.kafka import KafkaBroker
+from tests.support.services.redis import RedisOptions, RedisServer
 
 BROKER = {"group.min.session.timeout.ms": "1000"}
 MEMBER_TIMEOUT_S = 3.0

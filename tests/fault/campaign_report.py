@@ -11,8 +11,8 @@ from importlib.metadata import version
 
 import numpy as np
 
-from agent.trial.injuries import INJURIES
-from agent.trial.results import Outcome, Wound
+from agent.chaos.faults import INJURIES
+from agent.chaos.report import Outcome, Wound
 
 
 @dataclass(frozen=True, slots=True)

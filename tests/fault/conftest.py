@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.alarm_busy_day import FLOOD, RULES, Workers
-from tests.alarm_workers import AlarmPlant
-from tests.services.kafka import Broker
+from tests.support.alarm_busy_day import FLOOD, RULES, Workers
+from tests.support.alarm_workers import AlarmPlant
+from tests.support.services.kafka import Broker
 
 _BUNDLE = Path(__file__).parents[2] / "configs" / "bundles" / "pump"
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from agent.alarms.inputs import Input
-from tests.alarm_busy_day import Workers, expected, inputs
-from tests.alarm_log import command, event
-from tests.alarm_workers import AlarmPlant
+from agent.alarms.core.inputs import Input
+from tests.support.alarm_busy_day import Workers, expected, inputs
+from tests.support.alarm_log import command, event
+from tests.support.alarm_workers import AlarmPlant
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(560)]
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.alarm_log import event
-from tests.alarm_workers import AlarmPlant
 from tests.conftest import KafkaFactory
+from tests.support.alarm_log import event
+from tests.support.alarm_workers import AlarmPlant
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(280)]
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.alarm_log import event
-from tests.alarm_receiver import Receiver, receiving
-from tests.alarm_workers import AlarmPlant
-from tests.services.kafka import Broker
+from tests.support.alarm_log import event
+from tests.support.alarm_receiver import Receiver, receiving
+from tests.support.alarm_workers import AlarmPlant
+from tests.support.services.kafka import Broker
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(200)]
 

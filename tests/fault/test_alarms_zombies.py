@@ -2,9 +2,9 @@
 
 import pytest
 
-from agent.alarms.inputs import Input
-from tests.alarm_busy_day import Workers, expected, inputs
-from tests.alarm_workers import AlarmPlant
+from agent.alarms.core.inputs import Input
+from tests.support.alarm_busy_day import Workers, expected, inputs
+from tests.support.alarm_workers import AlarmPlant
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 

@@ -10,7 +10,7 @@ from connectors.errors import ConnectorError
 from connectors.jsonl import JsonlSink, read_messages
 from connectors.memory import MemoryLog, MemorySink, MemoryWindowStore
 from connectors.records import EVENTS
-from tests.plant import A, B, events_of, pipeline_on, put, watched
+from tests.support.plant import A, B, events_of, pipeline_on, put, watched
 
 
 @contextmanager

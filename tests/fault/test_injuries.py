@@ -8,12 +8,12 @@ import uuid
 
 import pytest
 
-from agent.trial.course import Trial, TrialSize, run_trial
-from agent.trial.injuries import INJURIES
-from agent.trial.plant import TrialNames, TrialPace
-from agent.trial.ward import Services
-from tests.agent_process import Names, write_plant
-from tests.services.kafka import KafkaBroker
+from agent.chaos.config import TrialNames, TrialPace
+from agent.chaos.context import Services
+from agent.chaos.experiment import Trial, TrialSize, run_trial
+from agent.chaos.faults import INJURIES
+from tests.support.agent_process import Names, write_plant
+from tests.support.services.kafka import KafkaBroker
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

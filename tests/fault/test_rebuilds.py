@@ -9,19 +9,19 @@ from aiokafka import TopicPartition
 from aiokafka.admin import RecordsToDelete
 
 from agent.app import build
-from agent.comparison import compare
-from agent.event_set import EventSet
-from agent.partition import rebuild_offset
-from agent.replaying import replay
+from agent.offline.compare import compare
+from agent.offline.event_set import EventSet
+from agent.offline.replay import replay
 from agent.settings import load
+from agent.windows.group import rebuild_offset
+from connectors.kafka.bounded import KafkaRangeSource
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.group_progress import GroupProgress
-from connectors.kafka.range_source import KafkaRangeSource
+from connectors.kafka.group_offsets import GroupProgress
 from connectors.kafka.snapshot import snapshot
 from connectors.records import EVENTS, Message
 from connectors.simulator import CLEAN
 from connectors.timestamps import TimeReader
-from tests.agent_process import START_NS, Names, create_topics, produce, pump_records, write_plant
+from tests.support.agent_process import START_NS, Names, create_topics, produce, pump_records, write_plant
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

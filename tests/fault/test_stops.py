@@ -8,19 +8,19 @@ import time
 import orjson
 import pytest
 
-from agent.event_set import EventSet
-from agent.replaying import replay
+from agent.chaos.agents import AgentProcess
+from agent.chaos.waiting import until
+from agent.offline.event_set import EventSet
+from agent.offline.replay import replay
 from agent.settings import load
-from agent.trial.fleet import AgentProcess
-from agent.trial.waiting import until
+from connectors.kafka.bounded import KafkaRangeSource
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.group_progress import GroupProgress
-from connectors.kafka.range_source import KafkaRangeSource
+from connectors.kafka.group_offsets import GroupProgress
 from connectors.kafka.snapshot import snapshot
 from connectors.records import EVENTS, Message
-from connectors.redis.disturbance import hold_answers
+from connectors.redis.fault_injection import hold_answers
 from connectors.redis.server import Server
-from tests.agent_process import Names, create_topics, produce, pump_records, write_plant
+from tests.support.agent_process import Names, create_topics, produce, pump_records, write_plant
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.agent_process import (
+from tests.support.agent_process import (
     Agent,
     Names,
     caught_up,

@@ -13,11 +13,11 @@ import pytest
 
 from agent.contracts.alarms import AlarmTransition, AuditRecord, PresentAlarm
 from connectors.records import Message
-from tests.alarm_commands import told
-from tests.alarm_receiver import Receiver, receiving
-from tests.alarm_workers import AlarmPlant, Worker, rule
-from tests.event_samples import samples
-from tests.services.kafka import Broker
+from tests.support.alarm_commands import told
+from tests.support.alarm_receiver import Receiver, receiving
+from tests.support.alarm_workers import AlarmPlant, Worker, rule
+from tests.support.event_samples import samples
+from tests.support.services.kafka import Broker
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(280)]
 TOKEN = {"Authorization": "Bearer let-me-in"}

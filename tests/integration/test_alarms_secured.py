@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.alarm_log import command, event
-from tests.alarm_workers import AlarmPlant
-from tests.services.kafka import KafkaBroker
+from tests.support.alarm_log import command, event
+from tests.support.alarm_workers import AlarmPlant
+from tests.support.services.kafka import KafkaBroker
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(200)]
 PASSWORD = "correct horse"

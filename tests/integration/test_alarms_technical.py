@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.alarms.configuration import parts_of
-from tests.alarm_commands import told
-from tests.alarm_workers import AlarmPlant, Worker, rule
-from tests.event_samples import samples
-from tests.services.kafka import Broker
+from agent.alarms.core.catalogue import parts_of
+from tests.support.alarm_commands import told
+from tests.support.alarm_workers import AlarmPlant, Worker, rule
+from tests.support.event_samples import samples
+from tests.support.services.kafka import Broker
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(200)]
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.alarm_log import command, event
-from tests.alarm_workers import AlarmPlant, Worker
-from tests.services.kafka import Broker
+from tests.support.alarm_log import command, event
+from tests.support.alarm_workers import AlarmPlant, Worker
+from tests.support.services.kafka import Broker
 
 pytestmark = pytest.mark.slow
 

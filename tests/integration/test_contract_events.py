@@ -24,7 +24,7 @@ from connectors.errors import ConnectorError
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.sink import Delivery, KafkaSink
 from connectors.records import DEAD_LETTERS, EVENTS, STATES, Message
-from tests.event_samples import samples
+from tests.support.event_samples import samples
 from tests.unit.connectors.slow_goodbye import goodbyes_said
 
 REPOSITORY = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ import pytest
 
 from anchormoe import Predictor
 from anchormoe.windows import FillRule, Grid, WindowShape, cut, fill, on_grid
-from connectors.plants import KINDS, labelled_recording
+from connectors.simulator.plants import KINDS, labelled_recording
 
 ROOT = Path(__file__).parents[2]
 BUNDLES = ROOT / "configs" / "bundles"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import orjson
 
-from connectors.plants import KINDS
-from tests.agent_process import read_topic
+from connectors.simulator.plants import KINDS
+from tests.support.agent_process import read_topic
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -18,14 +18,14 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from prometheus_client.parser import text_string_to_metric_families
 
-from agent.alongside import alongside
+from agent.runtime.alongside import alongside
 from anchormoe import AnchorMoEClassifier
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.source import KafkaSource, Subscription
 from connectors.memory import MemorySink
 from connectors.records import EVENTS
-from tests.services.processes import ServiceProcess
-from tests.small_plant import pipeline
+from tests.support.services.processes import ServiceProcess
+from tests.support.small_plant import pipeline
 
 LENGTH, PERIOD_MS, ASSETS = 32, 100, 8
 START_MS = 1_700_000_000_000

@@ -10,8 +10,8 @@ from connectors.kafka.cluster import Cluster
 from connectors.kafka.sink import Delivery, KafkaSink
 from connectors.kafka.source import KafkaSource, Subscription
 from connectors.records import DEAD_LETTERS, EVENTS, STATES, Message, Partition, Position
-from tests.unit.connectors.contract_sink import SinkContract
-from tests.unit.connectors.contract_source import SourceContract, Watcher, started
+from tests.contracts.sink import SinkContract
+from tests.contracts.source import SourceContract, Watcher, started
 from tests.unit.connectors.slow_goodbye import goodbyes_said
 
 

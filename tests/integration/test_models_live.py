@@ -10,15 +10,15 @@ from datetime import datetime
 import orjson
 import pytest
 
-from agent.activations import Activation, decoded, encoded
 from agent.contracts import ModelRefusedEvent, received
-from agent.identity import iso_time
+from agent.events.ids import iso_time
+from agent.models.activations import Activation, decoded, encoded
 from anchormoe.digest import sha256
 from connectors.errors import ConnectorError
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.journal import KafkaJournal
+from connectors.kafka.compacted_log import KafkaJournal
 from connectors.records import Partition
-from tests.agent_process import (
+from tests.support.agent_process import (
     Agent,
     Names,
     caught_up,
@@ -30,10 +30,8 @@ from tests.agent_process import (
     read_topic,
     write_plant,
 )
-from tests.agent_process import (
-    decoded as payloads,
-)
-from tests.waves import ASSETS, PERIOD_MS, group, records, train
+from tests.support.agent_process import decoded as payloads
+from tests.support.waves import ASSETS, PERIOD_MS, group, records, train
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from connectors.files.rows import logged
-from tests.offline_plant import records, write_plant
+from tests.support.offline_plant import records, write_plant
 
 PROGRAM = """
 import sys, time

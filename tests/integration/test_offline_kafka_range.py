@@ -4,13 +4,13 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
 from connectors.errors import ConnectorError
+from connectors.kafka.bounded import KafkaRangeSource
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.range_source import KafkaRangeSource
-from connectors.kafka.record_writer import RecordWriter
+from connectors.kafka.producer import RecordWriter
+from connectors.log_range import Mark, Span, Stretch
 from connectors.records import Partition, Record
-from connectors.spans import Mark, Span, Stretch
+from tests.contracts.source import Watcher, drain
 from tests.integration.test_kafka_connector import fill
-from tests.unit.connectors.contract_source import Watcher, drain
 
 
 async def read(kafka, topic, span=None):

@@ -11,13 +11,13 @@ from structlog.testing import capture_logs
 from agent import app
 from agent.app import build
 from agent.cli.main import main
-from agent.tally import Tally
+from agent.health.counters import Tally
 from connectors.files.rows import logged
+from connectors.kafka.bounded import KafkaRangeSource
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.range_source import KafkaRangeSource
-from connectors.kafka.record_writer import RecordWriter
+from connectors.kafka.producer import RecordWriter
 from connectors.records import Record
-from tests.offline_plant import load_plant, load_rule, records, write_plant
+from tests.support.offline_plant import load_plant, load_rule, records, write_plant
 
 SECONDS = 120
 BROKEN = SECONDS * 2 // 17

@@ -13,14 +13,14 @@ import orjson
 import pytest
 
 from agent.app import build
-from agent.tally import Tally
+from agent.health.counters import Tally
 from connectors.decoding import REASONS, encode_chunk
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.record_writer import RecordWriter
+from connectors.kafka.producer import RecordWriter
 from connectors.records import Record
 from connectors.timestamps import iso_text
-from tests.agent_process import read_topic
-from tests.offline_plant import load_plant, load_rule, write_plant
+from tests.support.agent_process import read_topic
+from tests.support.offline_plant import load_plant, load_rule, write_plant
 
 START_MS = 1_760_000_000_000
 SECONDS = 40

@@ -2,14 +2,14 @@
 
 import pytest
 
+from connectors.base import Checkpoint, RingWrite, WindowStore
 from connectors.errors import ConnectorError, TransientError
 from connectors.records import Partition
-from connectors.redis.disturbance import without_memory
+from connectors.redis.fault_injection import without_memory
 from connectors.redis.server import Server
 from connectors.redis.window_store import RedisWindowStore
-from connectors.seams import Checkpoint, RingWrite, WindowStore
-from tests.services.redis_binaries import FLAVOURS
-from tests.unit.connectors.contract_window_store import HERE, WindowStoreContract, checkpoint, opened, whole
+from tests.contracts.window_store import HERE, WindowStoreContract, checkpoint, opened, whole
+from tests.support.services.redis_binaries import FLAVOURS
 from tests.unit.connectors.slow_goodbye import goodbyes_said
 
 LAYOUT = "layout"

@@ -9,11 +9,11 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
-from tests.services.certificates import Authority
-from tests.services.java import HOW_TO_GET_KAFKA, Java, choose_java
-from tests.services.kafka import ExistingBroker, KafkaBroker
-from tests.services.kafka_settings import Ports, server_properties
-from tests.services.requirements import ServiceUnavailable
+from tests.support.services.certificates import Authority
+from tests.support.services.java import HOW_TO_GET_KAFKA, Java, choose_java
+from tests.support.services.kafka import ExistingBroker, KafkaBroker
+from tests.support.services.kafka_settings import Ports, server_properties
+from tests.support.services.requirements import ServiceUnavailable
 from tests.unit.connectors.slow_goodbye import goodbyes_said
 
 PASSWORDS = {"agent": "agent-secret"}

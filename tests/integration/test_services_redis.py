@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import redis
 
-from tests.services import processes
-from tests.services.places import REPOSITORY
-from tests.services.redis import ExistingRedis, RedisServer
-from tests.services.redis_binaries import FLAVOURS, how_to_get
-from tests.services.requirements import ServiceUnavailable
+from tests.support.services import processes
+from tests.support.services.places import REPOSITORY
+from tests.support.services.redis import ExistingRedis, RedisServer
+from tests.support.services.redis_binaries import FLAVOURS, how_to_get
+from tests.support.services.requirements import ServiceUnavailable
 
 both_flavours = pytest.mark.parametrize("flavour", FLAVOURS)
 

@@ -9,8 +9,8 @@ import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
 
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.group_progress import GroupProgress
-from connectors.kafka.topic_reader import Reading, TopicReader
+from connectors.kafka.group_offsets import GroupProgress
+from connectors.kafka.reader import Reading, TopicReader
 from connectors.records import Batch, Partition
 
 AnyReader = TypeVar("AnyReader", bound=TopicReader)

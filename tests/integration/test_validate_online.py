@@ -12,10 +12,10 @@ import redis
 import yaml
 
 from agent.cli.main import main
-from tests.agent_process import Names, write_plant
 from tests.conftest import KafkaFactory, RedisFactory
-from tests.services.kafka import Broker
-from tests.services.ports import free_port
+from tests.support.agent_process import Names, write_plant
+from tests.support.services.kafka import Broker
+from tests.support.services.ports import free_port
 
 Validate = Callable[..., tuple[int, dict[str, list[dict[str, Any]]]]]
 Plant = Callable[..., Path]

@@ -6,11 +6,11 @@ import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.activations import Activation, timeline
-from agent.pipeline import Pace
+from agent.models.activations import Activation, timeline
+from agent.runtime.pipeline import Pace
 from connectors.memory import MemoryLog, MemorySink, MemoryWindowStore
-from tests.plant import A, events_of, put
-from tests.succeeding import CONFIGURED, activation, pipeline_with, shelf
+from tests.support.plant import A, events_of, put
+from tests.support.reload_plant import CONFIGURED, activation, pipeline_with, shelf
 
 FLOWS = st.lists(st.sampled_from([1.0, -1.0, None]), min_size=12, max_size=40)
 ACTIVATIONS = st.lists(st.builds(activation, st.integers(98, 142), st.sampled_from(["x", "y", "damaged"])), max_size=4)

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition
 from hypothesis.stateful import rule as can_happen
 
-from agent.alarms.console import Console
-from agent.alarms.inputs import EventInput, Input, Tick, decoded, encoded
-from agent.alarms.machine import step
-from agent.alarms.recovery import restored, rows_of
-from tests.alarm_log import Run, S, at, catalogue, command, event, rule, technical, tick
+from agent.alarms.core.console import Console
+from agent.alarms.core.inputs import EventInput, Input, Tick, decoded, encoded
+from agent.alarms.core.step import step
+from agent.alarms.worker.recovery import restored, rows_of
+from tests.support.alarm_log import Run, S, at, catalogue, command, event, rule, technical, tick
 
 T = TypeVar("T")
 PLANT = catalogue(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from connectors.decoding import REASONS, Decoded, Decoder, encode_chunk
-from connectors.layouts import ChannelField, GroupLayout, RecordFormat
+from connectors.record_schema import ChannelField, GroupLayout, RecordFormat
 from connectors.records import Batch, Partition, Record
 from connectors.timestamps import END_NS
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from anchormoe.evidence import patch_grid, spans, to_intervals, to_steps
-from anchormoe.projection import Projection
+from anchormoe.model.projection import Projection
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from anchormoe.cases import Cases
 from anchormoe.experts import Committee
-from anchormoe.experts.folds import make_folds
 from anchormoe.experts.net import CommitteeNet, NetShape
 from anchormoe.experts.tokens import Geometry
+from anchormoe.training.folds import make_folds
 
 
 def _committee(channels: int, classes: int, length: int, seed: int) -> Committee:

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from anchormoe.cases import Cases
 from anchormoe.evidence import residual
-from anchormoe.kernels.fitting import fit_kernel
+from anchormoe.kernels.fit import fit_kernel
 from anchormoe.kernels.settings import KernelSettings
-from anchormoe.normalizer import Normalizer
+from anchormoe.model.normalizer import Normalizer
 
 
 @cache

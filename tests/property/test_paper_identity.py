@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from anchormoe.cases import Cases
 from anchormoe.evidence import residual
-from anchormoe.kernels import jit
-from anchormoe.paper import PaperSource
-from anchormoe.paper_config import ModelConfig
-from anchormoe.paper_net import PaperNet
-from tests import oracle
+from anchormoe.paper.architecture import ModelConfig
+from anchormoe.paper.net import PaperNet
+from anchormoe.paper.source import PaperSource
+from anchormoe.simd import jit
+from tests.support import oracle
 
 
 @st.composite

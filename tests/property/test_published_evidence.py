@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.evidence import EvidencePolicy, explain, strongest_patches
-from anchormoe.prediction import Prediction
+from agent.events.evidence import EvidencePolicy, explain, strongest_patches
+from anchormoe.model.prediction import Prediction
 from anchormoe.windows import Grid
 
 values = st.floats(-1e4, 1e4, allow_subnormal=False) | st.just(0.0)

@@ -6,10 +6,10 @@ import contextlib
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.pipeline import Pace
+from agent.runtime.pipeline import Pace
 from connectors.errors import ConnectorError
 from connectors.memory import MemoryLog, MemorySink, MemoryWindowStore
-from tests.plant import A, B, events_of, pipeline_on, put, watched
+from tests.support.plant import A, B, events_of, pipeline_on, put, watched
 
 
 class Crash(Exception):

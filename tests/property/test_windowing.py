@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.rings import Rings
-from agent.windowing import Samples, apply
+from agent.windows.assigner import Samples, apply
+from agent.windows.ring_buffers import Rings
 from anchormoe.windows import WindowShape
 
 CHANNELS = 2

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from agent.pipeline import Pace, Pipeline
+from agent.runtime.pipeline import Pace, Pipeline
 from connectors.records import EVENTS
 from tests.bench.stream.gauges import Reading, picture, reading
 from tests.bench.stream.latency import sustained_rate

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from agent.pipeline import Pipeline
+from agent.runtime.pipeline import Pipeline
 from agent.terminal.sparkline import sparkline
 
 _WIDTH = 60

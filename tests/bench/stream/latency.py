@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from agent.pipeline import Pace, Pipeline
-from agent.vitals import Distribution
-from agent.watched import Watched
+from agent.events.group import Watched
+from agent.health.status import Distribution
+from agent.runtime.pipeline import Pace, Pipeline
 from connectors.records import EVENTS
 from tests.bench.stream.made import decoder, fill
 from tests.bench.stream.modelled import modelled

@@ -10,14 +10,14 @@ import numpy as np
 import orjson
 from aiokafka import AIOKafkaProducer
 
-from agent.events import ModelName
-from agent.evidence import EvidencePolicy
-from agent.judgement import Verdict
-from agent.standing import Emission
-from agent.watched import Publishing, Watched
+from agent.events.emission import Emission
+from agent.events.evidence import EvidencePolicy
+from agent.events.group import Publishing, Watched
+from agent.events.payloads import ModelName
+from agent.models.classifier import Verdict
 from anchormoe.windows import Grid, WindowShape
 from connectors.decoding import Decoder
-from connectors.layouts import ChannelField, GroupLayout, RecordFormat, RecordKind
+from connectors.record_schema import ChannelField, GroupLayout, RecordFormat, RecordKind
 
 CHANNELS = tuple(f"c{number}" for number in range(8))
 PERIOD_MS = 100

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from agent.events import ModelName
-from agent.evidence import EvidencePolicy
-from agent.judgement import Judge
-from agent.standing import Emission, Policy
-from agent.watched import Publishing, Watched
+from agent.events.emission import Emission, Policy
+from agent.events.evidence import EvidencePolicy
+from agent.events.group import Publishing, Watched
+from agent.events.payloads import ModelName
+from agent.models.classifier import Judge
 from anchormoe.windows import FillRule, Grid, WindowShape
 from tests.bench.stream.made import PERIOD_MS
 

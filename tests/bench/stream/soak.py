@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from agent.pipeline import Pace
+from agent.runtime.pipeline import Pace
 from tests.bench.stream.gauges import megabytes_per_hour, picture, reading
 from tests.bench.stream.latency import sustained_rate
 from tests.bench.stream.made import decoder

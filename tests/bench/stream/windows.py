@@ -5,9 +5,9 @@ import time
 
 import numpy as np
 
-from agent.pipeline import Pace
-from agent.rings import Rings
-from agent.windowing import Samples, apply
+from agent.runtime.pipeline import Pace
+from agent.windows.assigner import Samples, apply
+from agent.windows.ring_buffers import Rings
 from tests.bench.stream.gauges import resident_bytes
 from tests.bench.stream.made import CHANNELS, SHAPE, Mute, decoder, fill, log_of, watched
 from tests.bench.stream.world import World, speed

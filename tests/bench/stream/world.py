@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 from multiprocessing import get_context
 from typing import Any, TypeVar
 
-from agent.alongside import alongside
-from agent.collector import calm_collector
-from agent.pipeline import Pace, Pipeline
-from agent.pulse import beat
-from agent.watched import Watched
+from agent.events.group import Watched
+from agent.health.loop_delay import beat
+from agent.runtime.alongside import alongside
+from agent.runtime.gc_tuning import calm_collector
+from agent.runtime.pipeline import Pace, Pipeline
 from connectors.decoding import Decoder
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.sink import Delivery, KafkaSink
@@ -22,8 +22,8 @@ from connectors.records import DEAD_LETTERS, EVENTS, STATES
 from connectors.redis.server import Server
 from connectors.redis.window_store import RedisWindowStore
 from tests.bench.stream.bare import Speed
-from tests.services.kafka import KafkaBroker
-from tests.services.redis import RedisOptions, RedisServer
+from tests.support.services.kafka import KafkaBroker
+from tests.support.services.redis import RedisOptions, RedisServer
 
 Answer = TypeVar("Answer")
 

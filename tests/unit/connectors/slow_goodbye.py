@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tests.services.certificates import Authority
+from tests.support.services.certificates import Authority
 
 GOODBYE_AFTER_S = 0.4
 

@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from connectors.decoding import REASONS, Decoded, Decoder, Readings, encode_chunk
-from connectors.layouts import ChannelField, GroupLayout, RecordFormat
+from connectors.record_schema import ChannelField, GroupLayout, RecordFormat
 from connectors.records import Batch, Partition, Record
 
 T0 = 1_700_000_000_000  # ms

@@ -8,10 +8,9 @@ import pytest
 from connectors.decoding import Decoder
 from connectors.errors import ConnectorError
 from connectors.files import FileFormat, FileSource, find_files
-from connectors.layouts import ChannelField, GroupLayout, RecordFormat
+from connectors.record_schema import ChannelField, GroupLayout, RecordFormat
 from connectors.records import Partition, Position, RecordLike
-
-from .contract_source import SourceContract, Watcher, drain
+from tests.contracts.source import SourceContract, Watcher, drain
 
 T0 = 1_700_000_000_000
 FIRST = Partition("files", 0)

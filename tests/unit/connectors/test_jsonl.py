@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connectors.base import Sink
 from connectors.errors import ConnectorError
 from connectors.jsonl import JsonlSink, from_line, read_messages, to_line
 from connectors.records import EVENTS, Message
-from connectors.seams import Sink
-
-from .contract_sink import SinkContract, event
+from tests.contracts.sink import SinkContract, event
 
 
 class JsonlWorld:

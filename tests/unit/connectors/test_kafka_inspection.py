@@ -4,8 +4,8 @@ from pathlib import Path
 
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.inspection import inspect_cluster
-from connectors.outages import Outage
-from tests.services.certificates import Authority
+from connectors.probe import Outage
+from tests.support.services.certificates import Authority
 from tests.unit.connectors.slow_goodbye import open_connections, slow_to_hang_up
 
 TO_ANOTHER_QUESTION = b"\0\0\0\4\0\0\0\7"

@@ -5,14 +5,13 @@ from collections.abc import Collection
 
 import pytest
 
+from connectors.base import Sink, WindowStore
 from connectors.errors import ConnectorError
 from connectors.memory import MemoryLog, MemorySink, MemorySource, MemoryWindowStore
 from connectors.records import Message, Partition, Position
-from connectors.seams import Sink, WindowStore
-
-from .contract_sink import SinkContract, event
-from .contract_source import SourceContract, Watcher, drain
-from .contract_window_store import WindowStoreContract
+from tests.contracts.sink import SinkContract, event
+from tests.contracts.source import SourceContract, Watcher, drain
+from tests.contracts.window_store import WindowStoreContract
 
 A, B = Partition("readings", 0), Partition("readings", 1)
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from connectors.plants import KINDS, PlantKind, SimulatedAsset, labelled_recording, truth
-from connectors.plants.episodes import episode
-from connectors.plants.noise import normal, smooth, uniform
+from connectors.simulator.plants import KINDS, PlantKind, SimulatedAsset, labelled_recording, truth
+from connectors.simulator.plants.episodes import episode
+from connectors.simulator.plants.noise import normal, smooth, uniform
 
 RANGES = {
     "pump": [(50, 150), (2.5, 11), (15, 70), (0, 15), (35, 75)],

@@ -5,14 +5,13 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from connectors.commits import MemoryCommits
 from connectors.decoding import Decoder
-from connectors.layouts import ChannelField, GroupLayout, RecordFormat
-from connectors.plants import KINDS, SimulatedAsset
+from connectors.offsets import MemoryCommits
+from connectors.record_schema import ChannelField, GroupLayout, RecordFormat
 from connectors.records import Batch, Partition, RecordLike
 from connectors.simulator import CLEAN, Dirt, SimulatorSource
-
-from .contract_source import SourceContract, Watcher, drain, rows
+from connectors.simulator.plants import KINDS, SimulatedAsset
+from tests.contracts.source import SourceContract, Watcher, drain, rows
 
 T0 = 1_700_000_000 * 10**9
 ASSETS = [SimulatedAsset("pump-1", KINDS["pump"], 1), SimulatedAsset("patient-1", KINDS["patient"], 1)]

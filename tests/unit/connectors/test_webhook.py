@@ -12,13 +12,12 @@ from urllib.parse import unquote_to_bytes
 import pytest
 from cloudevents.core.bindings.http import HTTPMessage, from_binary_event
 
+from connectors.base import Sink
 from connectors.errors import ConnectorError, TransientError
 from connectors.http_post import Address, retry_after_s
 from connectors.records import DEAD_LETTERS, EVENTS, STATES, Message
-from connectors.seams import Sink
 from connectors.webhook import Chronology, Patience, Receiver, Refused, WebhookSink, request_headers
-
-from .contract_sink import SinkContract, event
+from tests.contracts.sink import SinkContract, event
 
 TOKEN = "let-me-in"
 QUICK = Patience(attempts=3, first_pause_s=0.001, longest_pause_s=0.002)

@@ -1,0 +1,125 @@
+"""What the state machine is told: events, commands and ticks, as they stand in the input log. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+import orjson
+
+from agent.alarms.core.alarm import Json
+from agent.alarms.times import time_ns
+from agent.events.ids import iso_time
+from connectors.errors import RecordError
+
+Verb = Literal["ack", "shelve", "unshelve", "out-of-service", "in-service", "reset", "comment"]
+VERBS: tuple[str, ...] = get_args(Verb)
+_LONGEST_TEXT = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class EventInput:
+    """A published event, less what no alarm needs. `end_ns` is its event time, `time_ns` when it entered the log."""
+
+    id: str
+    time_ns: int
+    type: str
+    asset: str
+    group: str
+    end_ns: int
+    data: Json = field(default_factory=dict)
+
+    @property
+    def channel(self) -> str | None:
+        return self.data.get("channel")
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What a person wants of an alarm. `until_ns` belongs to shelving."""
+
+    id: str
+    time_ns: int
+    verb: Verb
+    alarm: str
+    by: str
+    why: str
+    until_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time passes."""
+
+    time_ns: int
+
+    @property
+    def id(self) -> str:
+        return f"tick:{self.time_ns}"
+
+
+Input = EventInput | Command | Tick
+
+
+def encoded(entry: Input) -> bytes:
+    """The value of a message in the input log; its key is the console."""
+    return orjson.dumps({"id": entry.id, "time": iso_time(entry.time_ns), **_body(entry)})
+
+
+def decoded(value: bytes | None) -> Input:
+    """Raises RecordError for what is none."""
+    try:
+        entry = orjson.loads(value or b"")
+    except orjson.JSONDecodeError as error:
+        raise RecordError("malformed", f"no JSON: {error}") from error
+    if not isinstance(entry, dict):
+        raise RecordError("malformed", "no JSON object")
+    at = time_ns(entry.get("time"))
+    match entry.get("kind"):
+        case "tick":
+            return Tick(at)
+        case "event":
+            return _event(entry, at)
+        case "command":
+            return _command(entry, at)
+        case other:
+            raise RecordError("malformed", f"kind: {other!r} is neither event, command nor tick", field="kind")
+
+
+def _body(entry: Input) -> dict[str, Any]:
+    match entry:
+        case Tick():
+            return {"kind": "tick"}
+        case Command():
+            until = None if entry.until_ns is None else iso_time(entry.until_ns)
+            facts = {"verb": entry.verb, "alarm": entry.alarm, "by": entry.by, "why": entry.why, "until": until}
+            return {"kind": "command", **facts}
+        case EventInput():
+            about = {"type": entry.type, "asset": entry.asset, "group": entry.group, "end": iso_time(entry.end_ns)}
+            return {"kind": "event", **about, "data": entry.data}
+
+
+def _event(entry: Mapping[str, Any], at: int) -> EventInput:
+    names = {name: _text(entry, name) for name in ("id", "type", "asset", "group")}
+    data = entry.get("data")
+    if not isinstance(data, dict):
+        raise RecordError("malformed", "data: missing", field="data")
+    return EventInput(time_ns=at, end_ns=time_ns(entry.get("end"), "end"), data=data, **names)
+
+
+def _command(entry: Mapping[str, Any], at: int) -> Command:
+    verb = entry.get("verb")
+    if verb not in VERBS:
+        raise RecordError("malformed", f"verb: {verb!r} is none of {', '.join(VERBS)}", field="verb")
+    names = {name: _text(entry, name) for name in ("id", "alarm", "by")}
+    why, until = entry.get("why") or "", entry.get("until")
+    if not isinstance(why, str) or len(why) > _LONGEST_TEXT:
+        raise RecordError("malformed", f"why: no text of up to {_LONGEST_TEXT} characters", field="why")
+    until_ns = None if until is None else time_ns(until, "until")
+    return Command(time_ns=at, verb=verb, why=why, until_ns=until_ns, **names)
+
+
+def _text(entry: Mapping[str, Any], name: str) -> str:
+    value = entry.get(name)
+    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_TEXT:
+        raise RecordError("malformed", f"{name}: missing, or no text", field=name)
+    return value

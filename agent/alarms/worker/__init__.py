@@ -1,0 +1,1 @@
+"""The Faust application around the alarm state machine."""

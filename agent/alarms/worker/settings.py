@@ -1,0 +1,73 @@
+"""What the Faust application is told: names, sizes, the cluster and its login."""
+
+import os
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import faust
+
+from agent.alarms.messages import ALARMS, AUDIT, INPUTS, TRANSITIONS
+from agent.alarms.worker.tables import OrderlyTables, RowTable
+from connectors.kafka.cluster import Cluster
+
+
+@dataclass(frozen=True, slots=True)
+class ShellSettings:
+    """Names and sizes; `topics` maps our stream names to the cluster's. `directory`: where Faust may put its files."""
+
+    app_id: str
+    cluster: Cluster
+    events_topic: str
+    topics: dict[str, str] = field(
+        default_factory=lambda: {name: name for name in (INPUTS, TRANSITIONS, ALARMS, AUDIT)}
+    )
+    partitions: int = 4
+    replication: int = 1
+    tick_s: float = 1.0
+    session_s: float = 15.0
+    no_progress_s: float = 60.0
+    directory: Path | None = None
+
+
+def app_of(settings: ShellSettings) -> Any:
+    cluster = settings.cluster
+    return faust.App(
+        settings.app_id,
+        broker=[f"kafka://{address}" for address in cluster.bootstrap.split(",")],
+        broker_credentials=_credentials(cluster),
+        broker_session_timeout=settings.session_s,
+        broker_heartbeat_interval=settings.session_s / 5,
+        broker_commit_interval=1.0,
+        consumer_auto_offset_reset="earliest",
+        producer_acks=-1,
+        store="memory://",
+        datadir=settings.directory or _scratch(settings.app_id),
+        Table=RowTable,
+        TableManager=OrderlyTables,
+        topic_partitions=settings.partitions,
+        topic_replication_factor=settings.replication,
+        topic_disable_leader=True,
+        table_standby_replicas=0,
+        stream_wait_empty=True,
+        web_enabled=False,
+        processing_guarantee="at_least_once",
+    )
+
+
+def _scratch(app_id: str) -> Path:
+    """The same every time, so that a killed worker leaves nothing new behind. Nothing in it is ever read."""
+    return Path(tempfile.gettempdir()) / f"{app_id}-{os.getuid()}"
+
+
+def _credentials(cluster: Cluster) -> Any:
+    given = cluster.arguments()
+    if cluster.protocol.startswith("SASL"):
+        return faust.SASLCredentials(
+            username=cluster.username,
+            password=cluster.password,
+            mechanism=cluster.mechanism or "PLAIN",
+            ssl_context=given.get("ssl_context"),
+        )
+    return faust.SSLCredentials(given["ssl_context"]) if cluster.protocol == "SSL" else None

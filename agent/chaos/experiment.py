@@ -1,0 +1,225 @@
+"""The course of a trial: own names, agents, a stream, injuries while it flows, the comparison, the tidying up."""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+import orjson
+import yaml
+
+from agent.chaos.agents import Fleet
+from agent.chaos.config import TrialNames, TrialPace, require_services, trial_document
+from agent.chaos.context import Services, Ward
+from agent.chaos.errors import TrialError
+from agent.chaos.faults import Injury
+from agent.chaos.last_states import wrong_states
+from agent.chaos.report import Outcome, Wound
+from agent.chaos.workload import KnownStream, known_assets
+from agent.models.classifier import HISTORY_LOST
+from agent.offline.compare import compare
+from agent.offline.event_set import EventSet
+from agent.offline.replay import replay
+from agent.offline.simulate import Dialect
+from agent.settings import KafkaSource, LoadedPlant, RedisStore, load, load_settings
+from agent.settings.connections import cluster_of, server_of, window_prefix
+from agent.settings.document import read_document
+from connectors.kafka.admin import TopicPlan, delete_topics, ensure_topics
+from connectors.kafka.bounded import KafkaRangeSource
+from connectors.kafka.cluster import Cluster
+from connectors.kafka.group_offsets import GroupProgress
+from connectors.kafka.snapshot import snapshot
+from connectors.records import EVENTS, Message
+from connectors.redis.fault_injection import forget_keys
+
+Report = Callable[[str], None]
+"""Told what happens, one line at a time."""
+
+_SETTLING_S = 120.0
+_READING_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class TrialSize:
+    """`rate` is in records per second, `assets` per group."""
+
+    agents: int = 2
+    partitions: int = 4
+    assets: int = 6
+    rate: float = 200.0
+    pause_s: tuple[float, float] = (0.5, 2.5)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What is tried on which plant. `directory` gets the agents' logs and their plant.yaml."""
+
+    config: Path
+    directory: Path
+    names: TrialNames
+    seed: int = 0
+    size: TrialSize = field(default_factory=TrialSize)
+    pace: TrialPace = field(default_factory=TrialPace)
+    services: Services = field(default_factory=Services)
+    keep: bool = False
+
+
+async def run_trial(trial: Trial, injuries: Sequence[Injury], report: Report) -> Outcome:
+    """Raises TrialError where it cannot be finished, SettingsError where the plant does not fit."""
+    begun_s = time.monotonic()
+    plant = _own_plant(trial)
+    async with _topics(trial, plant), _fleet(trial) as fleet, _progress(trial, plant) as progress:
+        ward = _ward(trial, plant, fleet, progress)
+        stream = _stream(trial, plant)
+        wounds = await _injured(trial, ward, stream, injuries, report)
+        await fleet.retire()
+        report(f"comparing with a replay of {stream.sent} records")
+        return await _compared(trial, plant, stream.sent, wounds, begun_s)
+
+
+def _own_plant(trial: Trial) -> LoadedPlant:
+    settings = load_settings(trial.config, os.environ)
+    require_services(settings)
+    content = read_document(trial.config).content
+    document = trial_document(content, settings, trial.config.parent, trial.names, trial.pace)
+    trial.directory.mkdir(parents=True, exist_ok=True)
+    _plant_file(trial).write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
+    return load(_plant_file(trial), os.environ)
+
+
+def _plant_file(trial: Trial) -> Path:
+    return trial.directory / "plant.yaml"
+
+
+@asynccontextmanager
+async def _topics(trial: Trial, plant: LoadedPlant) -> AsyncIterator[None]:
+    """Everything the trial wrote is removed at its end, whatever the end is, unless it is kept."""
+    cluster, size = _cluster(plant), trial.size.partitions
+    configs = {trial.names.outputs["states"]: {"cleanup.policy": "compact"}}
+    plans = [TopicPlan(name, size, None, configs.get(name, {})) for name in trial.names.topics]
+    try:
+        await ensure_topics(cluster, plans)
+        yield
+    finally:
+        if not trial.keep:
+            await delete_topics(cluster, trial.names.topics)
+            await forget_keys(server_of(_store(plant)), window_prefix(plant.settings, _store(plant)))
+
+
+@asynccontextmanager
+async def _fleet(trial: Trial) -> AsyncIterator[Fleet]:
+    fleet = Fleet(_plant_file(trial), trial.directory, trial.size.agents)
+    try:
+        yield fleet
+    finally:
+        fleet.close()
+
+
+@asynccontextmanager
+async def _progress(trial: Trial, plant: LoadedPlant) -> AsyncIterator[GroupProgress]:
+    group, size = plant.settings.consumer_group, trial.size.partitions
+    progress = GroupProgress(_cluster(plant), trial.names.input, group, partitions=size)
+    try:
+        yield progress
+    finally:
+        await progress.close()
+
+
+def _ward(trial: Trial, plant: LoadedPlant, fleet: Fleet, progress: GroupProgress) -> Ward:
+    store = _store(plant)
+    return Ward(
+        fleet=fleet,
+        cluster=_cluster(plant),
+        server=server_of(store),
+        names=trial.names,
+        prefix=window_prefix(plant.settings, store),
+        progress=progress,
+        services=trial.services,
+        random=Random(trial.seed),
+        member_timeout_s=trial.pace.member_timeout_s,
+    )
+
+
+def _stream(trial: Trial, plant: LoadedPlant) -> KnownStream:
+    assets, dialect = known_assets(plant, trial.size.assets, trial.seed), Dialect.of(plant.settings)
+    return KnownStream(_cluster(plant), trial.names.input, assets, dialect, partitions=trial.size.partitions)
+
+
+async def _injured(
+    trial: Trial, ward: Ward, stream: KnownStream, injuries: Sequence[Injury], report: Report
+) -> list[Wound]:
+    """The supervisor and the stream run beside the injuries; whichever fails ends the trial."""
+    stop = asyncio.Event()
+    try:
+        async with asyncio.TaskGroup() as beside:
+            supervisor = beside.create_task(ward.fleet.supervise())
+            flow = beside.create_task(stream.flow(trial.size.rate, stop))
+            wounds = await _one_after_the_other(trial, ward, injuries, report)
+            stop.set()
+            await flow
+            await ward.recovered(time.monotonic())
+            supervisor.cancel()
+    except BaseExceptionGroup as failures:
+        raise failures.exceptions[0] from failures
+    return wounds
+
+
+async def _one_after_the_other(trial: Trial, ward: Ward, injuries: Sequence[Injury], report: Report) -> list[Wound]:
+    wounds: list[Wound] = []
+    report(f"{trial.size.agents} agents start")
+    for number, injury in enumerate(injuries, start=1):
+        await ward.fleet.settled(_SETTLING_S)
+        await asyncio.sleep(ward.random.uniform(*trial.size.pause_s))
+        try:
+            wound = await injury.inflict(ward)
+        except TrialError as error:
+            raise TrialError(f"injury {number}, {injury.name}: {error}") from error
+        note = f" ({wound.note})" if wound.note else ""
+        report(f"{number}/{len(injuries)} {injury.name}: recovered in {wound.recovered_s:.1f} s{note}")
+        wounds.append(wound)
+    await ward.fleet.settled(_SETTLING_S)
+    return wounds
+
+
+async def _compared(trial: Trial, plant: LoadedPlant, records: int, wounds: Sequence[Wound], begun_s: float) -> Outcome:
+    source = KafkaRangeSource(_cluster(plant), [trial.names.input])
+    replayed = await replay(plant, source, stop=asyncio.Event(), report=lambda done, total: None)
+    published, count = EventSet(), 0
+    async for record in snapshot(_cluster(plant), trial.names.outputs["events"], timeout_s=_READING_S):
+        published.add(Message(EVENTS, record.key, record.value, tuple(record.headers)))
+        count += 1
+    return Outcome(
+        namespace=trial.names.namespace,
+        seed=trial.seed,
+        seconds=time.monotonic() - begun_s,
+        records=records,
+        wounds=wounds,
+        comparison=compare(replayed.events, published, without_input=False),
+        published=count,
+        repeated=count - len(published) - published.conflicts,
+        conflicts=published.conflicts,
+        history_lost=sum(orjson.loads(value).get("abstention") == HISTORY_LOST for value in published.values()),
+        wrong_states=wrong_states(published.values(), [state async for state in _states(trial, plant)]),
+    )
+
+
+async def _states(trial: Trial, plant: LoadedPlant) -> AsyncIterator[bytes]:
+    async for record in snapshot(_cluster(plant), trial.names.outputs["states"], timeout_s=_READING_S):
+        if record.value is not None:
+            yield record.value
+
+
+def _cluster(plant: LoadedPlant) -> Cluster:
+    source = plant.settings.source
+    assert isinstance(source, KafkaSource)
+    return cluster_of(source.bootstrap, source.security)
+
+
+def _store(plant: LoadedPlant) -> RedisStore:
+    store = plant.settings.store
+    assert isinstance(store, RedisStore)
+    return store

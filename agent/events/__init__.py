@@ -1,0 +1,1 @@
+"""From classified windows to published events."""

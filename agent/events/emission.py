@@ -1,0 +1,42 @@
+"""The last state of each asset and what an emission policy makes of the next one. Pure."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from agent.models.classifier import Verdict
+
+Policy = Literal["changes", "all", "changes+heartbeat"]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """An asset's state at window end `end`, so since the window that ended at `since`; `reason` of an `unknown`."""
+
+    end: int
+    state: str
+    since: int
+    missing: tuple[str, ...]
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Emission:
+    """When a state is published. `heartbeat` is in steps, 0 for none; beats fall on grid multiples, not on start-up."""
+
+    policy: Policy = "changes"
+    heartbeat: int = 0
+
+    def wanted(self, *, changed: bool, end: int) -> bool:
+        beat = self.policy == "changes+heartbeat" and self.heartbeat > 0 and end % self.heartbeat == 0
+        return changed or self.policy == "all" or beat
+
+
+def previous_of(standing: Standing | None, end: int, hop: int) -> Standing | None:
+    """The state one hop before, if there was such a window. Anything older is not "the previous state"."""
+    return standing if standing is not None and standing.end == end - hop else None
+
+
+def following(previous: Standing | None, verdict: Verdict, end: int) -> Standing:
+    same = previous is not None and previous.state == verdict.state
+    since = previous.since if same and previous is not None else end
+    return Standing(end, verdict.state, since, verdict.missing, verdict.reason)

@@ -1,0 +1,1 @@
+"""What the agent knows about itself: status, counters, metrics, health checks, watchdog."""

@@ -1,0 +1,1 @@
+"""The same pipeline without a cluster: replay, comparison, scoring, simulation."""

@@ -1,0 +1,94 @@
+"""Two sets of events against each other: what is equal, missing, extra or different. Pure."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import orjson
+
+from agent.offline.event_set import EventName
+
+_FIELDS_SHOWN = 8
+
+
+class Events(Protocol):
+    """`agent.event_set.EventSet` is one."""
+
+    def __contains__(self, id: str) -> bool: ...
+    def names(self) -> list[EventName]: ...
+    def value(self, id: str) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Same id, other content; `fields` are the first places where they part."""
+
+    name: EventName
+    fields: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`missing` was replayed but not published, `extra` was published but not replayed."""
+
+    equal: int
+    missing: Sequence[EventName]
+    extra: Sequence[EventName]
+    different: Sequence[Difference]
+
+    @property
+    def same(self) -> bool:
+        return not (self.missing or self.extra or self.different)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "same": self.same,
+            "equal": self.equal,
+            "missing": [name.id for name in self.missing],
+            "extra": [name.id for name in self.extra],
+            "different": [{"id": each.name.id, "fields": list(each.fields)} for each in self.different],
+        }
+
+
+def compare(replayed: Events, published: Events, *, without_input: bool) -> Comparison:
+    """Byte by byte; `without_input` when the replay read a copy of the log, where records have other positions."""
+    ours, theirs = replayed.names(), published.names()
+    common = [name for name in ours if name.id in published]
+    different = [
+        Difference(name, fields) for name in common if (fields := _parted(name.id, replayed, published, without_input))
+    ]
+    return Comparison(
+        equal=len(common) - len(different),
+        missing=[name for name in ours if name.id not in published],
+        extra=[name for name in theirs if name.id not in replayed],
+        different=different,
+    )
+
+
+def _parted(id: str, replayed: Events, published: Events, without_input: bool) -> tuple[str, ...]:
+    """The fields that differ, none when the events are equal."""
+    ours, theirs = replayed.value(id), published.value(id)
+    if ours == theirs:
+        return ()
+    left, right = orjson.loads(ours), orjson.loads(theirs)
+    if without_input:
+        left, right = _without_input(left), _without_input(right)
+        if orjson.dumps(left) == orjson.dumps(right):
+            return ()
+    return tuple(differing_fields(left, right))[:_FIELDS_SHOWN] or ("(the same numbers, written otherwise)",)
+
+
+def _without_input(event: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in event.items() if name != "input"}
+
+
+def differing_fields(left: Any, right: Any, path: str = "") -> Iterator[str]:
+    """Paths like `window.coverage` or `evidence.patches[0].share`."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        for name in dict.fromkeys([*left, *right]):
+            yield from differing_fields(left.get(name), right.get(name), f"{path}.{name}" if path else name)
+    elif isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
+        for at, (one, other) in enumerate(zip(left, right, strict=True)):
+            yield from differing_fields(one, other, f"{path}[{at}]")
+    elif left != right:
+        yield path

@@ -1,0 +1,89 @@
+"""Events without repeats, kept on disk while they come and sorted at the end, so that two runs are byte-equal."""
+
+import tempfile
+import weakref
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.events.payloads import MODEL_REFUSED, NO_DATA
+from connectors.jsonl import from_line, to_line
+from connectors.records import Message
+from connectors.timestamps import TimeReader
+
+WALL_CLOCK_TYPES = frozenset({NO_DATA, MODEL_REFUSED})
+"""Kinds that depend on when or on which disk the agent looked, not on the log alone: outside the equality set."""
+
+_TIME = TimeReader("iso", utc_offset_minutes=0)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class EventName:
+    """Sorts events by asset, then time."""
+
+    asset: str
+    time_ns: int
+    type: str
+    id: str
+
+    @classmethod
+    def of(cls, message: Message) -> "EventName":
+        """Raises KeyError or RecordError for what is no event."""
+        headers = {name: value.decode() for name, value in message.headers}
+        time_ns = _TIME.read(headers["ce_time"], "ce_time")
+        kind = headers["ce_type"].rpartition(".")[2]
+        return cls(headers["ce_subject"], time_ns, kind, headers["ce_id"])
+
+
+class EventSet:
+    """The first of several events with one id stays; `conflicts` counts later ones with other bytes."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as this object
+        weakref.finalize(self, self._file.close)
+        self._places: dict[str, tuple[EventName, int, int]] = {}
+        self.conflicts = 0
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __contains__(self, id: str) -> bool:
+        return id in self._places
+
+    def add(self, message: Message) -> None:
+        name = EventName.of(message)
+        if name.type in WALL_CLOCK_TYPES:
+            return
+        if name.id in self._places:
+            self.conflicts += self.value(name.id) != message.value
+            return
+        line = to_line(message)
+        self._places[name.id] = (name, self._file.seek(0, 2), len(line))
+        self._file.write(line)
+
+    def names(self) -> list[EventName]:
+        return sorted(name for name, _, _ in self._places.values())
+
+    def value(self, id: str) -> bytes:
+        return from_line(self._line(id)).value or b""
+
+    def lines(self) -> Iterator[bytes]:
+        """In order; as `connectors.jsonl` writes messages."""
+        return (self._line(name.id) for name in self.names())
+
+    def values(self) -> Iterator[bytes]:
+        return (self.value(name.id) for name in self.names())
+
+    def _line(self, id: str) -> bytes:
+        _, start, size = self._places[id]
+        self._file.seek(start)
+        return self._file.read(size)
+
+
+def write_lines(path: Path, lines: Iterable[bytes]) -> None:
+    """The whole file or none: a reader never sees half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(path.name + ".new")
+    with draft.open("wb") as file:
+        file.writelines(lines)
+    draft.replace(path)

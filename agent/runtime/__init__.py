@@ -1,0 +1,1 @@
+"""The loop: poll, ingest, classify, publish, checkpoint, commit."""

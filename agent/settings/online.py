@@ -1,0 +1,119 @@
+"""Asks the services that a plant names, and adds what is wrong with them to what is known of its settings."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from agent.settings import Examination, KafkaSecurity, KafkaSink, KafkaSource, LoadedPlant, Plant, Problem, RedisStore
+from agent.settings.connections import cluster_of, server_of
+from agent.settings.document import read_document
+from agent.settings.problems import Path
+from agent.settings.service_rules import (
+    Needs,
+    Role,
+    Use,
+    kafka_outage,
+    kafka_problems,
+    redis_outage,
+    redis_problems,
+    retention_needed_ms,
+)
+from connectors.probe import Outage
+
+if TYPE_CHECKING:
+    from connectors.kafka.cluster import Cluster
+
+TIMEOUT_S = 5.0
+_STREAMS: tuple[Role, ...] = ("events", "states", "dead_letters")
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """`unreachable` are errors too, but a service may be back in a minute; the others need somebody's hand."""
+
+    problems: tuple[Problem, ...] = ()
+    unreachable: tuple[Problem, ...] = ()
+
+    def __add__(self, other: "Findings") -> "Findings":
+        return Findings(self.problems + other.problems, self.unreachable + other.unreachable)
+
+    @property
+    def only_unreachable(self) -> bool:
+        return bool(self.unreachable) and all(problem.severity != "error" for problem in self.problems)
+
+
+async def examine_services(plant: LoadedPlant, *, timeout_s: float = TIMEOUT_S) -> Findings:
+    """All of them at once, each with its own time-out; reads only."""
+    settings = plant.settings
+    needs = Needs(retention_needed_ms(plant.groups), own_timestamps=settings.records.time.field is None)
+    async with asyncio.TaskGroup() as group:
+        asked = [
+            group.create_task(_ask_kafka(cluster, uses, needs, timeout_s))
+            for cluster, uses in _uses_by_cluster(settings).items()
+        ]
+        if isinstance(settings.store, RedisStore):
+            asked.append(group.create_task(_ask_redis(settings.store, timeout_s)))
+    return sum((task.result() for task in asked), Findings())
+
+
+def joined(examination: Examination, findings: Findings) -> Examination:
+    """With the places of the new problems in the file; no longer loaded where there are errors among them."""
+    document = read_document(examination.path)
+    found = [document.located(problem) for problem in (*findings.problems, *findings.unreachable)]
+    loaded = None if any(problem.severity == "error" for problem in found) else examination.loaded
+    return replace(examination, loaded=loaded, problems=(*examination.problems, *found))
+
+
+async def _ask_kafka(cluster: "Cluster", uses: list[Use], needs: Needs, timeout_s: float) -> Findings:
+    from connectors.kafka.inspection import inspect_cluster  # aiokafka, only where there is Kafka
+
+    facts = await inspect_cluster(cluster, [use.topic for use in uses], timeout_s=timeout_s)
+    if isinstance(facts, Outage):
+        section: Path = uses[0].path[:1] if uses[0].path[0] == "source" else uses[0].path[:2]
+        return _out(facts, kafka_outage(section, facts))
+    return Findings(tuple(kafka_problems(uses, facts, needs)))
+
+
+async def _ask_redis(store: RedisStore, timeout_s: float) -> Findings:
+    from connectors.redis.inspection import inspect_redis
+
+    server = server_of(store)
+    patience = min(timeout_s, server.timeout_s)
+    facts = await inspect_redis(replace(server, timeout_s=patience), timeout_s=patience)
+    if isinstance(facts, Outage):
+        return _out(facts, redis_outage(("store",), facts))
+    return Findings(tuple(redis_problems(("store",), facts)))
+
+
+def _out(outage: Outage, problem: Problem) -> Findings:
+    return Findings(unreachable=(problem,)) if outage.kind == "unreachable" else Findings(problems=(problem,))
+
+
+def _uses_by_cluster(settings: Plant) -> "dict[Cluster, list[Use]]":
+    """Source and sinks that share address and login are asked once."""
+    found: dict[Cluster, list[Use]] = {}
+    for cluster, use in _uses(settings):
+        found.setdefault(cluster, []).append(use)
+    return found
+
+
+def _uses(settings: Plant) -> "Iterator[tuple[Cluster, Use]]":
+    source = settings.source
+    if isinstance(source, KafkaSource):
+        cluster = cluster_of(source.bootstrap, source.security)
+        for at, topic in enumerate(source.topics):
+            yield cluster, Use(("source", "topics", at), topic, "input")
+    for at, sink in enumerate(settings.sinks):
+        if isinstance(sink, KafkaSink):
+            cluster = cluster_of(sink.bootstrap, sink.security or KafkaSecurity())
+            for use in _written(settings, sink, ("sinks", at, "topics")):
+                yield cluster, use
+
+
+def _written(settings: Plant, sink: KafkaSink, path: Path) -> Iterator[Use]:
+    for role in _STREAMS:
+        yield Use((*path, role), getattr(sink.topics, role), role)
+    if settings.models is not None and sink is settings.kafka_sink:
+        topic = sink.topics.activations or f"{settings.namespace}-activations"
+        yield Use((*path, "activations"), topic, "activations")

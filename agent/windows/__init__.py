@@ -1,0 +1,1 @@
+"""Sliding windows: ring buffers, which windows are due, late, idle or expired."""

@@ -1,0 +1,123 @@
+"""Runs every method on every set and seed, keeps each finished run in a ledger, and goes on after an interruption."""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from anchormoe.benchmark.comparison import Truth
+from anchormoe.benchmark.ledger import Entry, Ledger, fingerprint
+from anchormoe.benchmark.methods import Effort, Method, method
+from anchormoe.data import dataset
+from anchormoe.data.dataset import Split
+from anchormoe.data.uea import NotAtHand
+from anchormoe.errors import DataError
+from anchormoe.metrics.scores import summary
+from anchormoe.progress import Progress, ProgressCallback, silent
+
+log = logging.getLogger(__name__)
+
+LoadSplit = Callable[[str, int], Split]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to compare. `source` is `uea` or `synthetic`; only synthetic sets depend on the seed.
+
+    `named` says that somebody chose the sets, `title` what the page is called then.
+    """
+
+    source: str
+    sets: tuple[str, ...]
+    methods: tuple[str, ...]
+    seeds: tuple[int, ...]
+    effort: Effort = field(default_factory=Effort)
+    named: bool = False
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """Finished runs, true classes by (set, seed), and the sets that could not be had with the reason."""
+
+    entries: tuple[Entry, ...]
+    truth: Truth
+    missing: dict[str, str]
+
+
+def run(plan: Plan, ledger: Ledger, load_split: LoadSplit, *, progress: ProgressCallback = silent) -> Results:
+    """Run what the ledger does not hold yet. A set that cannot be loaded is named in `missing`, the others go on."""
+    entries: list[Entry] = []
+    truth: dict[tuple[str, int], npt.NDArray[np.int64]] = {}
+    missing: dict[str, str] = {}
+    total = len(plan.sets) * len(plan.seeds) * len(plan.methods)
+    for name in plan.sets:
+        try:
+            for entry, y in _runs_of(plan, name, ledger, load_split):
+                entries.append(entry)
+                truth[name, entry.seed] = y
+                progress(Progress(f"{name} {entry.method}", len(entries), total, _figures(entry)))
+        except NotAtHand:
+            missing[name] = "no data at hand"
+        except DataError as error:
+            missing[name] = str(error)
+    return Results(tuple(entries), truth, missing)
+
+
+def loader(source: str, data_dir: Path | None) -> LoadSplit:
+    """Splits by set name and seed; the last one stays in memory, since every method asks for it."""
+
+    @lru_cache(maxsize=1)
+    def load(name: str, seed: int) -> Split:
+        return dataset.load(f"{source}:{name}", data_dir=data_dir, seed=seed)
+
+    return lambda name, seed: load(name, seed if source == "synthetic" else 0)
+
+
+def sets_in(data_dir: Path | None, shipped: Sequence[str]) -> tuple[str, ...]:
+    """Names of the UEA folders that hold a TRAIN file, with those that need no directory."""
+    found = [] if data_dir is None else [folder.name for folder in data_dir.iterdir() if _holds_a_set(folder)]
+    return tuple(sorted({*found, *shipped}))
+
+
+def _holds_a_set(folder: Path) -> bool:
+    return any((folder / f"{folder.name}_TRAIN{extension}").is_file() for extension in (".ts", ".arff"))
+
+
+def _runs_of(
+    plan: Plan, name: str, ledger: Ledger, load_split: LoadSplit
+) -> Iterator[tuple[Entry, npt.NDArray[np.int64]]]:
+    for seed in plan.seeds:
+        split = load_split(name, seed)
+        data = fingerprint(split)
+        for method_name in plan.methods:
+            chosen = method(method_name)
+            key = (name, method_name, seed, chosen.version(plan.effort), data)
+            if (entry := ledger.find(key)) is None:
+                ledger.add(entry := _fresh(chosen, key, split, plan.effort))
+            yield entry, split.test.y
+
+
+def _fresh(chosen: Method, key: tuple[str, str, int, str, str], split: Split, effort: Effort) -> Entry:
+    name, method_name, seed, version, data = key
+    if reason := chosen.refuses(split.train, split.test):
+        return Entry(name, method_name, seed, version, data, skipped=reason)
+    log.info("running %s on %s, seed %d", method_name, name, seed)
+    outcome = chosen.run(split.train, split.test, seed, effort)
+    figures = summary(split.test.y, outcome.predicted, outcome.probabilities, split.test.classes)
+    return Entry(
+        *key,
+        predicted=outcome.predicted.tolist(),
+        metrics=figures | outcome.metrics,
+        fit_s=round(outcome.fit_s, 3),
+        predict_s=round(outcome.predict_s, 3),
+        facts=outcome.facts,
+    )
+
+
+def _figures(entry: Entry) -> dict[str, float]:
+    return {"accuracy": entry.metrics["accuracy"]} if entry.metrics else {}

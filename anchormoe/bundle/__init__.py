@@ -1,0 +1,1 @@
+"""Model bundles on disk."""

@@ -1,0 +1,93 @@
+"""Eight windows with their expected answers: what a loaded model must still say before it serves. Pure."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from anchormoe.bundle.files import GOLDEN, Tensors
+from anchormoe.cases import Cases, Float64, Int64
+from anchormoe.errors import DataError, ModelError
+from anchormoe.model.prediction import Prediction
+
+WINDOWS = 8
+TOLERANCE_CPU, TOLERANCE_GPU = 1e-4, 1e-3
+_NAMES = ("x", "mask", "lengths", "logits", "context", "contributions")
+_KINDS = {"x": "float32", "mask": "bool", "lengths": "int64"}
+
+
+@dataclass(frozen=True, slots=True)
+class Golden:
+    """Raw windows and what the model said about them when it was written."""
+
+    cases: Cases
+    logits: Float64
+    context: Float64
+    contributions: Float64
+
+
+def golden_cases(cases: Cases, y: Int64, seed: int = 0) -> Cases:
+    """Eight TRAIN windows over all classes; half of them damaged: single entries, a channel, the end, everything."""
+    rng = np.random.default_rng(seed)
+    order = np.concatenate([np.flatnonzero(y == label)[:WINDOWS] for label in np.unique(y)])
+    rank = np.concatenate([np.arange(min(WINDOWS, (y == label).sum())) for label in np.unique(y)])
+    chosen = order[np.argsort(rank, kind="stable")]
+    picked = cases.subset(np.resize(chosen, WINDOWS))
+    mask = picked.mask.copy()
+    mask[4] &= rng.random(mask[4].shape) > 0.2
+    mask[5, rng.integers(cases.channels)] = False
+    mask[6, :, 3 * cases.steps // 4 :] = False
+    mask[7] = False
+    return Cases(np.where(mask, picked.x, np.float32(0)), mask, picked.lengths)
+
+
+def make_golden(cases: Cases, predict: Callable[[Cases], Prediction]) -> Golden:
+    found = predict(cases)
+    return Golden(cases, found.logits, found.context, found.contributions)
+
+
+def to_tensors(golden: Golden) -> Tensors:
+    cases = golden.cases
+    return {
+        "x": cases.x, "mask": cases.mask, "lengths": cases.lengths,
+        "logits": golden.logits, "context": golden.context, "contributions": golden.contributions,
+    }  # fmt: skip
+
+
+def from_tensors(tensors: Tensors, *, channels: int, steps: int, classes: int) -> Golden:
+    """Strict. Raises ModelError."""
+    if set(tensors) != set(_NAMES):
+        raise ModelError(f"{GOLDEN}: needs exactly the tensors {', '.join(_NAMES)}")
+    patches = tensors["contributions"].shape[1] if tensors["contributions"].ndim == 3 else -1
+    shapes = {
+        "x": (WINDOWS, channels, steps), "mask": (WINDOWS, channels, steps), "lengths": (WINDOWS,),
+        "logits": (WINDOWS, classes), "context": (WINDOWS, classes), "contributions": (WINDOWS, patches, classes),
+    }  # fmt: skip
+    for name, tensor in tensors.items():
+        if tensor.shape != shapes[name] or tensor.dtype.name != _KINDS.get(name, "float64"):
+            raise ModelError(f"{GOLDEN}: {name} is {tensor.dtype} {tensor.shape}, expected {shapes[name]}")
+    return Golden(_cases(tensors, steps), tensors["logits"], tensors["context"], tensors["contributions"])
+
+
+def require_golden(golden: Golden, predict: Callable[[Cases], Prediction], *, tolerance: float) -> None:
+    """The model says today what it said when it was written. Raises ModelError."""
+    try:
+        found = predict(golden.cases)
+    except DataError as error:  # a part that was made for other data
+        raise ModelError(f"{GOLDEN}: cannot be answered: {error}") from error
+    if found.contributions.shape != golden.contributions.shape:
+        raise ModelError(f"{GOLDEN}: contributions {golden.contributions.shape}, now {found.contributions.shape}")
+    allowed = tolerance * max(1.0, float(np.abs(golden.logits).max()))
+    for name in ("logits", "context", "contributions"):
+        distance = float(np.abs(getattr(found, name) - getattr(golden, name)).max())
+        if not distance <= allowed:
+            raise ModelError(f"{GOLDEN}: {name} differ by {distance:.3g}, at most {allowed:.3g} is allowed")
+
+
+def _cases(tensors: Tensors, steps: int) -> Cases:
+    lengths = tensors["lengths"]
+    if not ((lengths >= 1) & (lengths <= steps)).all():
+        raise ModelError(f"{GOLDEN}: lengths must lie between 1 and {steps}")
+    if (tensors["mask"] & (np.arange(steps) >= lengths[:, None, None])).any():
+        raise ModelError(f"{GOLDEN}: mask marks padding as valid")
+    return Cases(np.where(tensors["mask"], tensors["x"], np.float32(0)), tensors["mask"], lengths)

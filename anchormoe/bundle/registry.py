@@ -1,0 +1,35 @@
+"""Which class rebuilds which part of a bundle. A new kind of source is one line here."""
+
+from collections.abc import Callable, Mapping
+
+from anchormoe.evidence import Source
+
+SourceTypes = Mapping[str, Callable[[], type[Source]]]
+
+
+def _kernel() -> type[Source]:
+    from anchormoe.kernels.source import KernelSource
+
+    return KernelSource
+
+
+def _experts() -> type[Source]:
+    from anchormoe.experts.source import Committee
+
+    return Committee
+
+
+def _paper() -> type[Source]:
+    from anchormoe.paper.source import PaperSource
+
+    return PaperSource
+
+
+# Functions, because each source brings its own heavy imports, and a bundle needs one or two of them.
+SOURCE_TYPES: SourceTypes = {"kernel": _kernel, "experts": _experts, "paper": _paper}
+
+
+def placed(source: Source, device: str) -> Source:
+    """The source on a device, if it is one that computes there."""
+    move = getattr(source, "to", None)
+    return source if move is None else move(device)

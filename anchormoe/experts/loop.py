@@ -1,0 +1,189 @@
+"""One loop that trains every member of a committee at once, each on its own fold with its own noise."""
+
+import math
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from anchormoe.errors import ModelError
+from anchormoe.experts.batches import Batches, TrainingSet
+from anchormoe.experts.losses import cross_entropy, orthogonality, reliability_alignment, sparsity
+from anchormoe.experts.net import CommitteeNet
+from anchormoe.experts.settings import CommitteeSettings
+from anchormoe.progress import Progress, ProgressCallback
+from anchormoe.training import distributed as parallel
+from anchormoe.training.checkpoints import Checkpoints, Kept, grouped
+from anchormoe.training.heap import give_back
+from anchormoe.training.optimizer_state import model_tensors, optimizer_tensors, restore_optimizer
+
+STAGE = "experts"
+RAMP = 0.3
+"""Share of the steps over which the terms beside the cross-entropy grow to their full weight."""
+BATCH_BYTES = 128 << 20
+"""Bound on the values that one batch of all members reads."""
+_REPORTS = 50
+_REPORTS_PER_CHECKPOINT = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What a training run did."""
+
+    steps: int
+    planned: int
+    losses: tuple[float, ...]
+    validation: tuple[dict[str, float], ...] = ()
+    """what was last seen on cases that members do not train on, at each of the losses"""
+
+
+def planned_steps(cases: int, settings: CommitteeSettings) -> int:
+    """`epochs` passes, within the least and the most steps."""
+    per_epoch = math.ceil(cases / max(1, min(settings.batch, cases)))
+    return min(max(settings.epochs * per_epoch, settings.min_steps), settings.max_steps)
+
+
+def batch_size(cases: int, values: int, settings: CommitteeSettings) -> int:
+    """Cases per member and step; `values` is what one case holds for all members together."""
+    return max(1, min(settings.batch, cases, max(4, BATCH_BYTES // (4 * values))))
+
+
+@dataclass(slots=True)
+class _Run:
+    net: CommitteeNet
+    optimizer: torch.optim.Optimizer
+    batches: Batches
+    planned: int
+    mixed_precision: bool
+    step: int = 0
+    losses: list[float] = field(default_factory=list)
+    validation: list[dict[str, float]] = field(default_factory=list)
+
+    @property
+    def report_due(self) -> bool:
+        """After the step that was just made."""
+        return (self.step - 1) % max(1, self.planned // _REPORTS) == 0 or self.step == self.planned
+
+    def kept(self) -> Kept:
+        model, optimizer = model_tensors(self.net), optimizer_tensors(self.optimizer)
+        tensors = grouped(model=model, optimizer=optimizer, batches=self.batches.tensors())
+        return Kept(tensors, {"step": self.step, "losses": self.losses, "validation": self.validation,
+                              "orders": self.batches.facts()})  # fmt: skip
+
+    def restore(self, kept: Kept) -> None:
+        """Raises ModelError when another kind of run was kept."""
+        try:
+            self.net.load_state_dict(kept.group("model"))
+            restore_optimizer(self.optimizer, kept.group("optimizer"))
+            self.batches.restore(kept)
+            self.step, self.losses = int(kept.facts["step"]), list(kept.facts["losses"])
+            self.validation = list(kept.facts["validation"])
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise ModelError(f"a checkpoint does not fit these experts: {error}") from error
+
+
+def train(
+    net: CommitteeNet, data: TrainingSet, settings: CommitteeSettings, *, seed: int, progress: ProgressCallback,
+    checkpoints: Checkpoints | None = None, mixed_precision: bool | None = None,
+) -> Course:  # fmt: skip
+    """Changes `net`. A KeyboardInterrupt out of `progress` ends training; the members stay as they are then.
+
+    A run that is taken up from `checkpoints` ends as one that was never interrupted. On a GPU products are taken in
+    bfloat16, unless `mixed_precision` says otherwise; parameters, losses and what serves stay in float32.
+    """
+    run = _start(net, data, settings, seed, net.bias.is_cuda if mixed_precision is None else mixed_precision)
+    if checkpoints and (kept := checkpoints.load(STAGE)):
+        run.restore(kept)
+    stopped = False
+    while run.step < run.planned and not stopped:
+        loss = _loss(run, settings, min(1.0, run.step / (RAMP * run.planned)))
+        loss = _update(run, loss, settings.learning_rate * one_cycle(run.step / run.planned))
+        run.step += 1
+        if run.report_due:
+            run.losses.append(float(loss) / net.shape.members)
+            stopped = _reported(run, progress, checkpoints)
+            give_back(data.series.x.nbytes)
+    return Course(run.step, run.planned, tuple(run.losses), tuple(run.validation))
+
+
+def _start(net: CommitteeNet, data: TrainingSet, settings: CommitteeSettings, seed: int, mixed_precision: bool) -> _Run:
+    size = int(data.trained.sum(1).max())
+    optimizer = torch.optim.AdamW(net.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
+    batch = batch_size(size, net.shape.members * data.series.x[0].numel(), settings)
+    batches = Batches(net, data, batch, settings, seed)
+    return _Run(net, optimizer, batches, planned_steps(size, settings), mixed_precision)
+
+
+def one_cycle(share: float) -> float:
+    """The learning rate's factor: up along a cosine for the first quarter of the run, then down to almost 0."""
+    if share < 0.25:
+        return 0.04 + 0.96 * 0.5 * (1 - math.cos(math.pi * share / 0.25))
+    return 1e-3 + (1 - 1e-3) * 0.5 * (1 + math.cos(math.pi * (share - 0.25) / 0.75))
+
+
+def _update(run: _Run, loss: Tensor, learning_rate: float) -> Tensor:
+    """One step; gives the loss of all processes together."""
+    for group in run.optimizer.param_groups:
+        group["lr"] = learning_rate
+    run.optimizer.zero_grad(set_to_none=True)
+    loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    total = parallel.share_gradients(run.net, loss.detach())
+    run.optimizer.step()
+    return total
+
+
+def _reported(run: _Run, progress: ProgressCallback, checkpoints: Checkpoints | None) -> bool:
+    """In the first process; True for all of them when training is to stop. What is kept then is where it stopped."""
+    asked = False
+    if parallel.rank() == 0:
+        due = len(run.losses) % _REPORTS_PER_CHECKPOINT == 0 or run.step == run.planned
+        run.validation.append(_validated(run) if due or not run.validation else run.validation[-1])
+        try:
+            progress(Progress(STAGE, run.step, run.planned, {"loss": run.losses[-1], **run.validation[-1]}))
+        except KeyboardInterrupt:
+            asked = True
+        if checkpoints and (asked or due):
+            checkpoints.save(STAGE, run.kept())
+    return parallel.any_of_us(asked, run.net.bias.device)
+
+
+def _validated(run: _Run) -> dict[str, float]:
+    """The mean over members, each on some of the cases it does not train on; nothing where there are none."""
+    batch = run.batches.held_out()
+    if batch is None:
+        return {}
+    with torch.inference_mode():
+        routed = run.net.routed(run.batches.read(batch), batch.valid)
+        logits = run.net.context(batch.summary) + (routed.opinions * routed.gate[..., None]).sum(-2).sum(2)
+        loss = cross_entropy(logits, batch.y, batch.weight).mean()
+        accuracy = (logits.argmax(-1) == batch.y).float().mean()
+    return {"validation_loss": float(loss), "validation_accuracy": float(accuracy)}
+
+
+def _loss(run: _Run, settings: CommitteeSettings, ramp: float) -> Tensor:
+    """Summed over members, which share no parameter: each one's gradient is its own.
+
+    Every process takes its share of the batch, weighed by what it is of the whole.
+    """
+    net, batches = run.net, run.batches
+    whole, draws = batches.take()
+    rank, world = parallel.rank(), parallel.world()
+    batch, own = whole.every(world, rank), draws.every(world, rank)
+    if not batch.y.shape[1]:
+        return net.bias.sum() * 0
+    with torch.autocast(net.bias.device.type, torch.bfloat16, enabled=run.mixed_precision):
+        routed = net.routed(batches.read(batch, own), batch.valid)
+    values = (routed.opinions * routed.gate[..., None]).sum(-2)  # (G, B, P, Y)
+    logits = net.context(batch.summary) + (values * own.kept[..., None]).sum(2)
+    entropy = cross_entropy(logits, batch.y, batch.weight) * _part(batch.weight, whole.weight)
+    beside = ramp * settings.sparsity * sparsity(values)
+    if settings.orthogonality:
+        beside = beside + ramp * settings.orthogonality * orthogonality(routed, batch.valid)
+    if settings.alignment:
+        beside = beside + ramp * settings.alignment * reliability_alignment(routed, batch.valid, logits)
+    return (entropy + beside * (batch.y.shape[1] / whole.y.shape[1])).sum()
+
+
+def _part(own: Tensor, whole: Tensor) -> Tensor:
+    """(G,): the share of the weight that is here; 1 in a single process."""
+    return own.sum(1) / whole.sum(1).clamp(min=1e-8)

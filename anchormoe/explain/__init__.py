@@ -1,0 +1,1 @@
+"""Explanations as values, plots and pages."""

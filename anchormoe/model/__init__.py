@@ -1,0 +1,1 @@
+"""The additive model: normalizer, sources, calibration, abstention."""

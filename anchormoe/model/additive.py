@@ -1,0 +1,71 @@
+"""A fitted model of any recipe: scaled input, weighted sources, calibration and rules to abstain."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from anchormoe.cases import Cases, Float64
+from anchormoe.evidence import Source, outputs_of, patch_grid
+from anchormoe.model.abstention import Abstention, half_missing
+from anchormoe.model.calibration import Calibration
+from anchormoe.model.normalizer import Normalizer
+from anchormoe.model.prediction import Prediction, Weighted, compose
+from anchormoe.model.projection import Projection, step_grid
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A source under its name in the bundle (`kernel`, `experts`, `paper`) and its weight in the blend."""
+
+    name: str
+    source: Source
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Patching:
+    """The patches in which evidence is published, in steps; stride <= length, so that no step is left out."""
+
+    length: int
+    stride: int
+
+    @classmethod
+    def for_steps(cls, steps: int) -> "Patching":
+        """An eighth of the window, 4 to 64 steps, half overlapping: 16/8 for 128 steps."""
+        length = min(steps, max(4, min(64, steps // 8)))
+        return cls(length, max(1, length // 2))
+
+
+@dataclass(frozen=True, slots=True)
+class AdditiveModel:
+    """u = bias + Σ parts: every factor is folded into every unit, so the published logit is the sum of its evidence."""
+
+    normalizer: Normalizer
+    parts: tuple[Part, ...]
+    calibration: Calibration
+    abstention: Abstention
+    patching: Patching
+
+    def predict(self, cases: Cases) -> Prediction:
+        """Raw cases in, everything out. What it says about a case does not depend on the others."""
+        scaled = self.normalizer.apply(cases)
+        grid = patch_grid(cases.steps, self.patching.length, self.patching.stride)
+        found = compose(list(self._weighted(scaled)), self.calibration.bias, grid, cases.step_mask)
+        unusual, missing = self.normalizer.outside(scaled), half_missing(cases)
+        return replace(found, abstention=self.abstention.reasons(found.probabilities, unusual, missing))
+
+    def steps(self, cases: Cases) -> Float64:
+        """(N, T, Y): the same evidence step by step."""
+        grid, valid = step_grid(cases.steps), cases.step_mask
+        weighted = self._weighted(self.normalizer.apply(cases))
+        steps = [
+            part.factor * Projection(part.units, grid, valid).sums(part.output.evidence.values) for part in weighted
+        ]
+        return np.asarray(np.sum(steps, axis=0))
+
+    def _weighted(self, scaled: Cases) -> Iterator[Weighted]:
+        for part in self.parts:
+            outputs = outputs_of(part.source, scaled)
+            for output in outputs:
+                yield Weighted(self.calibration.scale * part.weight / len(outputs), output)

@@ -1,0 +1,259 @@
+"""Fits the paper recipe honestly: folds of TRAIN choose the epoch, all of TRAIN is then fitted with it."""
+
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from anchormoe.cases import Bool, Cases, Float64, Int64
+from anchormoe.errors import DataError
+from anchormoe.evidence import Json
+from anchormoe.paper.architecture import ModelConfig
+from anchormoe.paper.defaults import DataShape
+from anchormoe.paper.loop import Course, Examples, Loss, Plan, Validate, Validation, train
+from anchormoe.paper.losses import LossWeights, objective
+from anchormoe.paper.net import PaperNet
+from anchormoe.paper.serving import ServingNet
+from anchormoe.paper.settings import PaperSettings
+from anchormoe.paper.source import PaperSource, windows_per_pass
+from anchormoe.progress import ProgressCallback, silent
+from anchormoe.training.checkpoints import Checkpoints
+from anchormoe.training.folds import make_folds
+
+FEW_CASES = 60
+"""Below this, validation is too coarse to choose by (one case is several per cent): half of the epochs are taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class PaperFit:
+    """`oof_logits` (N, Y), centred, 0 for cases that no fold got to; `report` is JSON."""
+
+    source: PaperSource
+    oof_logits: Float64
+    report: dict[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """Everything a training run of this fit shares with the others."""
+
+    examples: Examples
+    architecture: ModelConfig
+    settings: PaperSettings
+    plan: Plan
+    device: torch.device
+    progress: ProgressCallback
+    checkpoints: Checkpoints | None
+
+
+def fit_paper(
+    cases: Cases,
+    y: Int64,
+    n_classes: int,
+    *,
+    settings: PaperSettings,
+    groups: Int64 | None = None,
+    sample_weight: Float64 | None = None,
+    seed: int = 0,
+    progress: ProgressCallback = silent,
+    device: str | torch.device = "cpu",
+    test: tuple[Cases, Int64] | None = None,
+    checkpoints: Checkpoints | None = None,
+) -> PaperFit:
+    """Fits normalized cases. With `test` the epoch is the one best on TEST: the authors' protocol, `optimistic`.
+
+    1. the folds 2. the epoch with the least validation loss over all folds (half of the epochs below 60 cases)
+    3. a fit of all cases up to that epoch.
+    A KeyboardInterrupt keeps the best so far: the net of the stage it came in.
+    """
+    weight = _case_weights(y, n_classes, sample_weight, settings)
+    examples = _examples(cases, y, weight)
+    task = _task(examples, n_classes, settings, seed, torch.device(device), progress, checkpoints)
+    held_out, trained = _folds(y, settings.folds, groups, seed)
+    courses, nets = _fit_folds(task, held_out, trained)
+    epoch = _fold_plan(task).last_epoch if len(y) < FEW_CASES else chosen_epoch(courses)
+    oof = _out_of_fold(courses, held_out, epoch, n_classes)
+    if any(course.interrupted for course in courses):
+        return _fit_of(nets[-1], oof, task, courses, courses[-1].best_epoch, "honest")
+    if test is not None:
+        net, course = _fit_all(task, task.plan, _examples(*test, np.ones(len(test[1]))))
+        return _fit_of(net, oof, task, [*courses, course], course.best_epoch, "optimistic")
+    net, course = _fit_all(task, replace(task.plan, stop_after=epoch), None)
+    return _fit_of(net, oof, task, [*courses, course], course.epochs, "honest")
+
+
+def chosen_epoch(courses: list[Course]) -> int:
+    """The epoch (from 1) with the least mean validation loss, of those that every fold reached."""
+    reached = min(len(course.validation) for course in courses)
+    if reached == 0:
+        return 1
+    losses = [[figures["validation_loss"] for figures in course.curves[:reached]] for course in courses]
+    return int(np.argmin(np.mean(losses, axis=0))) + 1
+
+
+def _task(
+    examples: Examples,
+    n_classes: int,
+    settings: PaperSettings,
+    seed: int,
+    device: torch.device,
+    progress: ProgressCallback,
+    checkpoints: Checkpoints | None,
+) -> _Task:
+    shape = DataShape(examples.x.shape[2], examples.x.shape[1], n_classes, len(examples))
+    sizes = settings.filled(shape)
+    plan = Plan(
+        epochs=sizes.epochs,
+        batch_size=sizes.batch_size,
+        learning_rate=sizes.learning_rate,
+        weight_decay=settings.weight_decay,
+        seed=seed,
+        mixed_precision=device.type == "cuda",
+    )
+    return _Task(examples, settings.architecture(shape), settings, plan, device, progress, checkpoints)
+
+
+def _folds(y: Int64, folds: int, groups: Int64 | None, seed: int) -> tuple[Bool, Bool]:
+    """(F, N) held out and trained; no fold at all for a single case."""
+    folds = min(folds, len(y))
+    if folds < 2:
+        return np.zeros((0, len(y)), np.bool_), np.zeros((0, len(y)), np.bool_)
+    return make_folds(y, folds=folds, groups=groups, seed=seed)
+
+
+def _fit_folds(task: _Task, held_out: Bool, trained: Bool) -> tuple[list[Course], list[PaperNet]]:
+    """Up to the fold that is interrupted."""
+    plan = _fold_plan(task)
+    courses: list[Course] = []
+    nets: list[PaperNet] = []
+    for fold in range(len(held_out)):
+        own, other = (torch.from_numpy(np.flatnonzero(chosen)) for chosen in (trained[fold], held_out[fold]))
+        seen = partial(_validation, examples=task.examples, chosen=other, by_accuracy=False) if len(other) else None
+        net, course = _fit_one(task, plan, own, seen, f"fold {fold + 1}")
+        courses.append(course)
+        nets.append(net)
+        if course.interrupted:
+            break
+    return courses, nets
+
+
+def _fold_plan(task: _Task) -> Plan:
+    """With early stopping; with few cases a fixed number of epochs."""
+    if len(task.examples) < FEW_CASES:
+        return replace(task.plan, stop_after=-(-task.plan.epochs // 2))
+    return replace(task.plan, patience=max(5, round(task.settings.patience_share * task.plan.epochs)))
+
+
+def _fit_all(task: _Task, plan: Plan, test: Examples | None) -> tuple[PaperNet, Course]:
+    every = torch.arange(len(task.examples))
+    if test is None:
+        return _fit_one(task, plan, every, None, "all cases")
+    seen = partial(_validation, examples=test, chosen=torch.arange(len(test)), by_accuracy=True)
+    return _fit_one(task, plan, every, seen, "all cases")
+
+
+def _fit_one(task: _Task, plan: Plan, chosen: Tensor, validate: Validate | None, stage: str) -> tuple[PaperNet, Course]:
+    net = _new_net(task)
+    course = train(
+        net,
+        task.examples,
+        plan,
+        loss=_loss(task.settings),
+        chosen=chosen,
+        validate=validate,
+        progress=task.progress,
+        stage=stage,
+        checkpoints=task.checkpoints,
+    )
+    return net, course
+
+
+def _new_net(task: _Task) -> PaperNet:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(task.plan.seed)
+        return PaperNet(task.architecture).to(task.device)
+
+
+def _loss(settings: PaperSettings) -> Loss:
+    weights = LossWeights(settings.lambda_orth, settings.lambda_ra if settings.use_rgc else 0.0)
+
+    def loss(model: nn.Module, batch: Examples, share: float) -> Tensor:
+        warmed = weights.warmed(share / max(settings.warmup_share, 1e-6))
+        return objective(model(batch.x, batch.mask), batch.y, warmed)
+
+    return loss
+
+
+def _validation(net: nn.Module, *, examples: Examples, chosen: Tensor, by_accuracy: bool) -> Validation:
+    """Loss is the tempered log-loss; the optimistic protocol takes the error rate, and the log-loss between equals."""
+    assert isinstance(net, PaperNet)
+    logits, y, weight = predicted_logits(net, examples, chosen), examples.y[chosen], examples.weight[chosen]
+    share = weight / weight.sum().clamp_min(1e-12)
+    nll = tempered_loss(logits, y, share)
+    accuracy = float(((logits.argmax(dim=1) == y) * share.double()).sum())
+    return Validation(1 - accuracy + 1e-6 * nll if by_accuracy else nll, {"validation_accuracy": accuracy}, logits)
+
+
+def tempered_loss(logits: Tensor, y: Tensor, share: Tensor) -> float:
+    """The log-loss with the best of some temperatures: calibration comes later, overconfidence does not count here."""
+    scale = torch.logspace(-2, 1, 25).view(-1, 1, 1)
+    losses = -functional.log_softmax(scale * logits, dim=-1).gather(2, y.view(1, -1, 1).expand(25, -1, 1))  # (25, V, 1)
+    return float((losses[..., 0] * share).sum(dim=1).min())
+
+
+def predicted_logits(net: PaperNet, examples: Examples, chosen: Tensor) -> Tensor:
+    """(V, Y) of the chosen examples, on the CPU, in passes of bounded size."""
+    serving = ServingNet(net)
+    device = next(net.parameters()).device
+    passes = torch.split(chosen, windows_per_pass(net.config, examples.x.shape[2]))
+    batches = (examples.subset(index, device) for index in passes)
+    return torch.cat([torch.from_numpy(serving.logits(batch.x, batch.mask)) for batch in batches])
+
+
+def _out_of_fold(courses: list[Course], held_out: Bool, epoch: int, n_classes: int) -> Float64:
+    oof = np.zeros((held_out.shape[1], n_classes))
+    for course, left_out in zip(courses, held_out, strict=False):
+        if len(course.validation) >= epoch:
+            oof[left_out] = course.validation[epoch - 1].double().numpy()
+    return np.asarray(oof - oof.mean(axis=1, keepdims=True))
+
+
+def _examples(cases: Cases, y: Int64, weight: Float64) -> Examples:
+    if len(cases) != len(y):
+        raise DataError(f"{len(cases)} cases have {len(y)} labels")
+    return Examples(
+        torch.from_numpy(np.ascontiguousarray(cases.x)),
+        torch.from_numpy(np.ascontiguousarray(cases.mask)),
+        torch.from_numpy(np.ascontiguousarray(y, dtype=np.int64)),
+        torch.from_numpy(np.ascontiguousarray(weight, dtype=np.float32)),
+    )
+
+
+def _case_weights(y: Int64, n_classes: int, sample_weight: Float64 | None, settings: PaperSettings) -> Float64:
+    """Class weights times case weights, with mean 1."""
+    weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, np.float64)
+    if weight.shape != (len(y),) or not (np.isfinite(weight).all() and (weight >= 0).all() and weight.sum() > 0):
+        raise DataError("sample_weight needs one finite value ≥ 0 per case, not all 0")
+    if settings.class_weight == "balanced":
+        totals = np.bincount(y, weights=weight, minlength=n_classes)
+        weight = weight / np.maximum(totals[y], 1e-12)
+    return np.asarray(weight / weight.mean())
+
+
+def _fit_of(net: PaperNet, oof: Float64, task: _Task, courses: list[Course], epoch: int, protocol: str) -> PaperFit:
+    report: dict[str, Json] = {
+        "protocol": protocol,
+        "epochs": epoch,
+        "planned_epochs": task.plan.epochs,
+        "interrupted": any(course.interrupted for course in courses),
+        "architecture": task.architecture.to_dict(),
+        "settings": asdict(task.settings),
+        "batch_size": task.plan.batch_size,
+        "learning_rate": task.plan.learning_rate,
+        "parameters": sum(parameter.numel() for parameter in net.parameters()),
+        "curves": [course.curves for course in courses],
+    }
+    return PaperFit(PaperSource(net, task.device), oof, report)

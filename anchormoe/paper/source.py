@@ -1,0 +1,118 @@
+"""The paper's net as a source of evidence: one unit per patch, context 0."""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from anchormoe.cases import Cases, Float32, Float64, Int64
+from anchormoe.errors import ModelError
+from anchormoe.evidence import Json, SourceEvidence, SourceOutput, centred, patch_grid
+from anchormoe.paper.architecture import ModelConfig
+from anchormoe.paper.net import PaperNet
+from anchormoe.paper.serving import ServingNet
+from anchormoe.training.devices import placed_on
+
+PATCHES_PER_PASS = 1024
+"""Keeps a pass in the processor's caches; a window's result does not depend on who shares its pass."""
+
+
+class PaperSource:
+    """A fitted AnchorMoE. Its experts are e0, e1, …"""
+
+    def __init__(self, net: PaperNet, device: str | torch.device = "cpu") -> None:
+        self._net = net.eval()
+        self.to(device)
+
+    @property
+    def architecture(self) -> ModelConfig:
+        return self._net.config
+
+    def to(self, device: str | torch.device) -> Self:
+        """Moves this source, and gives it back."""
+        self._device = torch.device(device)
+        self._net = self._net.to(self._device)
+        self._serving = ServingNet(self._net)
+        return self
+
+    def forward(self, cases: Cases) -> SourceOutput:
+        self._require_channels(cases)
+        per_pass = windows_per_pass(self.architecture, cases.steps)
+        outputs = [self._pass(cases.subset(slice(i, i + per_pass))) for i in range(0, len(cases), per_pass)]
+        logits, values, weight, reliability, admission = (np.concatenate(part) for part in zip(*outputs, strict=True))
+        start, stop = patch_grid(cases.steps, self.architecture.patch_length, self.architecture.patch_stride)
+        evidence = SourceEvidence(
+            name="paper",
+            start=start,
+            stop=stop,
+            values=values.sum(axis=2),
+            experts=tuple(f"e{r}" for r in range(self.architecture.experts)),
+            expert_values=values,
+            weight=weight,
+            reliability=reliability,
+            admission=admission,
+        )
+        return SourceOutput(logits, np.zeros_like(logits), evidence)
+
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        return {name: value.detach().cpu().numpy() for name, value in self._net.state_dict().items()}
+
+    def config(self) -> dict[str, Json]:
+        return self.architecture.to_dict()
+
+    @classmethod
+    def from_parts(cls, config: Mapping[str, Json], tensors: Mapping[str, NDArray[Any]]) -> Self:
+        """Strict: keys, shapes, types and finiteness. Raises ModelError."""
+        architecture = ModelConfig.from_dict(config)
+        with torch.device("meta"):  # nothing is allocated before the shapes agree
+            net = PaperNet(architecture)
+        net.load_state_dict(_checked(net, tensors), assign=True)
+        return cls(net)
+
+    def _pass(self, cases: Cases) -> tuple[Float64, ...]:
+        """logits (B, Y), expert values (B, P, M, Y), weight, reliability (B, P, M), admission (B, P)."""
+        x, mask = (placed_on(self._device, part) for part in (cases.x, cases.mask))
+        output = self._serving.forward(x, mask)
+        M = self.architecture.experts
+        values = centred(_by_expert(output.expert, output.expert_contributions, M))
+        weight, reliability = (_by_expert(output.expert, part, M) for part in (output.weight, output.reliability))
+        return (
+            centred(output.logits.astype(np.float64)),
+            values,
+            weight,
+            reliability,
+            output.admission.astype(np.float64),
+        )
+
+    def _require_channels(self, cases: Cases) -> None:
+        if cases.channels != self.architecture.channels:
+            raise ModelError(f"the model knows {self.architecture.channels} channels, the data have {cases.channels}")
+
+
+def windows_per_pass(architecture: ModelConfig, steps: int) -> int:
+    return max(1, PATCHES_PER_PASS // architecture.grid.count(steps))
+
+
+def _by_expert(expert: Int64, chosen: Float32, experts: int) -> Float64:
+    """Values of the chosen experts (B, P, K, …) at their place among all of them (B, P, M, …), 0 elsewhere."""
+    values = np.zeros((*chosen.shape[:2], experts, *chosen.shape[3:]))
+    np.put_along_axis(values, expert.reshape(*expert.shape, *[1] * (chosen.ndim - 3)), chosen, axis=2)
+    return values
+
+
+def _checked(net: PaperNet, tensors: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
+    expected = net.state_dict()
+    if set(expected) != set(tensors):
+        raise ModelError(f"weights differ from the architecture: {sorted(set(expected) ^ set(tensors))}")
+    for name, value in expected.items():
+        given = tensors[name]
+        if given.shape != tuple(value.shape) or given.dtype != np.float32:
+            raise ModelError(
+                f"{name} is {given.dtype} {given.shape}, the architecture wants float32 {tuple(value.shape)}"
+            )
+        if not np.isfinite(given).all():
+            raise ModelError(f"{name} holds values that are not finite")
+    return {name: torch.tensor(tensors[name]) for name in expected}

@@ -1,0 +1,133 @@
+"""MODEL_CARD.md: what a bundle is, what it was measured to do, and what it is not. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from anchormoe.bundle.config import BundleConfig
+from anchormoe.evidence import Json
+from anchormoe.recipes.fit import FittedModel
+from anchormoe.windows import FillRule
+
+_CAPTIONS = {
+    "curves.png": "Training",
+    "reliability.png": "Reliability: how often the model is right when it says so",
+    "confusion.png": "Confusion",
+}
+_MEANING = """A score is the sum of its evidence: `logit = context + Σ contributions`, within 1e-5, and
+`softmax(logits)` is the probability. A contribution is what this model added up for a patch of the window. It is not
+what would happen if the patch were deleted, and it is not a cause. Channels inside a span are found by occlusion, a
+method beside this sum."""
+_LIMITS = """Not a medical device and not a primary alarm. The figures hold for data like TRAIN; the rules above say
+when the model answers `unknown` instead, and each event names the rule."""
+
+
+def model_card(
+    config: BundleConfig, fitted: FittedModel, data: Mapping[str, Json], metrics: Mapping[str, Json],
+    *, pictures: Sequence[str] = (),
+) -> str:  # fmt: skip
+    parts = [
+        f"# {config.name}, version {config.version}",
+        _facts(config, data),
+        "## Figures\n\n" + _figures(metrics),
+        "## Evidence\n\n" + _MEANING + "\n\n" + _sources(fitted),
+        "## When it answers `unknown`\n\n" + _rules(fitted),
+        *_without(metrics["out_of_fold"]),
+        "## Limits\n\n" + _LIMITS,
+    ]
+    shown = [f"![{_CAPTIONS[name]}]({name})" for name in pictures if name in _CAPTIONS]
+    return "\n\n".join(parts + shown) + "\n"
+
+
+def _facts(config: BundleConfig, data: Mapping[str, Any]) -> str:
+    counts = ", ".join(f"{name} ({count})" for name, count in data["class_counts"].items())
+    groups = "" if data["groups"] is None else f" from {data['groups']} groups"
+    period = "" if config.period_ns is None else f", a step every {config.period_ns / 1e9:g} s"
+    return "\n".join([
+        f"- Recipe `{config.recipe}`, alignment `{config.alignment}`, protocol **{config.protocol}**",
+        f"- Trained on {data['name']}: {data['cases']} cases{groups}, fingerprint `{data['fingerprint'][:16]}`",
+        f"- Classes: {counts}",
+        f"- Channels: {', '.join(_channel(config, index) for index in range(len(config.channels)))}",
+        f"- Windows: {config.length} steps{period}{', unequal lengths' if config.unequal_length else ''}; "
+        f"evidence in patches of {config.patch_length} steps, {config.patch_stride} apart",
+        *_filling(config),
+    ])  # fmt: skip
+
+
+def _channel(config: BundleConfig, index: int) -> str:
+    unit = config.units[index]
+    return config.channels[index] + (f" [{unit}]" if unit else "")
+
+
+def _filling(config: BundleConfig) -> list[str]:
+    """How holes were filled, by rule; nothing where they were not, or nobody knows."""
+    filled: dict[FillRule, list[str]] = {rule: [] for rule in config.fill if rule.kind != "none"}
+    for name, rule in zip(config.channels, config.fill, strict=False):
+        if rule in filled:
+            filled[rule].append(name)
+    told = [
+        f"{rule.kind} up to {rule.max_age} steps ({'all' if len(names) == len(config.channels) else ', '.join(names)})"
+        for rule, names in filled.items()
+    ]
+    return [f"- Holes are filled: {'; '.join(told)}"] if told else []
+
+
+def _figures(metrics: Mapping[str, Any]) -> str:
+    rows = [("out-of-fold on TRAIN", metrics["out_of_fold"]), ("TEST, read once", metrics["test"])]
+    if metrics["protocol"] == "optimistic":
+        rows[1] = ("TEST, **optimistic**: its best epoch", metrics["test"])
+    names = ("", "cases", "accuracy (95 %)", "balanced accuracy", "macro F1", "log-likelihood loss", "Brier", "ECE")
+    head = f"| {' | '.join(names)} |\n{'|---' * len(names)}|\n"
+    return head + "\n".join(_row(name, figures) for name, figures in rows if figures is not None)
+
+
+def _row(name: str, figures: Mapping[str, Any]) -> str:
+    low, high = figures["accuracy_interval"]
+    ece = "– (fewer than 300 cases)" if figures["ece"] is None else f"{figures['ece']:.3f}"
+    accuracy = f"{figures['accuracy']:.3f} ({low:.3f} to {high:.3f})"
+    others = [f"{figures[key]:.3f}" for key in ("balanced_accuracy", "macro_f1", "nll", "brier")]
+    return f"| {' | '.join([name, str(figures['n']), accuracy, *others, ece])} |"
+
+
+def _sources(fitted: FittedModel) -> str:
+    lines = [f"- `{part.name}` with weight {part.weight:.3g}" for part in fitted.model.parts]
+    silent = sorted(set(fitted.report["sources"]) - {part.name for part in fitted.model.parts})
+    lines += [f"- `{name}` was fitted, and the blend gave it no weight" for name in silent]
+    biases = "class biases are context" if any(fitted.model.calibration.bias) else "no class biases"
+    lines.append(f"- calibration: scale {fitted.model.calibration.scale:.3g}, {biases}")
+    if fitted.interrupted:
+        lines.append("- **training was interrupted**; this is the best so far")
+    return "Sources and calibration, all chosen on TRAIN out-of-fold:\n\n" + "\n".join(lines)
+
+
+def _rules(fitted: FittedModel) -> str:
+    rules = fitted.model.abstention
+    thresholds = {
+        "low_probability": f"probability below {_short(rules.least_probability)}",
+        "low_margin": f"lead over the second class below {_short(rules.least_margin)}",
+        "conformal": f"more than one class reaches {_short(rules.conformal)} (coverage {_short(rules.coverage)})",
+        "out_of_distribution": f"more than {_short(rules.most_unusual)} of the values outside TRAIN's usual range",
+        "channel_missing": "a channel less than half valid" + (", but for one of those below" if rules.without else ""),
+    }
+    lines = [f"| `{name}` | {thresholds[name]} | {rate:.1%} |" for name, rate in rules.rates.items()]
+    return "| rule | fires when | on TRAIN, out-of-fold |\n|---|---|---|\n" + "\n".join(lines)
+
+
+def _short(threshold: float | None) -> str:
+    """A rule that is off has no line; its threshold is never shown."""
+    return "–" if threshold is None else f"{threshold:.3g}"
+
+
+def _without(figures: Mapping[str, Any]) -> list[str]:
+    """A section for models that were trained with channel dropout."""
+    known = figures.get("accuracy_without_channel")
+    if known is None:
+        return []
+    head = (
+        f"## With a channel missing\n\nTrained with channel dropout: one channel at a time may be missing. Accuracy, "
+        f"out-of-fold on TRAIN (with all channels {figures['accuracy']:.3f}):\n\n| without | accuracy |\n|---|---|\n"
+    )
+    return [head + "\n".join(f"| {name} | {_accuracy(value)} |" for name, value in known.items())]
+
+
+def _accuracy(value: float | None) -> str:
+    return "– (too few cases: `channel_missing`)" if value is None else f"{value:.3f}"

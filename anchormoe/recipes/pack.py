@@ -1,0 +1,112 @@
+"""From a fitted model and the data it came from to everything that goes into its bundle."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from anchormoe.bundle.config import BundleConfig
+from anchormoe.bundle.golden import golden_cases, make_golden
+from anchormoe.bundle.store import Artefact
+from anchormoe.cases import Int64
+from anchormoe.data.dataset import Dataset
+from anchormoe.digest import data_fingerprint
+from anchormoe.evidence import Json
+from anchormoe.metrics.scores import summary
+from anchormoe.model.calibration import softmax
+from anchormoe.predictor import Predictor
+from anchormoe.recipes.card import model_card
+from anchormoe.recipes.fit import FittedModel
+
+_BATCH_ENTRIES = 2_000_000
+_ROWS = (32, 16, 8, 4, 2, 1)
+
+
+def bundle_config(fitted: FittedModel, train: Dataset, *, name: str, version: str) -> BundleConfig:
+    cases = train.cases
+    return BundleConfig(
+        name=name,
+        version=version,
+        digest="",
+        recipe=fitted.settings.recipe,
+        classes=train.classes,
+        channels=train.channels,
+        units=train.units,
+        period_ns=None if train.period_s is None else round(train.period_s * 1e9),
+        length=cases.steps,
+        patch_length=fitted.model.patching.length,
+        patch_stride=fitted.model.patching.stride,
+        alignment=fitted.settings.alignment,
+        unequal_length=bool((cases.lengths != cases.steps).any()),
+        rows=_rows(cases.steps * max(cases.channels, len(train.classes))),
+        protocol=fitted.settings.protocol,
+        fill=train.fill,
+    )
+
+
+def predictor_of(fitted: FittedModel, train: Dataset, *, name: str = "model", version: str = "1") -> Predictor:
+    """A predictor that was never saved."""
+    return Predictor(bundle_config(fitted, train, name=name, version=version), fitted.model)
+
+
+def pack(
+    fitted: FittedModel, train: Dataset, *, name: str, version: str = "1",
+    test: Mapping[str, Json] | None = None, extras: Mapping[str, bytes] | None = None,
+) -> Artefact:  # fmt: skip
+    """Ready for `bundle.write`. `test` are the figures on TEST, `extras` the pictures."""
+    predictor = predictor_of(fitted, train, name=name, version=version)
+    metrics = {
+        "protocol": fitted.settings.protocol,
+        "out_of_fold": out_of_fold_figures(fitted, train.y, train.classes) | _without_channels(fitted, train),
+        "test": None if test is None else dict(test),
+    }
+    data = _data_facts(train)
+    pictures = dict(extras or {})
+    return Artefact(
+        config=predictor.config,
+        model=fitted.model,
+        golden=make_golden(golden_cases(train.cases, train.y), predictor.predict_cases),
+        card=model_card(predictor.config, fitted, data, metrics, pictures=sorted(pictures)),
+        data=data,
+        metrics=metrics,
+        settings=fitted.settings.to_dict(),
+        extras=pictures | {"metrics.jsonl": metrics_lines(fitted, metrics)},
+    )
+
+
+def out_of_fold_figures(fitted: FittedModel, y: Int64, classes: Sequence[str]) -> dict[str, Json]:
+    """Accuracy, F1, calibration of TRAIN's out-of-fold predictions."""
+    logits = fitted.oof_logits
+    figures = summary(y, np.asarray(logits.argmax(axis=1), np.int64), softmax(logits), classes)
+    return figures | {"abstention_rates": dict(fitted.report["abstention_rates"])}
+
+
+def _without_channels(fitted: FittedModel, train: Dataset) -> dict[str, Json]:
+    """What is left of the accuracy when a channel is missing, for a model that was trained to do without."""
+    known = fitted.model.abstention.without
+    return {"accuracy_without_channel": dict(zip(train.channels, known, strict=True))} if known else {}
+
+
+def metrics_lines(fitted: FittedModel, metrics: Mapping[str, Json]) -> bytes:
+    """One JSON object per line: a line per source with its curves, then the figures."""
+    lines = [{"kind": "source", "name": name, "report": report} for name, report in fitted.report["sources"].items()]
+    choices = {key: value for key, value in fitted.report.items() if key != "sources"}
+    lines += [{"kind": "choices", **choices}, {"kind": "figures", **metrics}]
+    return "".join(json.dumps(line, sort_keys=True, ensure_ascii=False) + "\n" for line in lines).encode()
+
+
+def _data_facts(train: Dataset) -> dict[str, Any]:
+    counts = {name: int(count) for name, count in zip(train.classes, train.class_counts, strict=True)}
+    return {
+        "name": train.name,
+        "fingerprint": data_fingerprint(train.cases, train.y),
+        "cases": len(train),
+        "class_counts": counts,
+        "groups": None if train.groups is None else len(np.unique(train.groups)),
+    }
+
+
+def _rows(entries: int) -> int:
+    """Windows per batch: 32, fewer where windows are large."""
+    return next((rows for rows in _ROWS if rows * entries <= _BATCH_ENTRIES), 1)

@@ -1,0 +1,1 @@
+"""Hand-written vector instructions behind the numba backends."""

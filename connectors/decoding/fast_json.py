@@ -1,0 +1,106 @@
+"""Typed JSON decoding in bulk: the fast way for good records, one by one only when a batch has a bad one. Pure."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from connectors.decoding.readings import Columns, Indices, Rejections
+from connectors.errors import RecordError
+from connectors.timestamps import END_NS, NS_PER_UNIT, TimeReader, TimeUnit, epoch_ns
+
+REQUIRED = msgspec.NODEFAULT
+
+T = TypeVar("T")
+
+
+def struct_type(fields: Sequence[tuple[str, Any, Any]], *, forbid_unknown: bool = False) -> Any:
+    """`fields`: JSON name, type, default (or `REQUIRED`). The attributes are f0, f1 … in this order."""
+    declared = [(f"f{i}", kind, default) for i, (_, kind, default) in enumerate(fields)]
+    names = {f"f{i}": name for i, (name, _, _) in enumerate(fields)}
+    return msgspec.defstruct(
+        "Row", declared, kw_only=True, rename=names, gc=False, forbid_unknown_fields=forbid_unknown
+    )
+
+
+def time_type(unit: TimeUnit) -> Any:
+    """The type of a timestamp on the wire; a range makes the conversion to nanoseconds safe."""
+    if unit == "iso":
+        return str
+    if unit == "ns":
+        return Annotated[int, msgspec.Meta(ge=0, lt=END_NS)]
+    return Annotated[float, msgspec.Meta(ge=0, lt=float(END_NS // NS_PER_UNIT[unit]))]
+
+
+def decode_all(
+    values: Sequence[bytes], decode: Callable[[bytes], T], explain: Callable[[bytes], None], rejections: Rejections
+) -> tuple[list[T], Indices]:
+    """The decoded values and their indices. Whether a value is good depends on itself alone, never on its batch."""
+    try:
+        return list(map(decode, values)), np.arange(len(values))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return _one_by_one(values, decode, explain, rejections)
+
+
+def _one_by_one(
+    values: Sequence[bytes], decode: Callable[[bytes], T], explain: Callable[[bytes], None], rejections: Rejections
+) -> tuple[list[T], Indices]:
+    good, indices = [], []
+    for index, value in enumerate(values):
+        try:
+            good.append(decode(value))
+            indices.append(index)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            rejections[index] = _reason(value, explain, error)
+    return good, np.array(indices, dtype=np.int64)
+
+
+def _reason(value: bytes, explain: Callable[[bytes], None], error: Exception) -> RecordError:
+    """`explain` reads the value slowly and raises; where it finds nothing wrong, the decoder has the word."""
+    try:
+        explain(value)
+    except RecordError as reason:
+        return reason
+    unexplained = RecordError("not_json", str(error))
+    unexplained.__cause__ = error
+    return unexplained
+
+
+def read_times(
+    times: Sequence[Any] | NDArray[Any],
+    reader: TimeReader,
+    field: str,
+    index: NDArray[np.int64],
+    rejections: Rejections,
+) -> NDArray[np.int64]:
+    """`times` are of `time_type`; a bad text is noted in `rejections` and read as 0."""
+    if reader.unit == "iso":
+        return np.array(list(_iso_times(times, reader, field, index, rejections)), dtype=np.int64)
+    if reader.unit == "ns":
+        return np.array(times, dtype=np.int64)
+    return epoch_ns(np.array(times, dtype=np.float64), reader.unit)
+
+
+def _iso_times(
+    times: Sequence[Any] | NDArray[Any],
+    reader: TimeReader,
+    field: str,
+    index: NDArray[np.int64],
+    rejections: Rejections,
+) -> Iterator[int]:
+    for where, text in zip(index.tolist(), times, strict=True):
+        try:
+            yield reader.read(text, field)
+        except RecordError as error:
+            rejections[where] = error
+            yield 0
+
+
+def stacked(parts: Sequence[Columns], channels: int) -> Columns:
+    """The rows of many chunks, one after the other."""
+    if not parts:
+        return Columns(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, channels)))
+    row, time_ns, values, ignored = zip(*parts, strict=True)
+    return Columns(np.concatenate(row), np.concatenate(time_ns), np.concatenate(values), sum(ignored))

@@ -1,0 +1,190 @@
+"""A topic read by someone downstream: alone or in a group, from now, a time, the beginning or where they stopped."""
+
+import asyncio
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
+from aiokafka.errors import CommitFailedError, IllegalStateError, UnknownTopicOrPartitionError
+
+from connectors.errors import ConnectorError
+from connectors.kafka.cluster import Cluster
+from connectors.kafka.errors import translated
+from connectors.records import Batch, Partition
+
+_METADATA_CHECK_S = 0.02
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What to read and where to begin.
+
+    A partition begins behind its offset in `after`; else at the group's commit; else at the first record published
+    at or after `since_ms` (epoch); else at the beginning if `from_beginning`; else at what comes next. `look_back`
+    records before that are read too, for those who must remember them; `TopicReader.is_new` tells them apart.
+    """
+
+    topic: str
+    group: str | None = None
+    after: Mapping[Partition, int] = field(default_factory=dict)
+    since_ms: int | None = None
+    from_beginning: bool = False
+    look_back: int = 0
+    request_ms: int = 40_000
+
+
+class TopicReader:
+    """Without a group all partitions are read and nothing is committed."""
+
+    def __init__(self, cluster: Cluster, reading: Reading) -> None:
+        self._cluster, self._reading = cluster, reading
+        self._consumer: Any = None
+        self._first: dict[TopicPartition, int] = {}
+        self._handled: dict[TopicPartition, int] = {}
+        self._failed: Exception | None = None
+
+    async def start(self) -> None:
+        """Raises ConnectorError; whatever happens, `close` puts everything away."""
+        with translated(f"cannot read {self._reading.topic} at {self._cluster.bootstrap}"):
+            self._consumer = AIOKafkaConsumer(
+                group_id=self._reading.group,
+                enable_auto_commit=False,
+                auto_offset_reset="earliest",  # only when retention removes what we were about to read
+                request_timeout_ms=self._reading.request_ms,
+                **self._cluster.arguments(),
+            )
+            await self._consumer.start()
+            if self._reading.topic not in await self._consumer.topics():  # subscribing would wait for it for ever
+                raise UnknownTopicOrPartitionError
+            self._consumer.subscribe([self._reading.topic], listener=_Listener(self))
+            if self._reading.group is None:  # there is no rebalance that would tell the listener
+                await self.take(await self._all_partitions())
+
+    async def poll(self, *, max_records: int, timeout_s: float) -> list[Batch]:
+        """What is there, or nothing after the time-out.
+
+        aiokafka fetches from a partition before its listener has said where to begin: such records are left out here,
+        and `take` seeks to where they belong.
+        """
+        with translated("polling failed"):
+            polled = await self._consumer.getmany(timeout_ms=int(timeout_s * 1000), max_records=max_records)
+        if self._failed is not None:
+            raise self._failed
+        self._refuse_growth()
+        standing = {at: records for at, records in polled.items() if records and at in self._first}
+        return [Batch(Partition(at.topic, at.partition), records) for at, records in standing.items()]
+
+    def is_new(self, partition: Partition, offset: int) -> bool:
+        """False for what was read only to look back."""
+        return offset >= self._first.get(_at(partition), 0)
+
+    def handled(self, partition: Partition, offset: int) -> None:
+        """The record and all before it need not be read again by this group; looking back takes nothing back."""
+        if (first := self._first.get(at := _at(partition))) is not None:
+            self._handled[at] = max(offset + 1, self._handled.get(at, first))
+
+    async def commit(self) -> None:
+        """Without effect without a group. A refused commit is no harm: the next owner reads those records again."""
+        held = self._consumer.assignment() if self._reading.group and self._consumer else set()
+        positions = {at: offset for at, offset in self._handled.items() if at in held}
+        self._handled.clear()
+        if not positions:
+            return
+        with translated("cannot commit"):
+            try:
+                await self._consumer.commit(positions)
+            except (CommitFailedError, IllegalStateError) as error:
+                _log.warning("commit of %s refused, its records may come again: %s", self._reading.topic, error)
+
+    async def close(self) -> None:
+        """Commits what was handled and leaves the group. A `take` under way needs the consumer until it has stopped."""
+        if self._consumer is None:
+            return
+        try:
+            await self.commit()
+        finally:
+            await self._consumer.stop()
+            self._consumer = None
+
+    async def take(self, partitions: Collection[TopicPartition]) -> None:
+        """Stand where each partition begins for this reader.
+
+        The next commit keeps that place also when nothing was handled: a later owner who found none would begin with
+        what comes next by then, and the records in between would be lost.
+        """
+        if not partitions:
+            return
+        lowest = await self._consumer.beginning_offsets(partitions)
+        fallback = await self._beginnings(partitions, lowest)
+        for at in partitions:
+            first = max(await self._resumed(at, fallback[at]), lowest[at])
+            self._first[at] = self._handled[at] = first
+            self._consumer.seek(at, max(first - self._reading.look_back, lowest[at]))
+
+    async def give(self, partitions: Collection[TopicPartition]) -> None:
+        """Hand partitions over to another member."""
+        try:
+            await self.commit()
+        finally:
+            for at in partitions:
+                self._first.pop(at, None)
+                self._handled.pop(at, None)
+
+    def fail(self, error: Exception) -> None:
+        """aiokafka logs and forgets what a listener raises; we remember it for the next poll."""
+        self._failed = self._failed or error
+
+    async def _all_partitions(self) -> Collection[TopicPartition]:
+        """aiokafka assigns them when the metadata arrive, and tells nobody."""
+        async with asyncio.timeout(self._reading.request_ms / 1000):
+            while not self._consumer.assignment():  # noqa: ASYNC110  # aiokafka has no event to wait for
+                await asyncio.sleep(_METADATA_CHECK_S)
+        held: Collection[TopicPartition] = self._consumer.assignment()
+        return held
+
+    def _refuse_growth(self) -> None:
+        """aiokafka forgets all positions when a topic grows under a reader without a group."""
+        if self._reading.group is None and self._consumer.assignment() != self._first.keys():
+            raise ConnectorError(f"{self._reading.topic} has got more partitions; read on from where you stopped")
+
+    async def _resumed(self, at: TopicPartition, otherwise: int) -> int:
+        given = self._reading.after.get(Partition(at.topic, at.partition))
+        if given is not None:
+            return given + 1
+        committed = await self._consumer.committed(at) if self._reading.group else None
+        return otherwise if committed is None else int(committed)
+
+    async def _beginnings(
+        self, partitions: Collection[TopicPartition], lowest: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, int]:
+        wanted = self._reading
+        if wanted.since_ms is None and wanted.from_beginning:
+            return lowest
+        ends: dict[TopicPartition, int] = await self._consumer.end_offsets(partitions)
+        if wanted.since_ms is None:
+            return ends
+        found = await self._consumer.offsets_for_times(dict.fromkeys(partitions, wanted.since_ms))
+        return {at: ends[at] if found.get(at) is None else found[at].offset for at in partitions}
+
+
+class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka is untyped
+    def __init__(self, reader: TopicReader) -> None:
+        self._reader = reader
+
+    async def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
+        await self._reader.give(revoked)
+
+    async def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
+        try:
+            with translated("cannot find the beginning"):
+                await self._reader.take(assigned)
+        except ConnectorError as error:
+            self._reader.fail(error)
+            raise
+
+
+def _at(partition: Partition) -> TopicPartition:
+    return TopicPartition(partition.topic, partition.number)

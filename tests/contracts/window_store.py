@@ -1,0 +1,182 @@
+"""What every window store promises. A new store passes by giving `WindowStoreContract` one `world` fixture."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import pytest
+
+from connectors.base import Checkpoint, Fenced, RingWrite, WindowStore
+from connectors.records import Partition
+
+HERE = Partition("readings", 3)
+THERE = Partition("readings", 4)
+
+
+class World(Protocol):
+    """One store that is empty at first and can lose things."""
+
+    def open(self) -> WindowStore:
+        """Another client of the same store, not started."""
+        ...
+
+    async def lose(self, partition: Partition, asset: str) -> None: ...
+    async def flush(self) -> None: ...
+
+
+def whole(asset: str, ring: bytes) -> RingWrite:
+    return RingWrite(asset, len(ring), ((0, ring),))
+
+
+def checkpoint(writes: Sequence[RingWrite], header: bytes) -> Checkpoint:
+    """A checkpoint that lists just what it writes."""
+    return Checkpoint(writes, header, [write.asset for write in writes])
+
+
+async def opened(world: World) -> WindowStore:
+    store = world.open()
+    await store.start()
+    return store
+
+
+class WindowStoreContract:
+    @pytest.fixture
+    def world(self) -> World:
+        raise NotImplementedError
+
+    async def test_an_unknown_partition_has_no_windows(self, world: World) -> None:
+        store = await opened(world)
+        assert await store.load(await store.claim(HERE), "layout") is None
+        await store.close()
+
+    async def test_what_was_saved_is_loaded_by_the_next_owner(self, world: World) -> None:
+        store = await opened(world)
+        claim = await store.claim(HERE)
+        assert (
+            list(
+                await store.save(
+                    claim, "layout", checkpoint([whole("a", b"0123"), whole("b", b"\x00\xff\n!")], b"head")
+                )
+            )
+            == []
+        )
+        await store.close()
+        other = await opened(world)
+        stored = await other.load(await other.claim(HERE), "layout")
+        assert stored is not None
+        assert stored.header == b"head"
+        assert dict(stored.rings) == {"a": b"0123", "b": b"\x00\xff\n!"}
+        await other.close()
+
+    async def test_pieces_patch_the_ring_where_they_belong(self, world: World) -> None:
+        store = await opened(world)
+        claim = await store.claim(HERE)
+        await store.save(claim, "layout", checkpoint([whole("a", b"0123456789")], b"one"))
+        await store.save(claim, "layout", checkpoint([RingWrite("a", 10, ((1, b"xy"), (8, b"z")))], b"two"))
+        stored = await store.load(claim, "layout")
+        assert stored is not None
+        assert (stored.header, stored.rings["a"]) == (b"two", b"0xy34567z9")
+        await store.close()
+
+    async def test_a_header_alone_can_be_saved(self, world: World) -> None:
+        store = await opened(world)
+        claim = await store.claim(HERE)
+        await store.save(claim, "layout", checkpoint([], b"only"))
+        stored = await store.load(claim, "layout")
+        assert stored is not None
+        assert (stored.header, dict(stored.rings)) == (b"only", {})
+        await store.close()
+
+    async def test_partitions_and_layouts_do_not_mix(self, world: World) -> None:
+        store = await opened(world)
+        claim = await store.claim(HERE)
+        await store.save(claim, "layout", checkpoint([whole("a", b"0123")], b"head"))
+        assert await store.load(claim, "another") is None
+        assert await store.load(await store.claim(THERE), "layout") is None
+        await store.close()
+
+    async def test_an_epoch_grows_with_every_claim(self, world: World) -> None:
+        store = await opened(world)
+        claims = [await store.claim(HERE) for _ in range(3)]
+        assert claims[0].epoch < claims[1].epoch < claims[2].epoch
+        assert len({claim.token for claim in claims}) == 3
+        await store.close()
+
+    async def test_an_earlier_owner_is_fenced(self, world: World) -> None:
+        store, other = await opened(world), await opened(world)
+        old = await store.claim(HERE)
+        await store.save(old, "layout", checkpoint([whole("a", b"0123")], b"head"))
+        new = await other.claim(HERE)
+        with pytest.raises(Fenced):
+            await store.save(old, "layout", checkpoint([whole("a", b"zzzz")], b"zombie"))
+        stored = await other.load(new, "layout")
+        assert stored is not None
+        assert (stored.header, stored.rings["a"]) == (b"head", b"0123")
+        await store.close()
+        await other.close()
+
+    async def test_a_claim_is_good_until_the_next_one(self, world: World) -> None:
+        store, other = await opened(world), await opened(world)
+        old = await store.claim(HERE)
+        await store.verify(old)
+        new = await other.claim(HERE)
+        await other.verify(new)
+        with pytest.raises(Fenced):
+            await store.verify(old)
+        await store.close()
+        await other.close()
+
+    async def test_a_missing_claim_is_a_refusal(self, world: World) -> None:
+        store = await opened(world)
+        claim = await store.claim(HERE)
+        await world.flush()
+        with pytest.raises(Fenced):
+            await store.save(claim, "layout", checkpoint([], b"head"))
+        with pytest.raises(Fenced):
+            await store.verify(claim)
+        await store.close()
+
+    async def test_a_lost_ring_is_reported_and_not_patched(self, world: World) -> None:
+        store = await opened(world)
+        claim = await store.claim(HERE)
+        await store.save(claim, "layout", checkpoint([whole("a", b"0123"), whole("b", b"4567")], b"one"))
+        await world.lose(HERE, "a")
+        patches = [RingWrite("a", 4, ((1, b"x"),)), RingWrite("b", 4, ((1, b"y"),))]
+        assert list(await store.save(claim, "layout", checkpoint(patches, b"two"))) == ["a"]
+        stored = await store.load(claim, "layout")
+        # A store may also disown windows whose header was not written after their rings.
+        assert stored is None or (stored.header == b"one" and "a" not in stored.rings)
+        assert list(await store.save(claim, "layout", checkpoint([whole("a", b"0x23"), patches[1]], b"two"))) == []
+        repaired = await store.load(claim, "layout")
+        assert repaired is not None
+        assert (repaired.header, dict(repaired.rings)) == (b"two", {"a": b"0x23", "b": b"4y67"})
+        await store.close()
+
+    async def test_a_ring_that_was_never_written_is_lost(self, world: World) -> None:
+        store = await opened(world)
+        claim = await store.claim(HERE)
+        assert list(await store.save(claim, "layout", checkpoint([RingWrite("a", 4, ((1, b"x"),))], b"head"))) == ["a"]
+        assert await store.load(claim, "layout") is None
+        await store.close()
+
+    async def test_an_asset_that_is_no_longer_listed_is_not_loaded(self, world: World) -> None:
+        store = await opened(world)
+        claim = await store.claim(HERE)
+        await store.save(claim, "layout", checkpoint([whole("a", b"0123"), whole("b", b"4567")], b"one"))
+        await store.save(claim, "layout", Checkpoint([], b"two", ["b"]))
+        stored = await store.load(claim, "layout")
+        assert stored is not None
+        assert (stored.header, dict(stored.rings)) == (b"two", {"b": b"4567"})
+        await store.close()
+
+    async def test_the_ring_of_a_forgotten_asset_is_gone(self, world: World) -> None:
+        """Whoever lists it again without writing it whole is told that it is lost."""
+        store = await opened(world)
+        claim = await store.claim(HERE)
+        await store.save(claim, "layout", checkpoint([whole("a", b"0123"), whole("b", b"4567")], b"head"))
+        await store.save(claim, "layout", Checkpoint([], b"later", ["a"], forgotten=["b"]))
+        stored = await store.load(claim, "layout")
+        assert stored is not None
+        assert (stored.header, dict(stored.rings)) == (b"later", {"a": b"0123"})
+        patched = RingWrite("b", 4, ((1, b"x"),))
+        assert list(await store.save(claim, "layout", Checkpoint([patched], b"last", ["a", "b"]))) == ["b"]
+        await store.close()

@@ -1,0 +1,48 @@
+"""`anchormoe-agent trial` as people run it: its own names, its verdict, and nothing of others touched."""
+
+import asyncio
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.agent_process import Names, create_topics, write_plant
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+def topics_of(kafka):
+    return set(kafka._ask(lambda admin: admin.list_topics())) - {"__consumer_offsets"}
+
+
+async def test_a_trial_on_a_cluster_of_ones_own_leaves_it_as_it_was(kafka, redis_factory, topic_name, tmp_path):
+    redis, names = redis_factory("valkey"), Names(topic_name)
+    create_topics(kafka, names, 1)
+    with redis.connect() as client:
+        client.set(f"{topic_name}:{topic_name}:somebody's", "precious")
+    plant = write_plant(tmp_path / "plant.yaml", names, bootstrap=kafka.bootstrap, redis_url=redis.url)
+    before = await asyncio.to_thread(topics_of, kafka)
+    options = [
+        "--only",
+        "redis-flush",
+        "--injuries",
+        "1",
+        "--agents",
+        "1",
+        "--assets",
+        "2",
+        "--logs",
+        tmp_path / "logs",
+    ]
+    command = [sys.executable, "-m", "agent.cli.main", "trial", "-c", plant, "--json", *options]
+    done = await asyncio.to_thread(subprocess.run, list(map(str, command)), capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["same"], found["comparison"]["missing"], found["comparison"]["extra"]) == (True, [], [])
+    assert [injury["injury"] for injury in found["injuries"]] == ["redis-flush"]
+    assert found["namespace"].startswith("trial-")
+    assert await asyncio.to_thread(topics_of, kafka) == before
+    with redis.connect() as client:
+        assert client.keys() == [f"{topic_name}:{topic_name}:somebody's".encode()]
+    assert (tmp_path / "logs" / "agent-1.log").exists()

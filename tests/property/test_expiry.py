@@ -1,0 +1,54 @@
+"""Who is forgotten depends on the log alone: however it is cut and taken over, the events are the same."""
+
+import asyncio
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from agent.runtime.pipeline import Pace
+from connectors.memory import MemoryLog, MemorySink, MemoryWindowStore
+from connectors.records import DEAD_LETTERS
+from tests.support.plant import A, events_of, pipeline_on, put, watched
+
+AFTER, ROOM = 30, 3
+
+
+@st.composite
+def logs(draw):
+    """A few assets, more than there is room for, that come and go; one has a clock of its own, far behind."""
+    steps = st.tuples(st.sampled_from("abcde"), st.integers(-2, 6) | st.integers(8, 40), st.sampled_from([1.0, -1.0]))
+    at = {"a": 500, "b": 500, "c": 480, "d": 520, "e": 100}
+    entries = []
+    for asset, step, flow in draw(st.lists(steps, min_size=5, max_size=60)):
+        at[asset] += step
+        entries.append((asset, at[asset], flow))
+    return entries
+
+
+@settings(max_examples=150, deadline=None)
+@given(logs(), st.lists(st.integers(1, 9), min_size=1, max_size=4), st.integers(1, 30))
+@example([("a", 500, 1.0), ("a", 500, 1.0), ("b", 500, 1.0), ("a", 498, 1.0), ("c", 480, 1.0), ("d", 520, 1.0)], [3], 1)
+def test_any_cutting_and_any_take_over_forgets_the_same_assets(entries, cuts, checkpoint_records):
+    assert asyncio.run(cut_up(entries, cuts, checkpoint_records)) == asyncio.run(one_by_one(entries))
+
+
+async def one_by_one(entries):
+    """Batches of one record, so that every decision is taken exactly where the log stands."""
+    return await told(entries, [Pace(max_records=1, checkpoint_records=1 << 40, checkpoint_every_s=1e9)])
+
+
+async def cut_up(entries, cuts, checkpoint_records):
+    """Several owners after each other, with batches of different sizes; all but the last one leave in the middle."""
+    return await told(entries, [Pace(max_records=cut, checkpoint_records=checkpoint_records) for cut in cuts])
+
+
+async def told(entries, paces):
+    log, sink, store = MemoryLog([A]), MemorySink(), MemoryWindowStore()
+    group = watched(policy="all", max_assets=ROOM, forget_after=AFTER)
+    share = -(-len(entries) // len(paces))
+    for turn, pace in enumerate(paces):
+        for asset, second, flow in entries[turn * share : (turn + 1) * share]:
+            put(log, asset, second, flow)
+        await pipeline_on(log, sink, store, group=group, pace=pace).run(asyncio.Event())
+    refused = [(message.key, message.value) for message in sink.of(DEAD_LETTERS)]
+    return events_of(sink), refused

@@ -1,0 +1,105 @@
+"""Models that take over in the small plant of `tests.plant`: rules with names, and a journal that activates them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from agent.events.group import Watched
+from agent.health.status import Vitals
+from agent.models.activations import Activation, encoded
+from agent.models.compatibility import Candidates
+from agent.runtime.model_reload import Reloadable, Reloading
+from agent.runtime.pipeline import Pace, Pipeline
+from agent.settings import Group, ResolvedGroup, reconcile
+from anchormoe.bundle.config import BundleConfig
+from anchormoe.errors import ModelError
+from connectors.append_log import MemoryJournal
+from connectors.memory import MemoryLog, MemorySource
+from tests.support.offline_plant import FACTS
+from tests.support.plant import ThresholdModel, decoder, watched
+
+STATED = Group.model_validate(
+    {
+        "name": "pumps",
+        "assets": ["*"],
+        "model": {"bundle": "configured"},
+        "window": {"hop": 2, "lateness": 1, "idle_after": "20s"},
+        "max_assets": 100,
+    }
+)
+CONFIGURED = "d" * 64
+"""The digest of `tests.plant`'s own model."""
+
+
+class NamedRule(ThresholdModel):
+    """The same rule under another digest; `turned` says the opposite."""
+
+    def __init__(self, config: BundleConfig, *, turned: bool = False) -> None:
+        self.config = SimpleNamespace(**{name: getattr(config, name) for name in config.__slots__})  # type: ignore[assignment]
+        self._sign = -1.0 if turned else 1.0
+
+    def predict(self, windows: Any, mask: Any) -> Any:
+        return super().predict(self._sign * windows, mask)
+
+
+def digest(letter: str) -> str:
+    return letter * 64
+
+
+@dataclass
+class Shelf:
+    """Bundles by the name of their directory. `loads` counts how often each was loaded."""
+
+    models: Mapping[str, Any]
+    loads: list[str]
+
+    def load(self, directory: Path) -> Any:
+        self.loads.append(directory.name)
+        if directory.name not in self.models:
+            raise ModelError(f"{directory.name}: damaged")
+        return self.models[directory.name]
+
+
+def shelf(*letters: str, **others: Any) -> Shelf:
+    """Bundles `x`, `y` … with digests xxx…, yyy…, which say the opposite of the configured model."""
+    made = {letter: NamedRule(replace(FACTS, digest=digest(letter)), turned=True) for letter in letters}
+    return Shelf({**made, **others}, [])
+
+
+def activation(second: int, bundle: str | None, *, of: str | None = None, group: str = "pumps") -> Activation:
+    """In force for windows that end at or after this second."""
+    named = of or (CONFIGURED if bundle is None else digest(bundle))
+    return Activation(group, second * 10**9, named, bundle, "ada", 0, "test")
+
+
+def running(directory: Path = Path("bundles")) -> ResolvedGroup:
+    return replace(reconcile(STATED, FACTS), bundle=directory / "configured")
+
+
+def reloading(
+    group: Watched, values: list[bytes], bundles: Shelf, *, now_s: int = 0, vitals: Vitals | None = None
+) -> Reloading:
+    candidates = Candidates(Path("bundles"), STATED, running(), bundles.load)
+    journal = MemoryJournal(values)
+    return Reloading(
+        journal, {"pumps": Reloadable(group, candidates)}, vitals or Vitals(), now_ns=lambda: now_s * 10**9
+    )
+
+
+def pipeline_with(
+    log: MemoryLog, sink: Any, store: Any, activations: Sequence[Activation], bundles: Shelf, *, pace: Pace
+) -> Pipeline:
+    group = watched(policy="all")
+    vitals = Vitals()
+    return Pipeline(
+        source=MemorySource(log, bounded=True),
+        store=store,
+        sink=sink,
+        decoder=decoder(),
+        groups={"pumps": group},
+        pace=pace,
+        vitals=vitals,
+        models=reloading(group, [encoded(each) for each in activations], bundles, vitals=vitals),
+    )

@@ -1,0 +1,198 @@
+"""Trials without services: names of their own, the order of injuries, the known stream, the verdict."""
+
+from pathlib import Path
+from random import Random
+
+import orjson
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from agent.chaos.config import TrialNames, TrialPace, require_services, trial_document
+from agent.chaos.faults import INJURIES
+from agent.chaos.last_states import wrong_states
+from agent.chaos.plan import in_turn
+from agent.chaos.report import Outcome, Wound
+from agent.chaos.workload import known_assets
+from agent.cli.main import app
+from agent.errors import SettingsError
+from agent.offline.compare import Comparison
+from agent.offline.event_set import EventName
+from agent.settings import load, load_settings
+from agent.settings.document import read_document
+from connectors.failpoints import POINTS
+from tests.support.agent_process import BUNDLE
+
+NAMES = TrialNames("trial-0a1b2c3d")
+
+
+@pytest.fixture
+def plant(tmp_path):
+    """A plant with all that a trial must not touch."""
+    (tmp_path / "secret").write_text("x")
+    (tmp_path / "bundle").symlink_to(BUNDLE)
+    document = {
+        "namespace": "works",
+        "source": {
+            "kind": "kafka",
+            "bootstrap": "kafka:9092",
+            "topics": ["real-readings"],
+            "group": "real-group",
+            "instance_id": "one",
+        },
+        "records": {"max_clock_skew": "1h"},
+        "groups": [{"name": "pumps", "assets": ["pump-*"], "model": {"bundle": "bundle"}, "max_assets": 64}],
+        "store": {"kind": "redis", "url": "redis://redis:6379", "password": {"file": "secret"}, "key_prefix": "works"},
+        "sinks": [
+            {"kind": "webhook", "url": "http://somebody/else"},
+            {
+                "kind": "kafka",
+                "timeout": "20s",
+                "topics": {"events": "real-events", "states": "real-states", "dead_letters": "real-letters"},
+            },
+        ],
+    }
+    path = tmp_path / "plant.yaml"
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+def document_of(path):
+    content, settings = read_document(path).content, load_settings(path, {})
+    return trial_document(content, settings, path.parent, NAMES, TrialPace(member_timeout_s=3.0))
+
+
+def test_a_trial_reads_and_writes_under_names_of_its_own_only(plant):
+    text = yaml.safe_dump(document_of(plant))
+    assert "real" not in text
+    assert "somebody" not in text
+    assert document_of(plant)["source"]["topics"] == ["trial-0a1b2c3d-readings"]
+
+
+def test_a_trial_keeps_models_addresses_and_secrets_wherever_its_file_lies(plant, tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    copy = elsewhere / "plant.yaml"
+    copy.write_text(yaml.safe_dump(document_of(plant)))
+    loaded = load(copy, {})
+    assert loaded.settings.namespace == "trial-0a1b2c3d"
+    assert loaded.settings.source.bootstrap == "kafka:9092"
+    assert loaded.settings.store.password.get_secret_value() == "x"
+    assert loaded.settings.kafka_sink.timeout == 20_000_000_000
+    assert loaded.settings.source.timeouts.session == 3_000_000_000
+    assert loaded.groups[0].bundle == plant.parent / "bundle"
+
+
+@pytest.mark.parametrize(
+    ("section", "value", "words"),
+    [
+        ("source", {"kind": "memory"}, "source.kind: a trial needs kafka, not memory"),
+        ("store", {"kind": "memory"}, "store.kind: a trial needs redis, not memory"),
+    ],
+)
+def test_without_kafka_and_redis_there_is_nothing_to_hurt(plant, section, value, words):
+    plant.write_text(yaml.safe_dump(yaml.safe_load(plant.read_text()) | {section: value}))
+    with pytest.raises(SettingsError, match=words):
+        require_services(load_settings(plant, {"ANCHORMOE_KAFKA_BOOTSTRAP": "kafka:9092"}))
+
+
+def test_every_kind_has_its_turn_before_one_comes_again():
+    order = in_turn(["a", "b", "c"], 7, Random(1))
+    assert [sorted(order[:3]), sorted(order[3:6])] == [["a", "b", "c"]] * 2
+    assert len(order) == 7
+    assert order == in_turn(["a", "b", "c"], 7, Random(1))
+
+
+def test_every_fault_point_has_its_injury():
+    assert {f"die-{point.replace('_', '-')}" for point in POINTS} <= set(INJURIES)
+
+
+def test_channels_of_no_simulated_kind_get_signals_all_the_same(plant, monkeypatch):
+    loaded = load(plant, {})
+    [pumps] = {asset.kind.name for asset in known_assets(loaded, 2, 0)}
+    assert pumps == "pump"
+    monkeypatch.setattr("agent.offline.simulate.KINDS", {})
+    assets = known_assets(loaded, 2, 0)
+    assert [asset.name for asset in assets] == ["pump-1", "pump-2"]
+    values, _ = assets[0].block(0)
+    assert values.shape[1] == len(loaded.groups[0].channels)
+    assert values.std(axis=0).min() > 0.1
+
+
+def outcome(*, missing=(), conflicts=0, recovered_s=1.0):
+    compared = Comparison(equal=5, missing=missing, extra=[], different=[])
+    wounds = [Wound("agent-kill", recovered_s, 15.0)]
+    return Outcome("trial-x", 0, 9.0, 100, wounds, compared, 7, 2, conflicts, 0)
+
+
+def test_events_are_the_same_only_without_any_difference_and_any_conflict():
+    assert outcome().same
+    assert not outcome(conflicts=1).same
+    assert not outcome(missing=["e"]).same
+    assert outcome(missing=["e"]).expected == 6
+    assert outcome().as_json()["injuries"] == [
+        {"injury": "agent-kill", "recovered_s": 1.0, "goal_s": 15.0, "note": ""},
+    ]
+    assert not outcome(recovered_s=15.1).wounds[0].in_time
+
+
+def event(asset, end, state):
+    return orjson.dumps({"type": "state", "asset": asset, "state": state, "window": {"end": end}})
+
+
+def state(asset, end, state):
+    return orjson.dumps({"asset": asset, "end": end, "state": state})
+
+
+def test_last_states_must_say_what_the_last_events_said():
+    events = [event("a", "2026-01-01T00:00:01Z", "high"), event("a", "2026-01-01T00:00:00.5Z", "low")]
+    gap = orjson.dumps({"type": "gap", "asset": "b"})
+    right, older = state("a", "2026-01-01T00:00:01Z", "high"), state("a", "2026-01-01T00:00:00.5Z", "low")
+    assert wrong_states([*events, gap], [right, older]) == []
+    assert wrong_states(events, [older]) == ["a"]
+    assert wrong_states(events, []) == ["a"]
+    assert wrong_states(events, [state("a", "2026-01-01T00:00:09Z", "high")]) == []
+    assert wrong_states(events, [right, state("a", "2026-01-01T00:00:01.25Z", "low")]) == ["a"]
+
+
+def run_cli(*arguments):
+    return CliRunner().invoke(app, ["trial", *map(str, arguments)])
+
+
+def test_the_kinds_of_injury_are_listed():
+    listed = run_cli("--kinds")
+    assert listed.exit_code == 0
+    assert all(name in listed.stdout for name in INJURIES)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--only", "nonsense"], "is not one of"),
+        (["--only", "redis-full"], "--whole-server"),
+        (["--only", "broker-kill"], "which is not ours"),
+        (["--only", "zombie", "--agents", "1"], "a second agent"),
+        (["--member-timeout", "soon"], "--member-timeout"),
+    ],
+)
+def test_wrong_usage_is_told_in_one_line_before_anything_is_connected(plant, arguments, words):
+    result = run_cli("--config", plant, *arguments)
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("missing", "code"), [((), 0), ((EventName("pump-1", 0, "state", "abc"),), 1)])
+def test_the_exit_code_says_whether_the_events_differ(plant, tmp_path, monkeypatch, missing, code):
+    async def tried(trial, injuries, report):
+        return outcome(missing=missing)
+
+    monkeypatch.setattr("agent.chaos.experiment.run_trial", tried)
+    result = run_cli("--config", plant, "--logs", tmp_path / "logs")
+    assert result.exit_code == code
+    assert ("missing: pump-1 state abc" in result.stdout) == bool(missing)
+
+
+def test_a_plant_without_services_is_refused(tmp_path):
+    result = run_cli("--config", Path("configs/demo.yaml"), "--logs", tmp_path)
+    assert isinstance(result.exception, SettingsError)

@@ -1,0 +1,285 @@
+"""The commands train, bundle and explain, from the outside: exit codes, files, and no traceback for a mistake."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from agent.cli.evaluate import taken_for
+from agent.cli.main import app
+from agent.cli.train_settings import train_settings
+from agent.errors import SettingsError
+from anchormoe.errors import DataError, ModelError
+from anchormoe.explain.plot import spoken
+
+QUICK = ["--recipe", "kernel", "--profile", "fast", "--device", "cpu"]
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, [*arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.output
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("bundles") / "motions"
+    code, output = run("train", "--data", "uea:BasicMotions", "--out", str(out), *QUICK)
+    assert code == 0, output
+    return out
+
+
+def test_a_bundle_has_every_file_of_the_design(bundle: Path) -> None:
+    names = {path.name for path in bundle.iterdir()}
+    assert names >= {
+        "model.safetensors", "config.json", "normalizer.json", "calibration.json", "golden.safetensors",
+        "MODEL_CARD.md", "manifest.json", "metrics.jsonl", "reliability.png", "confusion.png",
+    }  # fmt: skip
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    assert manifest["metrics"]["test"]["accuracy"] >= 0.9
+    assert manifest["metrics"]["protocol"] == "honest"
+    assert set(manifest["versions"]) == {"python", "numpy", "torch", "anchormoe-agent"}
+    assert "protocol **honest**" in (bundle / "MODEL_CARD.md").read_text()
+
+
+def test_every_line_of_the_metrics_is_json(bundle: Path) -> None:
+    kinds = [json.loads(line)["kind"] for line in (bundle / "metrics.jsonl").read_text().splitlines()]
+    assert kinds == ["source", "choices", "figures"]
+
+
+def test_two_trainings_are_equal_in_every_byte(bundle: Path, tmp_path: Path) -> None:
+    run("train", "--data", "uea:BasicMotions", "--out", str(tmp_path / "again"), *QUICK)
+    assert (tmp_path / "again" / "manifest.json").read_bytes() == (bundle / "manifest.json").read_bytes()
+
+
+def test_an_existing_bundle_is_not_replaced_without_force(bundle: Path) -> None:
+    with pytest.raises(ModelError, match="--force"):
+        run("train", "--data", "uea:BasicMotions", "--out", str(bundle), *QUICK)
+
+
+def test_json_output_is_nothing_but_json(tmp_path: Path) -> None:
+    code, output = run("train", "--data", "uea:BasicMotions", "--out", str(tmp_path / "b"), "--json", *QUICK)
+    assert code == 0
+    assert json.loads(output)["metrics"]["test"]["n"] == 40
+
+
+def test_several_seeds_are_all_reported(tmp_path: Path) -> None:
+    code, output = run("train", "--data", "uea:BasicMotions", "--out", str(tmp_path / "b"), "--seeds", "2", *QUICK)
+    assert code == 0
+    assert "2 seeds: TEST accuracy" in output
+    manifest = json.loads((tmp_path / "b" / "manifest.json").read_text())
+    assert [one["seed"] for one in manifest["metrics"]["test"]["seeds"]] == [0, 1]
+
+
+def test_inspect_and_verify_speak_of_the_same_bundle(bundle: Path) -> None:
+    code, output = run("bundle", "inspect", str(bundle), "--json")
+    facts = json.loads(output)
+    assert code == 0
+    assert facts["classes"] == ["Standing", "Running", "Walking", "Badminton"]
+    code, output = run("bundle", "verify", str(bundle), "--json")
+    assert json.loads(output) == {"ok": True, "digest": facts["digest"], "name": "BasicMotions", "unlisted": []}
+    assert "BasicMotions" in run("bundle", "inspect", str(bundle))[1]
+
+
+def test_a_damaged_bundle_does_not_verify(bundle: Path, tmp_path: Path) -> None:
+    import shutil
+
+    shutil.copytree(bundle, tmp_path / "copy")
+    (tmp_path / "copy" / "config.json").write_text("{}")
+    with pytest.raises(ModelError, match=r"config\.json: its sha256"):
+        run("bundle", "verify", str(tmp_path / "copy"))
+
+
+@pytest.mark.parametrize("suffix", ["png", "html"])
+def test_an_explanation_is_drawn(bundle: Path, tmp_path: Path, suffix: str) -> None:
+    out = tmp_path / f"case.{suffix}"
+    code, output = run("explain", str(bundle), "--data", "uea:BasicMotions", "--case", "3", "--out", str(out))
+    assert code == 0
+    assert "logit" in output
+    content = out.read_bytes()
+    assert content.startswith(b"\x89PNG") if suffix == "png" else b"<h2>The sum</h2>" in content
+
+
+def test_the_numbers_of_an_explanation_add_up(bundle: Path) -> None:
+    _, output = run("explain", str(bundle), "--data", "uea:BasicMotions", "--json")
+    facts = json.loads(output)
+    total = facts["context"] + sum(patch["contribution"] for patch in facts["patches"])
+    assert total == pytest.approx(facts["logit"], abs=1e-5)
+    assert sum(expert["contribution"] for expert in facts["experts"]) + facts["context"] == pytest.approx(
+        facts["logit"], abs=1e-5
+    )
+    assert facts["channel_method"] == "occlusion"
+    assert sum("channels" in patch for patch in facts["patches"]) == 4
+
+
+def test_the_page_names_every_expert_and_both_sums_end_in_the_logit(bundle: Path, tmp_path: Path) -> None:
+    run("explain", str(bundle), "--data", "uea:BasicMotions", "--case", "3", "--out", str(tmp_path / "case.html"))
+    page = (tmp_path / "case.html").read_text()
+    sums = re.findall(r"<tr class=sum><td>logit of Standing</td><td>([+-][\d.]+)</td>", page)
+    assert len(sums) == 2
+    assert sums[0] == sums[1]
+    assert "<td>kernel</td>" in page
+    assert re.search(r"<td>\d+–\d+</td><td>[+-][\d.]+</td><td>\d+%</td>", page)
+    assert "<script" not in page
+
+
+def test_a_class_called_by_a_number_is_spoken_of_as_a_class() -> None:
+    assert spoken("7") == "class 7"
+    assert spoken("2.0") == "class 2.0"
+    assert spoken("normal") == "normal"
+
+
+def test_a_case_that_does_not_exist_is_named(bundle: Path) -> None:
+    with pytest.raises(DataError, match="has 40 TEST cases"):
+        run("explain", str(bundle), "--data", "uea:BasicMotions", "--case", "40")
+
+
+@pytest.mark.parametrize("wrong", [["--out", "x.doc"], ["--part", "validation"]])
+def test_wrong_usage_of_explain_exits_with_2(bundle: Path, wrong: list[str]) -> None:
+    assert run("explain", str(bundle), "--data", "uea:BasicMotions", *wrong)[0] == 2
+
+
+def test_settings_come_from_file_then_set_then_options(tmp_path: Path) -> None:
+    file = tmp_path / "train.yaml"
+    file.write_text(
+        "data: {name: x}\nrecordings: {}\ntrain:\n  profile: fast\n  recipe: kernel\n  experts: {epochs: 7}\n"
+    )
+    found = train_settings(file, ["recipe=paper", "experts.width=16"], {"recipe": "experts"}, alignment="sliding")
+    assert (found.recipe, found.profile, found.alignment) == ("experts", "fast", "sliding")
+    assert found.experts == {"epochs": 7, "width": 16}
+
+
+@pytest.mark.parametrize(
+    ("text", "changes", "reason"),
+    [
+        ("train: {mood: good}", [], "mood: unknown"),
+        ("training: {}", [], "training: unknown section"),
+        ("train: [1]", [], "train must be a mapping"),
+        ("- 1", [], "must hold a mapping"),
+        ("train: {", [], "not YAML"),
+        ("", ["profile"], "expected key=value"),
+        ("", ["profile=slow"], "profile must be one of"),
+        ("", ["experts.epochs=soon"], r"experts\.epochs: 'soon' does not fit"),
+        ("", ["patch_length=0"], "patch_length: must be a whole number"),
+        ("", ["experts=3"], "experts: must be a mapping"),
+        ("", ["protocol=optimistic"], "needs recipe paper"),
+        ("", ["abstention.least_margin=7"], r"abstention\.least_margin: must be between"),
+    ],
+)
+def test_a_wrong_setting_is_named(tmp_path: Path, text: str, changes: list[str], reason: str) -> None:
+    file = tmp_path / "train.yaml"
+    file.write_text(text)
+    with pytest.raises(SettingsError, match=reason):
+        train_settings(file, changes, {}, alignment="aligned")
+
+
+@pytest.mark.parametrize("wrong", [["--device", "abacus"], ["--resume"], ["--recipe", "magic"]])
+def test_a_wrong_option_writes_nothing(tmp_path: Path, wrong: list[str]) -> None:
+    with pytest.raises(SettingsError):
+        run("train", "--data", "uea:BasicMotions", "--out", str(tmp_path / "b"), *wrong)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+@pytest.mark.parametrize("device", ["cuda", "cuda:1", "cuda:first", "abacus"])
+def test_a_device_that_is_not_there_is_named(bundle: Path, device: str) -> None:
+    for command in (["evaluate", str(bundle), "--data", "uea:BasicMotions"], ["bundle", "verify", str(bundle)]):
+        with pytest.raises(SettingsError, match=f"--device {device}: "):
+            run(*command, "--device", device)
+
+
+def test_data_of_another_machine_are_neither_judged_nor_explained(bundle: Path) -> None:
+    for command in ("evaluate", "explain"):
+        with pytest.raises(DataError, match="JapaneseVowels has 12 channels"):
+            run(command, str(bundle), "--data", "uea:JapaneseVowels")
+
+
+def test_evaluate_says_what_a_class_was_taken_for() -> None:
+    names, row = ["a", "b", "c", "d", "e", "f"], [7, 2, 9, 0, 3, 1]
+    assert taken_for(0, row, names) == "c (9), e (3), b (2), …"
+    assert taken_for(2, [0, 0, 4], names[:3]) == ""
+
+
+@pytest.mark.parametrize("command", [["train"], ["bundle", "inspect"], ["bundle", "verify"], ["explain"]])
+def test_help_shows_an_example(command: list[str]) -> None:
+    code, output = run(*command, "--help")
+    assert code == 0
+    assert "Example: " in output
+
+
+def started(*arguments: str) -> subprocess.Popen[str]:
+    code = "from agent.cli.main import main; main()"
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *arguments], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env=environment,
+    )  # fmt: skip
+
+
+def interrupted(out: Path, stage: str, *options: str) -> tuple[int, str, str]:
+    """The run that is interrupted as soon as it has kept the stage: exit code, stdout, stderr."""
+    kept = out.parent / f"{out.name}.checkpoints" / "seed-0" / f"{stage}.json"
+    with started(*options) as process:
+        deadline = time.monotonic() + 400
+        while not kept.exists() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT if kept.exists() else signal.SIGKILL)
+        output, errors = process.communicate(timeout=200)
+        return process.returncode, output, errors
+
+
+def files_of(bundle: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in bundle.iterdir()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("recipe", "stage", "settings"),
+    [
+        ("paper", "fold 1", ["paper.epochs=12", "paper.width=16"]),
+        ("kernel", "kernel fold 1", []),
+    ],
+)
+def test_ctrl_c_keeps_the_best_so_far_and_resume_ends_as_if_nothing_had_happened(
+    tmp_path: Path, recipe: str, stage: str, settings: list[str]
+) -> None:
+    out, profile = tmp_path / "bundle", [] if recipe == "paper" else ["--profile", "fast"]
+    options = ["train", "--data", "uea:BasicMotions" if recipe == "paper" else "uea:JapaneseVowels", "--device", "cpu",
+               "--recipe", recipe, *profile, *(part for change in settings for part in ("--set", change))]  # fmt: skip
+    code, output, errors = interrupted(out, stage, *options, "--out", str(out))
+    assert code == 0, errors
+    assert "interrupted: this is the best so far" in output
+    assert "interrupted" in (out / "MODEL_CARD.md").read_text()
+    assert run("bundle", "verify", str(out))[0] == 0
+    for rest in (["--out", str(out), "--resume"], ["--out", str(tmp_path / "whole")]):
+        process = started(*options, *rest)  # one thread like the first: sums of several differ in their last digit
+        assert "interrupted" not in process.communicate(timeout=400)[0]
+        assert process.returncode == 0
+    assert not (tmp_path / "bundle.checkpoints").exists()
+    assert files_of(out) == files_of(tmp_path / "whole")
+
+
+@pytest.mark.slow
+def test_torchrun_trains_one_bundle_with_two_processes(tmp_path: Path) -> None:
+    command = [
+        sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0", "--rdzv-backend",
+        "c10d", "--rdzv-endpoint", "localhost:0", "-m", "agent.cli.main", "train", "--data", "uea:JapaneseVowels",
+        "--out", str(tmp_path / "bundle"), "--recipe", "joint", "--profile", "fast", "--device", "cpu",
+        "--set", "experts.min_steps=20", "--set", "experts.max_steps=20",
+    ]  # fmt: skip
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=240, env=os.environ | {"OMP_NUM_THREADS": "1"}, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("written in") == 1
+    assert run("bundle", "verify", str(tmp_path / "bundle"))[0] == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["bundle"]

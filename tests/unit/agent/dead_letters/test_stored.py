@@ -1,0 +1,110 @@
+"""Dead letters read again: which go back, as what, and which stay."""
+
+from pathlib import Path
+
+import pytest
+
+from agent.dead_letters.letter import dead_letter
+from agent.dead_letters.replayed import SentLettersFile
+from agent.dead_letters.stored import Letter, Place, ReasonCount, Returned, Wish, returned
+from agent.terminal.dead_letters import counts_text, described, readable
+from connectors.records import Partition, Record
+from tests.support.plant import decoder
+
+HOME = Partition("readings", 3)
+GOOD, BROKEN = b'{"ts":1000,"flow":1,"pressure":2}', b'{"ts":1000,"flo'
+WISH = Wish(("readings",))
+
+
+def letter(
+    value: bytes = GOOD, reason: str = "not_json", headers: tuple[tuple[str, bytes], ...] = (("own", b"1"),)
+) -> Letter:
+    message = dead_letter(
+        Record(17, 1_000_000, b"pump-1", value, headers), HOME, reason=reason, detail="why", field="f"
+    ).message
+    return Letter.of(Place(0, 5), message.key, message.value, message.headers)
+
+
+def test_a_letter_that_decodes_now_goes_back_with_its_key_headers_time_and_partition() -> None:
+    sent = returned(letter(), decoder(), WISH)
+    assert isinstance(sent, Returned)
+    assert (sent.topic, sent.partition) == ("readings", 3)
+    assert (sent.record.key, sent.record.value, sent.record.timestamp) == (b"pump-1", GOOD, 1_000_000)
+    assert sent.record.headers == (("own", b"1"), ("dl_replayed", b"1"))
+
+
+def test_a_letter_that_is_still_broken_stays_until_it_is_repaired() -> None:
+    broken = letter(BROKEN)
+    assert str(returned(broken, decoder(), WISH)).startswith("still not_json: ")
+    repaired = returned(broken, decoder(), Wish(("readings",), edits={Place(0, 5): GOOD}))
+    assert isinstance(repaired, Returned)
+    assert repaired.record.value == GOOD
+
+
+def test_what_was_sent_again_and_refused_again_never_goes_round() -> None:
+    first = returned(letter(), decoder(), WISH)
+    assert isinstance(first, Returned)
+    second = letter(first.record.value or b"", headers=tuple(first.record.headers))
+    assert second.times_replayed == 1
+    assert str(returned(second, decoder(), WISH)).startswith("was sent again before")
+    forced = returned(second, decoder(), Wish(("readings",), force=True))
+    assert isinstance(forced, Returned)
+    assert forced.record.headers == (("own", b"1"), ("dl_replayed", b"2"))
+
+
+def test_what_was_sent_back_is_not_sent_back_twice_unless_forced() -> None:
+    first = returned(letter(), decoder(), WISH)
+    assert isinstance(first, Returned)
+    assert first.origin == b"readings/3/17"
+    assert str(returned(letter(), decoder(), Wish(("readings",), sent={first.origin}))).startswith("was sent back")
+    assert isinstance(returned(letter(), decoder(), Wish(("readings",), sent={first.origin}, force=True)), Returned)
+
+
+async def test_a_file_beside_the_letters_remembers_what_was_sent(tmp_path: Path) -> None:
+    await SentLettersFile(tmp_path).note([b"readings/3/17", b"readings/0/2"])
+    await SentLettersFile(tmp_path).note([b"readings/3/18"])
+    assert await SentLettersFile(tmp_path).known() == {b"readings/3/17", b"readings/0/2", b"readings/3/18"}
+
+
+@pytest.mark.parametrize("reason", ["late", "asset_moved", "too_many_assets"])
+def test_what_would_be_refused_again_is_sent_only_when_asked_for_by_name(reason: str) -> None:
+    assert str(returned(letter(reason=reason), decoder(), WISH)).startswith(f"would be {reason} again")
+    assert isinstance(returned(letter(reason=reason), decoder(), Wish(("readings",), [reason])), Returned)
+
+
+def test_a_record_that_was_in_the_wrong_partition_goes_where_its_key_belongs() -> None:
+    sent = returned(letter(reason="asset_moved"), decoder(), Wish(("readings",), ["asset_moved"]))
+    assert isinstance(sent, Returned)
+    assert sent.partition is None
+
+
+def test_other_reasons_other_topics_and_other_messages_stay() -> None:
+    assert returned(letter(), decoder(), Wish(("readings",), ["late"])) == "another reason"
+    assert "is not read by this plant" in str(returned(letter(), decoder(), Wish(("others",))))
+    assert returned(Letter.of(Place(0, 0), None, GOOD, ()), decoder(), WISH) == "no dead letter of this agent"
+
+
+def test_a_place_is_a_partition_and_an_offset() -> None:
+    assert (Place.parse("3:17"), Place.parse("17")) == (Place(3, 17), Place(0, 17))
+    assert str(Place(3, 17)) == "3:17"
+    with pytest.raises(ValueError, match="x"):
+        Place.parse("x")
+
+
+def test_reasons_are_counted_with_their_first_and_last_time() -> None:
+    count = ReasonCount()
+    for each in (letter(), letter()):
+        count.add(each)
+    assert (count.count, count.first_ms, count.last_ms, count.fields) == (2, 1_000_000, 1_000_000, {"f"})
+    assert "not_json  2      1970-01-01T00:16:40Z" in counts_text({"not_json": count})
+    assert counts_text({}) == "no dead letters"
+
+
+def test_bytes_are_shown_so_that_no_terminal_suffers() -> None:
+    assert readable(b"\x1b[31mred\n") == "\\x1b[31mred\\n"
+    assert readable(b"\xff\x00") == "hex ff 00"
+    assert readable(None) == "–"
+    text = "\n".join(described(letter(BROKEN)))
+    assert "0:5  not_json: why (field f)" in text
+    assert "came from readings[3]@17 at 1970-01-01T00:16:40Z" in text
+    assert text.endswith('value, 15 bytes:\n{"ts":1000,"flo')

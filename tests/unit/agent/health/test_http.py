@@ -1,0 +1,169 @@
+"""The three pages, asked over a real socket on the loopback."""
+
+import asyncio
+import signal
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from agent.errors import SettingsError
+from agent.health.counters import Tally
+from agent.health.http import HealthPages, listen, liveness, readiness, serve
+from agent.health.metrics import registry_of
+from agent.health.status import Vitals
+from agent.runtime.alongside import alongside
+from connectors.records import Partition
+
+HERE = Partition("sensors", 0)
+TOKEN = "correct horse battery staple"
+
+
+class HandClock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def healthy(clock: HandClock | None = None) -> Vitals:
+    vitals = Vitals(clock or HandClock(), models_loaded=True, store_reachable=True)
+    vitals.beat(0.0)
+    vitals.holds({HERE: 1})
+    vitals.lag_measured({HERE: 0})
+    return vitals
+
+
+def failing(vitals: Vitals) -> set[str]:
+    checks = [*liveness(vitals, no_progress_s=60), *readiness(vitals)]
+    return {check.name for check in checks if not check.ok}
+
+
+def test_a_healthy_agent_fails_nothing() -> None:
+    assert failing(healthy()) == set()
+
+
+def test_lag_without_progress_fails_liveness_after_the_limit() -> None:
+    clock = HandClock()
+    vitals = healthy(clock)
+    vitals.lag_measured({HERE: 5})
+    clock.now += 59
+    vitals.beat(0.0)
+    assert failing(vitals) == set()
+    clock.now += 1
+    assert failing(vitals) == {"progress"}
+    details = {check.name: check.detail for check in liveness(vitals, no_progress_s=60)}
+    assert details["progress"] == "5 records to read, last progress 60.0 s ago (limit 60 s)"
+
+
+def test_a_loop_that_stopped_turning_fails_liveness() -> None:
+    clock = HandClock()
+    vitals = healthy(clock)
+    clock.now += 11
+    vitals.progressed()
+    assert failing(vitals) == {"event_loop"}
+
+
+def test_without_partitions_model_or_store_the_agent_is_not_ready() -> None:
+    vitals = healthy()
+    vitals.holds({})
+    assert failing(vitals) == {"partitions"}
+    vitals.models_loaded = False
+    vitals.store_reachable = False
+    assert failing(vitals) == {"partitions", "model", "store"}
+
+
+def test_a_store_that_was_never_asked_is_not_ready() -> None:
+    vitals = healthy()
+    vitals.store_reachable = None
+    assert failing(vitals) == {"store"}
+
+
+@asynccontextmanager
+async def served(vitals: Vitals, token: str | None = None) -> AsyncIterator[httpx.AsyncClient]:
+    pages = HealthPages(vitals, registry_of(Tally(records=3), vitals), no_progress_s=60, token=token)
+    listener = listen("127.0.0.1", 0)
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    async with asyncio.TaskGroup() as group, httpx.AsyncClient(base_url=url, trust_env=False) as client:
+        task = group.create_task(serve(pages.app(), listener))
+        yield client
+        task.cancel()
+
+
+async def test_the_pages_answer_and_say_why() -> None:
+    async with served(healthy()) as client:
+        live, ready = await client.get("/livez"), await client.get("/readyz")
+        metrics = await client.get("/metrics")
+        missing, posted = await client.get("/nothing"), await client.post("/livez")
+    assert live.status_code == ready.status_code == 200
+    assert live.json()["checks"]["progress"] == {"ok": True, "detail": "nothing to do"}
+    assert ready.json()["checks"]["partitions"]["detail"] == "1 assigned"
+    families = {family.name for family in text_string_to_metric_families(metrics.text)}
+    assert "anchormoe_records" in families
+    assert metrics.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert (missing.status_code, posted.status_code) == (404, 405)
+
+
+async def test_an_agent_that_is_not_ready_says_so_with_503() -> None:
+    vitals = healthy()
+    vitals.store_reachable = False
+    async with served(vitals) as client:
+        ready, live = await client.get("/readyz"), await client.get("/livez")
+    assert (ready.status_code, live.status_code) == (503, 200)
+    assert ready.json()["status"] == "failing"
+    assert ready.json()["checks"]["store"] == {"ok": False, "detail": "the store does not answer"}
+
+
+@pytest.mark.parametrize("header", ["", "Bearer wrong", f"Basic {TOKEN}", "Bearer", f"Bearer {TOKEN}x", "Bearer ü"])
+async def test_without_the_token_there_are_no_figures_and_no_reasons(header: str) -> None:
+    async with served(healthy(), TOKEN) as client:
+        headers = {"Authorization": header.encode()} if header else {}
+        metrics, live = await client.get("/metrics", headers=headers), await client.get("/livez", headers=headers)
+    assert metrics.status_code == 401
+    assert metrics.headers["www-authenticate"] == "Bearer"
+    assert (live.status_code, live.json()) == (200, {"status": "ok"})
+
+
+async def test_with_the_token_everything_is_told() -> None:
+    async with served(healthy(), TOKEN) as client:
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        metrics, ready = await client.get("/metrics", headers=headers), await client.get("/readyz", headers=headers)
+    assert metrics.status_code == 200
+    assert "store" in ready.json()["checks"]
+
+
+def test_a_taken_port_is_one_line_that_names_the_address() -> None:
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(SettingsError) as refused:
+            listen("127.0.0.1", port)
+    assert refused.value.problems == [
+        f"http.port: cannot listen on 127.0.0.1:{port}: Address already in use; "
+        "choose another one, or 0 for any free one"
+    ]
+
+
+def test_a_host_that_does_not_exist_is_a_settings_error() -> None:
+    with pytest.raises(SettingsError, match=r"http\.host: cannot use no\.such\.host\.invalid"):
+        listen("no.such.host.invalid", 0)
+
+
+async def test_serving_leaves_the_signals_alone_and_frees_the_port() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    listener = listen("127.0.0.1", 0)
+    port = listener.getsockname()[1]
+    vitals = healthy()
+    pages = HealthPages(vitals, registry_of(Tally(), vitals), no_progress_s=60)
+    during = []
+
+    async def look() -> None:
+        await asyncio.sleep(0.05)
+        during.append(signal.getsignal(signal.SIGTERM))
+
+    await alongside(look(), [serve(pages.app(), listener)])
+    assert during == [before]
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", port)) != 0

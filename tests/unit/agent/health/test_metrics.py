@@ -1,0 +1,129 @@
+"""Every tally and every vital reaches Prometheus, in its words."""
+
+from collections import Counter
+from dataclasses import fields
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from agent.health.counters import Tally
+from agent.health.metrics import exposition, registry_of
+from agent.health.status import STAGES, Vitals
+from connectors.records import Partition
+
+AT = Partition("sensors", 3)
+NAMES = {
+    "records": "anchormoe_records_total",
+    "forgotten": "anchormoe_forgotten_assets_total",
+    "ignored": "anchormoe_ignored_total",
+    "windows": "anchormoe_windows_total",
+    "checkpoints": "anchormoe_checkpoints_total",
+    "events": "anchormoe_events_total",
+    "dead_letters": "anchormoe_dead_letters_total",
+    "last_poll": "anchormoe_poll_age_seconds",
+    "last_progress": "anchormoe_progress_age_seconds",
+    "last_beat": "anchormoe_beat_age_seconds",
+    "well_at": "anchormoe_stuck_seconds",
+    "models_loaded": "anchormoe_models_loaded",
+    "store_reachable": "anchormoe_store_reachable",
+    "waiting_for_store": "anchormoe_waiting_for_store",
+    "paused": "anchormoe_paused",
+    "holdings": "anchormoe_owner_epoch",
+    "lag": "anchormoe_lag_records",
+    "queued_batches": "anchormoe_queue_batches",
+    "queued_windows": "anchormoe_queue_windows",
+    "batch_records": "anchormoe_batch_records_bucket",
+    "batch_windows": "anchormoe_batch_windows_bucket",
+    "stages": "anchormoe_stage_seconds_bucket",
+    "loop_delay": "anchormoe_loop_delay_seconds_bucket",
+    "loop_delay_peak": "anchormoe_loop_delay_peak_seconds",
+    "checkpoint_bytes": "anchormoe_checkpoint_bytes_total",
+    "rejected_claims": "anchormoe_rejected_claims_total",
+    "source_restarts": "anchormoe_source_restarts_total",
+    "reloads": "anchormoe_reloads_total",
+}
+NOT_A_FIGURE = {"clock"}
+
+Samples = dict[str, dict[tuple[tuple[str, str], ...], float]]
+
+
+def scraped(tally: Tally, vitals: Vitals, wall_s: float = 1_000.0) -> Samples:
+    found: Samples = {}
+    for family in text_string_to_metric_families(exposition(registry_of(tally, vitals, lambda: wall_s)).decode()):
+        for sample in family.samples:
+            found.setdefault(sample.name, {})[tuple(sorted(sample.labels.items()))] = sample.value
+    return found
+
+
+def busy() -> tuple[Tally, Vitals]:
+    tally = Tally(
+        7,
+        5,
+        2,
+        Counter({"state": 4, "gap": 1}),
+        Counter({"late": 3, "not_json": 1}),
+        forgotten=2,
+        ignored=Counter(unknown_channel=6),
+    )
+    vitals = Vitals(lambda: 50.0, reloads=Counter({"ok": 1}), checkpoint_bytes=99, rejected_claims=6, source_restarts=1)
+    vitals.polled()
+    vitals.beat(0.02)
+    vitals.holds({AT: 12})
+    vitals.took_in(AT, records=7, due=5, position=70, newest_ns=990_500_000_000)
+    vitals.lag_measured({AT: 41})
+    vitals.queued(batches=2, windows=11)
+    with vitals.stage("publish"):
+        pass
+    return tally, vitals
+
+
+@pytest.mark.parametrize("name", [each.name for kind in (Tally, Vitals) for each in fields(kind)])
+def test_every_tally_and_every_vital_shows_up(name: str) -> None:
+    assert name in NOT_A_FIGURE or NAMES[name] in scraped(*busy())
+
+
+def test_the_figures_are_those_of_tally_and_vitals() -> None:
+    found = scraped(*busy())
+    here = (("partition", "3"), ("topic", "sensors"))
+    assert found["anchormoe_records_total"] == {(): 7}
+    assert found["anchormoe_events_total"] == {(("type", "gap"),): 1, (("type", "state"),): 4}
+    assert found["anchormoe_dead_letters_total"] == {(("reason", "late"),): 3, (("reason", "not_json"),): 1}
+    assert found["anchormoe_late_records_total"] == {(): 3}
+    assert found["anchormoe_lag_records"] == {here: 41}
+    assert found["anchormoe_position"] == {here: 70}
+    assert found["anchormoe_owner_epoch"] == {here: 12}
+    assert found["anchormoe_queue_windows"] == {(): 11}
+    assert found["anchormoe_rejected_claims_total"] == {(): 6}
+
+
+def test_the_watermark_delay_is_event_time_behind_the_wall_clock_in_seconds() -> None:
+    assert list(scraped(*busy())["anchormoe_watermark_delay_seconds"].values()) == [9.5]
+
+
+def test_histogram_buckets_are_cumulative_and_end_in_the_count() -> None:
+    found = scraped(*busy())
+    buckets = {float(dict(labels)["le"]): count for labels, count in found["anchormoe_batch_records_bucket"].items()}
+    assert buckets[3.0] == 0
+    assert buckets[10.0] == buckets[float("inf")] == 1
+    assert found["anchormoe_batch_records_count"] == {(): 1}
+    assert found["anchormoe_batch_records_sum"] == {(): 7}
+
+
+def test_every_stage_has_its_own_series() -> None:
+    counts = scraped(*busy())["anchormoe_stage_seconds_count"]
+    assert {dict(labels)["stage"]: count for labels, count in counts.items()} == {
+        stage: float(stage == "publish") for stage in STAGES
+    }
+
+
+def test_nothing_is_labelled_by_asset_and_all_is_ours_or_the_process_itself() -> None:
+    found = scraped(*busy())
+    labels = {name for series in found.values() for key in series for name, _ in key}
+    assert labels == {"version", "type", "reason", "topic", "partition", "stage", "outcome", "le"}
+    assert all(name.startswith(("anchormoe_", "process_")) for name in found)
+
+
+def test_an_agent_that_has_done_nothing_yet_can_be_scraped() -> None:
+    found = scraped(Tally(), Vitals())
+    assert found["anchormoe_records_total"] == {(): 0}
+    assert "anchormoe_poll_age_seconds" not in found

@@ -1,0 +1,230 @@
+"""What a pipeline stores and commits, and how it goes on after a restart, a loss or another owner."""
+
+import asyncio
+
+import pytest
+
+from agent.runtime.checkpointer import Endurance
+from agent.runtime.pipeline import Pace
+from connectors.base import Fenced
+from connectors.errors import ConnectorError, TransientError
+from connectors.memory import MemorySink, MemoryWindowStore
+from connectors.records import EVENTS, Position
+from tests.support.plant import A, data_of, events_of, filled, pipeline_on, put, run, started, states_of, watched
+
+
+async def test_what_is_committed_is_the_next_offset_with_the_rebuild_offset():
+    log = filled([1.0] * 30)
+    await run(log)
+    position = log.commits.get(A)
+    assert position.offset == 30
+    assert 0 <= int(position.metadata.removeprefix("rebuild=")) <= 30 - 4
+
+
+async def test_a_restart_goes_on_and_says_nothing_twice():
+    log, store, sink = filled([1.0] * 9), MemoryWindowStore(), MemorySink()
+    await run(log, sink=sink, store=store)
+    before = len(sink.messages)
+    await run(log, sink=sink, store=store)
+    assert len(sink.messages) == before
+    for step in range(9, 18):
+        put(log, "p1", 100 + step, 1.0)
+    await run(log, sink=sink, store=store)
+    whole = await run(filled([1.0] * 18))
+    assert events_of(sink) == events_of(whole[1])
+
+
+@pytest.mark.parametrize("loss", ["everything", "one ring"])
+async def test_lost_windows_are_rebuilt_from_the_log_without_repeating_events(loss):
+    flows = [1.0] * 9 + [-1.0] * 2
+    log, store, sink = filled(flows), MemoryWindowStore(), MemorySink()
+    await run(log, sink=sink, store=store)
+    store.flush() if loss == "everything" else store.lose(A, "p1")
+    before = len(sink.of(EVENTS))
+    for step in range(11, 30):
+        put(log, "p1", 100 + step, -1.0)
+    await run(log, sink=sink, store=store)
+    undisturbed = await run(filled(flows + [-1.0] * 19))
+    assert events_of(sink) == events_of(undisturbed[1])
+    assert len(sink.of(EVENTS)) == len(events_of(sink))
+    assert len(sink.of(EVENTS)) > before
+
+
+async def test_a_crash_in_the_middle_of_a_rebuild_takes_no_published_event_back():
+    """Until a rebuild has come to where the log was committed, its windows are incomplete."""
+    flows = [1.0 if step % 7 < 4 else -1.0 for step in range(120)]
+    log, store, sink = filled(flows), MemoryWindowStore(), MemorySink()
+    every = {"group": watched(policy="all")}
+    await run(log, sink=sink, store=store, **every)
+    committed = log.commits.get(A)
+    store.flush()
+    rebuilding = pipeline_on(log, sink, store, bounded=False, **every)
+    await started(rebuilding)
+    while rebuilding._ownership.partitions[A].position < committed.offset - 4:
+        await rebuilding.step()
+        await rebuilding._checkpoint(list(rebuilding._ownership.partitions.values()))
+        assert log.commits.get(A).offset == committed.offset
+    store.flush()
+    put(log, "p1", 220, 1.0)
+    await rebuilding.step()
+    await rebuilding._checkpoint(list(rebuilding._ownership.partitions.values()))
+    assert log.commits.get(A).offset >= committed.offset
+    await rebuilding._close()
+    for step in range(121, 140):
+        put(log, "p1", 100 + step, 1.0)
+    await run(log, sink=sink, store=store, **every)
+    undisturbed = await run(filled([*flows, *[1.0] * 20]), **every)
+    assert events_of(sink) == events_of(undisturbed[1])
+
+
+async def test_lost_history_is_still_known_as_lost_after_a_restart():
+    log, store, sink = filled([1.0] * 30), MemoryWindowStore(), MemorySink()
+    every = {"group": watched(policy="all")}
+    await run(log, sink=sink, store=store, **every)
+    store.flush()
+    log.discard_before(A, 29)
+    put(log, "p1", 130, 1.0)
+    await run(log, sink=sink, store=store, **every)
+    for step in range(31, 40):
+        put(log, "p1", 100 + step, 1.0)
+    after = MemorySink()
+    await run(log, sink=after, store=store, **every)
+    reasons = [event["abstention"] for event in data_of(after) if event["type"] == "state"]
+    assert reasons[0] == "history_lost"
+    assert reasons[-1] is None
+
+
+async def test_history_that_is_gone_from_the_log_too_gives_unknown_with_the_reason():
+    log, store, sink = filled([1.0] * 30), MemoryWindowStore(), MemorySink()
+    await run(log, sink=sink, store=store)
+    store.flush()
+    log.discard_before(A, 29)
+    for step in range(30, 40):
+        put(log, "p1", 100 + step, 1.0)
+    await run(log, sink=sink, store=store, group=watched(policy="all"))
+    reasons = [event["abstention"] for event in data_of(sink) if event["type"] == "state"]
+    assert "history_lost" in reasons
+    assert reasons[-1] is None
+
+
+async def test_a_sink_that_fails_for_good_commits_nothing():
+    class Broken(MemorySink):
+        async def write(self, messages):
+            raise ConnectorError("the other side is gone")
+
+    log = filled([1.0] * 20)
+    with pytest.raises(ConnectorError, match="gone"):
+        await run(log, sink=Broken())
+    assert log.commits.get(A) == Position(0, "rebuild=0")
+
+
+async def test_a_second_owner_stops_the_first_before_it_publishes():
+    store, log = MemoryWindowStore(), filled([1.0] * 5)
+
+    pipeline = pipeline_on(log, MemorySink(), store, bounded=False)
+    stop = asyncio.Event()
+    task = asyncio.create_task(pipeline.run(stop))
+    await asyncio.sleep(0.05)
+    await store.claim(A)
+    for step in range(5, 12):
+        put(log, "p1", 100 + step, -1.0)
+    with pytest.raises(Fenced):
+        await task
+
+
+async def test_a_store_that_is_away_for_a_moment_is_waited_for_when_a_partition_is_taken():
+    class Late(MemoryWindowStore):
+        refusals = 2
+
+        async def claim(self, partition):
+            self.refusals -= 1
+            if self.refusals >= 0:
+                raise TransientError("no answer")
+            return await super().claim(partition)
+
+    _, sink = await run(filled([1.0] * 10), store=Late())
+    assert states_of(sink) == [(None, "high")]
+
+
+async def test_without_the_store_publishing_goes_on_and_commits_wait():
+    class Down(MemoryWindowStore):
+        down = False
+
+        async def verify(self, claim):
+            if self.down:
+                raise TransientError("no answer")
+            await super().verify(claim)
+
+        async def save(self, claim, layout, checkpoint):
+            if self.down:
+                raise TransientError("no answer")
+            return await super().save(claim, layout, checkpoint)
+
+    store, sink, log = Down(), MemorySink(), filled([1.0] * 20)
+    pipeline = pipeline_on(log, sink, store)
+    store.down = True
+    await pipeline.run(asyncio.Event())
+    assert sink.of(EVENTS)
+    assert log.commits.get(A) == Position(0, "rebuild=0")
+
+
+async def test_a_store_that_answers_but_keeps_nothing_is_down_all_the_same():
+    class Full(MemoryWindowStore):
+        full = True
+
+        async def save(self, claim, layout, checkpoint):
+            if self.full:
+                raise TransientError("the server's memory is full")
+            return await super().save(claim, layout, checkpoint)
+
+    now, store, log = 0.0, Full(), filled([1.0] * 20)
+    pace = Pace(max_records=4, checkpoint_records=4, poll_timeout_s=0.01, endurance=Endurance(60.0, 300.0))
+    every = watched(policy="all")  # so that the store is asked before each batch
+    pipeline = pipeline_on(log, MemorySink(), store, bounded=False, pace=pace, group=every, clock=lambda: now)
+    await started(pipeline)
+    for now in (0.0, 30.0, 59.0, 61.0, 62.0):  # noqa: B007  # the pipeline's clock
+        await pipeline.step()
+    assert pipeline.vitals.waiting_for_store
+    store.full = False
+    now = 70.0
+    for _ in range(6):
+        await pipeline.step()
+    assert not pipeline.vitals.waiting_for_store
+    assert log.commits.get(A).offset == 20
+    store.full = True
+    put(log, "p1", 120, 1.0)
+    now = 80.0
+    await pipeline.step()
+    now = 381.0
+    with pytest.raises(ConnectorError, match="300 s"):
+        await pipeline.step()
+    await pipeline._close()
+
+
+async def test_a_store_that_forgot_everything_is_claimed_anew_and_written_whole():
+    log, sink, store = filled([1.0] * 6), MemorySink(), MemoryWindowStore()
+    pipeline = pipeline_on(log, sink, store, bounded=False)
+    await started(pipeline)
+    for _ in range(6):
+        await pipeline.step()
+    store.flush()
+    for step in range(6, 30):
+        put(log, "p1", 100 + step, 1.0 if step < 20 else -1.0)
+    for _ in range(20):
+        await pipeline.step()
+    await pipeline._checkpoint(list(pipeline._ownership.partitions.values()))
+    await pipeline._close()
+    undisturbed = await run(filled([1.0] * 20 + [-1.0] * 10))
+    assert events_of(sink) == events_of(undisturbed[1])
+    await run(log, sink=sink, store=store)
+    assert events_of(sink) == events_of(undisturbed[1])
+
+
+async def test_a_reset_asset_survives_a_restart():
+    log, store, sink = filled([1.0] * 8, start=1000), MemoryWindowStore(), MemorySink()
+    log.append(A, b"", key=b"p1", timestamp_ms=1, headers=[("anchormoe_reset", b"x")])
+    await run(log, store=store, sink=sink)
+    for step in range(8):
+        put(log, "p1", 100 + step, -1.0)
+    await run(log, store=store, sink=sink)
+    assert states_of(sink) == [(None, "high"), (None, "low")]

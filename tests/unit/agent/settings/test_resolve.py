@@ -1,0 +1,114 @@
+"""Plant and bundle put together: nothing left open, in the model's order, in steps."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.errors import SettingsError
+from agent.settings import Group, Records, group_layouts, reconcile, record_format
+from anchormoe.bundle.config import BundleConfig
+from anchormoe.windows import FillRule, Grid, WindowShape
+from connectors.record_schema import ChannelField, GroupLayout, RecordFormat
+
+FACTS = BundleConfig(
+    name="pump",
+    version="1",
+    digest="",
+    recipe="joint",
+    classes=("normal", "worn"),
+    channels=("flow", "pressure"),
+    units=("l/min", ""),
+    period_ns=100_000_000,
+    length=64,
+    patch_length=16,
+    patch_stride=8,
+    alignment="sliding",
+    unequal_length=False,
+)
+
+
+def group(**settings: Any) -> Group:
+    return Group.model_validate({"name": "pumps", "assets": ["pump-*"], "model": {"bundle": "b"}} | settings)
+
+
+def test_the_bundle_gives_what_the_plant_leaves_out() -> None:
+    resolved = reconcile(group(), FACTS)
+    assert resolved.channel_names == ("flow", "pressure")
+    assert [channel.unit for channel in resolved.channels] == ["l/min", ""]
+    assert resolved.grid == Grid(100_000_000)
+    assert resolved.shape == WindowShape(length=64, hop=8, lateness=0)
+    assert resolved.fill_rules == (FillRule(), FillRule())
+    assert (resolved.idle_after, resolved.min_coverage, resolved.max_assets) == (64, 0.5, 1000)
+    assert resolved.bundle == Path("b")
+
+
+def test_the_plant_gives_what_the_bundle_does_not_know() -> None:
+    channels = [
+        {"name": "pressure", "unit": "bar", "field": "p", "scale": 0.001, "offset": -1, "range": [0, 10]},
+        {"name": "flow", "fill": "linear", "fill_max_age": "350ms"},
+    ]
+    window = {"hop": 16, "lateness": 5, "idle_after": "2s", "forget_after": "1d", "min_coverage": 0.9}
+    resolved = reconcile(group(channels=channels, window=window, max_assets=3), FACTS)
+    assert resolved.channel_names == ("flow", "pressure")  # the model's order
+    assert resolved.fill_rules == (FillRule("linear", 3), FillRule())
+    assert resolved.shape == WindowShape(length=64, hop=16, lateness=5)
+    assert (resolved.idle_after, resolved.forget_after) == (20, 864_000)
+    assert resolved.ring_bytes == 2 * (64 + 16 + 5) * 2 * 4 * 3
+    assert resolved.hop_ns == 1_600_000_000
+    pressure = resolved.channels[1]
+    assert (pressure.unit, pressure.field, pressure.scale, pressure.offset) == ("bar", "p", 0.001, -1)
+
+
+def test_holes_are_filled_as_in_the_training_data_unless_the_plant_says_otherwise() -> None:
+    trained = replace(FACTS, fill=(FillRule("hold", 3), FillRule("linear", 5)))
+    assert reconcile(group(), trained).fill_rules == (FillRule("hold", 3), FillRule("linear", 5))
+    channels = [{"name": "flow", "scale": 2}, {"name": "pressure", "fill": "none"}]
+    assert reconcile(group(channels=channels), trained).fill_rules == (FillRule("hold", 3), FillRule())
+
+
+def test_a_tiny_window_still_hops() -> None:
+    tiny = BundleConfig.from_dict(FACTS.to_dict() | {"length": 4, "patch_length": 2, "patch_stride": 2}, digest="")
+    assert reconcile(group(), tiny).shape.hop == 1
+
+
+def test_every_difference_is_named_with_both_sides() -> None:
+    wrong = group(period="1s", window={"length": 32}, channels=[{"name": "flow", "unit": "m3/h"}])
+    with pytest.raises(SettingsError) as refused:
+        reconcile(wrong, FACTS)
+    assert [problem.split(";")[0] for problem in refused.value.problems] == [
+        "group pumps: channels: the plant says flow",
+        "group pumps: channels[0].unit: the plant says m3/h",
+        "group pumps: window.length: the plant says 32 steps",
+        "group pumps: period: the plant says 1s",
+    ]
+    assert all("the bundle says" in problem for problem in refused.value.problems)
+
+
+@pytest.mark.parametrize(("asset", "inside"), [("pump-1", True), ("pump-", True), ("Pump-1", False), ("gear-1", False)])
+def test_assets_fit_by_pattern(asset: str, inside: bool) -> None:
+    assert reconcile(group(), FACTS).has(asset) is inside
+
+
+def test_the_decoder_is_told_the_same() -> None:
+    resolved = reconcile(group(channels=[{"name": "flow", "field": "f", "range": [0, 9]}, {"name": "pressure"}]), FACTS)
+    flow, pressure = ChannelField("flow", "f", low=0, high=9), ChannelField("pressure", "pressure")
+    assert group_layouts([resolved]) == (GroupLayout("pumps", (flow, pressure), ("pump-*",)),)
+
+
+def test_untouched_record_settings_are_the_decoders_defaults() -> None:
+    assert record_format(Records()) == RecordFormat()
+
+
+def test_the_offset_from_utc_is_given_in_minutes() -> None:
+    records = Records.model_validate({"asset_field": "id", "time": {"unit": "iso", "utc_offset": "-03:30"}})
+    described = record_format(records)
+    assert described.utc_offset_minutes == -210
+    assert (described.asset_from, described.asset_field) == ("field", "id")
+
+
+def test_an_asset_is_not_forgotten_while_its_windows_may_still_come() -> None:
+    with pytest.raises(SettingsError, match="forget_after: 13900ms is shorter than 2 windows; at least 14s"):
+        reconcile(group(window={"lateness": 6, "forget_after": "13900ms"}), FACTS)
+    assert reconcile(group(window={"lateness": 6, "forget_after": "14s"}), FACTS).forget_after == 140

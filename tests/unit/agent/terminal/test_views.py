@@ -1,0 +1,119 @@
+"""What a person reads: pictures in text and sums that can be checked by eye."""
+
+import io
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from agent.events.assemble import Glance
+from agent.events.emission import Standing
+from agent.health.counters import Tally
+from agent.terminal.sparkline import span_marks, sparkline
+from agent.terminal.story import headline, patch_lines, picture, sum_line
+from agent.terminal.views import Board, Lines
+from tests.support.event_samples import samples
+
+
+def sighting(kind):
+    found = [one for one in samples().sightings if one.event.type == kind]
+    return next(one for one in found if kind != "state" or one.event.data["evidence"])
+
+
+def test_a_sparkline_runs_from_the_lowest_to_the_highest_block():
+    assert sparkline(np.arange(8.0), 8) == "▁▂▃▄▅▆▇█"
+    assert sparkline(np.full(4, 3.0), 4) == "▅▅▅▅"
+
+
+def test_a_missing_value_is_a_dot_and_bins_average():
+    assert sparkline(np.array([0.0, np.nan, 1.0]), 3) == "▁·█"
+    assert sparkline(np.array([0.0, 0.0, 1.0, 1.0]), 2) == "▁█"
+    assert sparkline(np.full(3, np.nan), 3) == "···"
+
+
+def test_marks_lie_under_the_steps_of_each_span():
+    assert span_marks([(0, 2, 1.0), (4, 6, -1.0)], 8, 8) == "▲▲  ▽▽  "
+
+
+def test_the_picture_marks_every_shown_patch():
+    one = sighting("state")
+    *channels, (label, marks) = picture(one, 64)
+    assert label == "evidence"
+    steps = one.window.shape[1]
+    assert len(marks) == min(64, steps) == len(channels[0][1])
+    patches = one.event.data["evidence"]["patches"]
+    assert marks.strip()
+    assert len(patches) == len(patch_lines(one.event.data["evidence"]))
+
+
+def test_the_sum_line_adds_up_from_its_own_numbers():
+    line = sum_line(sighting("state").event.data)
+    numbers = [float(word) for word in line.split() if word[0] in "+-"]
+    assert abs(sum(numbers[:3]) - numbers[3]) < 0.002
+
+
+def test_every_kind_has_a_headline_that_names_its_asset():
+    for one in samples().sightings:
+        assert one.event.asset in headline(one.event.data)
+
+
+def test_lines_tell_a_state_with_its_reasons():
+    out = io.StringIO()
+    view = Lines(Console(file=out, width=200))
+    view.published(sighting("state"))
+    text = out.getvalue()
+    assert "→" in text
+    assert "= " in text.replace("  ", " ")
+
+
+def test_the_board_shows_every_asset_and_the_last_change():
+    out = io.StringIO()
+    console = Console(file=out, width=140, height=60, force_terminal=False)
+    board = Board(console, Tally())
+    standing = Standing(10, "a", 4, ("q",))
+    board.judged(Glance("pump-1", "pumps", standing, 10**9, 4 * 10**8, 0.9, None))
+    board.published(sighting("state"))
+    console.print(board._render())
+    text = out.getvalue()
+    assert "pump-1" in text
+    assert "missing: q" in text
+    assert "score of" in text
+
+
+def drawn(assets, *, width, height):
+    out = io.StringIO()
+    console = Console(file=out, width=width, height=height, force_terminal=False)
+    board = Board(console, Tally())
+    for number, state in enumerate(assets):
+        since_ns = number * 10**9
+        board.judged(Glance(f"pump-{number:03}", "pumps", Standing(10, state, 4, ()), 10**9, since_ns, 0.9, None))
+    board.published(sighting("state"))
+    console.print(board._render())
+    return out.getvalue().splitlines()
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (80, 40), (120, 30), (60, 24)])
+def test_the_board_fits_the_terminal_and_no_picture_is_broken_over_two_lines(width, height):
+    lines = drawn(["normal"] * 200, width=width, height=height)
+    assert len(lines) <= height
+    assert max(map(len, lines)) <= width
+    one = sighting("state")
+    for name, _ in picture(one, 8):
+        [line] = [line for line in lines if line.startswith("│") and f"{name}  " in line and "–" not in line]
+        assert name == "evidence" or set(line) & set("▁▂▃▄▅▆▇█")
+
+
+def test_a_large_plant_shows_what_is_unusual_first():
+    lines = drawn(["normal"] * 100 + ["worn", "unknown"] + ["normal"] * 98, width=100, height=36)
+    told = "\n".join(lines)
+    assert "pump-100" in told
+    assert "pump-101" in told
+    assert "pump-199" in told  # of the usual ones those that changed last
+    assert "pump-000" not in told
+    assert "and 190 more" in told
+
+
+def test_a_heartbeat_is_no_change():
+    data = sighting("state").event.data
+    assert "still b" in headline(data | {"state": "b", "previous_state": "b"})
+    assert "a → b" in headline(data | {"state": "b", "previous_state": "a"})

@@ -1,0 +1,96 @@
+"""Assets that stay away are forgotten, their rows reused; those who only lag behind are not."""
+
+import asyncio
+
+import numpy as np
+
+from agent.runtime.pipeline import Pace
+from agent.windows.expiry import Attendance
+from agent.windows.ring_buffers import NEVER, Rings
+from anchormoe.windows import WindowShape
+from connectors.memory import MemoryLog, MemorySink, MemoryWindowStore
+from connectors.records import DEAD_LETTERS, EVENTS
+from tests.support.plant import A, pipeline_on, put, watched
+
+
+def follow(attendance, *samples):
+    rows, index = zip(*samples, strict=True)
+    attendance.follow(np.array(rows), np.array(index))
+
+
+def test_an_asset_is_gone_when_the_clock_has_advanced_without_it():
+    attendance = Attendance(after=10)
+    follow(attendance, (0, 100), (1, 100), (1, 109))
+    assert attendance.all_gone().tolist() == []
+    follow(attendance, (1, 110))
+    assert attendance.all_gone().tolist() == [0]
+    assert (attendance.gone(0), attendance.gone(1)) == (True, False)
+
+
+def test_an_asset_that_lags_behind_is_there():
+    attendance = Attendance(after=10)
+    follow(attendance, (0, 100), (1, 500), (0, 101), (1, 505), (0, 102), (1, 511))
+    assert attendance.all_gone().tolist() == []
+
+
+def test_a_sample_before_which_its_asset_may_be_gone_is_doubtful():
+    attendance = Attendance(after=10)
+    follow(attendance, (0, 100), (1, 100), (1, 105))
+    rows, index = np.array([1, 0, -3]), np.array([112, 113, 114])
+    assert attendance.doubtful(rows, index).tolist() == [False, True, False]
+    assert attendance.doubtful(rows, np.array([112, 113, 122])).tolist() == [True, True, True]
+
+
+def test_a_freed_row_is_empty_and_the_next_assets():
+    rings = Rings(WindowShape(length=4, hop=2, lateness=1), 1)
+    rows = np.array([rings.row("a"), rings.row("b")])
+    rings.advance(rows, np.array([7, 7]))
+    rings.write(rows, np.array([7, 7]), np.ones((2, 1), np.float32))
+    assert rings.free("a") == 0
+    assert (list(rings.rows), rings.dirty_rows().tolist(), rings.newest[0]) == (["b"], [1], NEVER)
+    rings.mark_lost(range(len(rings)))
+    assert rings.dirty_rows().tolist() == [1]
+    assert (rings.row("c"), rings.names) == (0, ["c", "b"])
+    assert np.isnan(rings.cut(np.array([0]), np.array([8]))).all()
+
+
+def plant_with(*entries, room=2, checkpoint_records=3):
+    """What comes of a log when silence is forgotten after 30 seconds: the sink, the pipeline, the store."""
+    log, sink, store = MemoryLog([A]), MemorySink(), MemoryWindowStore()
+    for asset, second in entries:
+        put(log, asset, second, 1.0)
+    group = watched(policy="all", max_assets=room, forget_after=30)
+    pipeline = pipeline_on(log, sink, store, group=group, pace=Pace(checkpoint_records=checkpoint_records))
+    asyncio.run(pipeline.run(asyncio.Event()))
+    return sink, pipeline, store
+
+
+def kinds(sink, asset):
+    return [
+        dict(message.headers)["ce_type"].decode().removeprefix("anchormoe.")
+        for message in sink.of(EVENTS)
+        if message.key == asset
+    ]
+
+
+def test_a_short_silence_is_a_gap_and_a_long_one_a_new_beginning():
+    others = [("b", second) for second in range(100, 160, 5)]
+    sink, _, _ = plant_with(("a", 100), *others[:5], ("a", 129))
+    assert "gap" in kinds(sink, b"a")
+    sink, pipeline, _ = plant_with(("a", 100), *others, ("a", 160))
+    assert "gap" not in kinds(sink, b"a")
+    assert pipeline.tally.forgotten == 1
+
+
+def test_who_is_forgotten_makes_room():
+    sink, pipeline, _ = plant_with(("a", 100), ("b", 100), ("c", 101), ("b", 131), ("c", 132), ("c", 133))
+    assert [message.key for message in sink.of(DEAD_LETTERS)] == [b"c"]
+    assert pipeline.tally.dead_letters["too_many_assets"] == 1
+    assert pipeline.tally.forgotten == 1
+
+
+def test_the_stored_window_of_a_forgotten_asset_goes():
+    entries = [("a", 100), ("b", 100), ("b", 131), ("b", 132), ("b", 133)]
+    _, _, store = plant_with(*entries)
+    [shelf] = store._shelves.values()
+    assert list(shelf.rings) == ["b"]

@@ -1,0 +1,61 @@
+"""What is stored, as people see it; the bytes are those that a checkpoint writes."""
+
+from pathlib import Path
+
+import numpy as np
+
+from agent.events.emission import Standing
+from agent.windows.assigner import Samples, apply
+from agent.windows.group import GroupWindows, checkpoint_of
+from agent.windows.inspect import found, stored_assets, unjudged
+from connectors.base import StoredWindows
+from connectors.records import Partition
+from tests.support.offline_plant import load_plant, write_plant
+from tests.support.plant import watched
+
+HOME = Partition("readings", 1)
+
+
+def stored(tmp_path: Path) -> tuple[str, StoredWindows, dict[str, object]]:
+    """Five samples of one asset, the third without pressure."""
+    groups = unjudged(load_plant(write_plant(tmp_path)).groups)
+    [(layout, group)] = groups.items()
+    windows = GroupWindows.empty(group, cursor=0)
+    row = windows.rings.row("pump-1")
+    values = np.array([[1, 9], [2, 9], [3, np.nan], [4, 9], [5, 9]], dtype=np.float32)
+    apply(windows.rings, Samples(np.full(5, row), np.arange(100, 105), values), idle_after=10)
+    windows.standings["pump-1"] = Standing(104, "high", 102, ())
+    checkpoint = checkpoint_of(windows)
+    rings = {write.asset: write.pieces[0][1] for write in checkpoint.writes}
+    return layout, StoredWindows(checkpoint.header, rings), groups
+
+
+def test_the_layout_is_the_one_the_agent_writes(tmp_path: Path) -> None:
+    layout, _, _ = stored(tmp_path)
+    assert layout == GroupWindows.empty(watched(), cursor=0).layout, "with a model and without"
+
+
+def test_an_asset_shows_its_last_window_coverage_watermark_and_state(tmp_path: Path) -> None:
+    layout, content, groups = stored(tmp_path)
+    [asset] = stored_assets(groups[layout], HOME, content)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(asset.window, [[2, 3, 4, 5], [9, np.nan, 9, 9]])
+    facts = asset.as_json()
+    assert facts == {
+        "asset": "pump-1",
+        "group": "pumps",
+        "topic": "readings",
+        "partition": 1,
+        "newest": "1970-01-01T00:01:44Z",
+        "watermark": "1970-01-01T00:01:43Z",
+        "coverage": 0.875,
+        "coverage_by_channel": {"flow": 1.0, "pressure": 0.75},
+        "state": "high",
+        "since": "1970-01-01T00:01:42Z",
+    }
+    assert found([asset], "pump-1") == {HOME: asset}
+    assert found([asset], "pump-2") == {}
+
+
+def test_a_ring_that_vanished_leaves_nothing_to_see(tmp_path: Path) -> None:
+    layout, content, groups = stored(tmp_path)
+    assert list(stored_assets(groups[layout], HOME, StoredWindows(content.header, {}))) == []  # type: ignore[arg-type]

@@ -1,0 +1,286 @@
+"""Bundles: written all or nothing, read only when everything fits; hostile ones are refused with file and field."""
+
+import json
+import struct
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import save
+
+from anchormoe.bundle import store as bundle
+from anchormoe.bundle.files import MAX_OTHER_BYTES, dump_tensors, parse_tensors, tensor_specs
+from anchormoe.bundle.golden import golden_cases, make_golden, require_golden
+from anchormoe.bundle.store import Artefact
+from anchormoe.cases import Cases
+from anchormoe.digest import data_fingerprint, sha256
+from anchormoe.errors import DataError, ModelError
+from anchormoe.model.prediction import Prediction
+from anchormoe.predictor import Predictor
+from tests.support.linear_source import SOURCES, linear_model, windows
+
+
+def artefact() -> Artefact:
+    config, model = linear_model()
+    cases = golden_cases(Cases.from_windows(*windows(12)), np.arange(12) % 3)
+    return Artefact(config, model, make_golden(cases, Predictor(config, model).predict_cases), card="# demo\n")
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    bundle.write(tmp_path / "demo", artefact())
+    return tmp_path / "demo"
+
+
+def load(directory: Path) -> Predictor:
+    return Predictor.load(directory, sources=SOURCES)
+
+
+def replace_file(directory: Path, name: str, content: bytes) -> None:
+    """An attacker who also mends the manifest."""
+    (directory / name).write_bytes(content)
+    manifest = json.loads((directory / "manifest.json").read_bytes())
+    manifest["files"][name] = {"sha256": sha256(content), "bytes": len(content)}
+    (directory / "manifest.json").write_text(json.dumps(manifest))
+
+
+def change_json(directory: Path, name: str, change: Callable[[dict[str, Any]], object]) -> None:
+    stored = json.loads((directory / name).read_bytes())
+    change(stored)
+    replace_file(directory, name, json.dumps(stored).encode())
+
+
+def test_a_loaded_model_says_bitwise_the_same(directory: Path) -> None:
+    x, mask = windows(9, seed=5)
+    before, after = Predictor(*linear_model()).predict(x, mask), load(directory).predict(x, mask)
+    assert (before.logits == after.logits).all()
+    assert (before.contributions == after.contributions).all()
+    assert before.abstention == after.abstention
+
+
+def test_the_digest_names_the_manifest(directory: Path) -> None:
+    assert load(directory).config.digest == sha256((directory / "manifest.json").read_bytes())
+
+
+def test_scalars_and_transposed_arrays_come_back_as_they_were() -> None:
+    tensors = {"scalar": np.array(1.5), "turned": np.arange(6.0).reshape(2, 3).T}
+    again = parse_tensors(dump_tensors(tensors), "x")
+    assert tensor_specs(again) == tensor_specs(tensors)
+    assert (again["turned"] == tensors["turned"]).all()
+
+
+def test_two_writes_are_equal_in_every_byte(tmp_path: Path) -> None:
+    first, second = bundle.write(tmp_path / "a", artefact()), bundle.write(tmp_path / "b", artefact())
+    assert first == second
+
+
+def test_an_existing_bundle_needs_force_and_nothing_partial_stays(directory: Path) -> None:
+    with pytest.raises(ModelError, match="--force"):
+        bundle.write(directory, artefact())
+    bundle.write(directory, replace(artefact(), card="# again\n"), force=True)
+    assert (directory / "MODEL_CARD.md").read_text() == "# again\n"
+    assert [path.name for path in directory.parent.iterdir()] == ["demo"]
+
+
+def test_force_never_removes_what_is_not_a_bundle(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "letters.txt").write_text("dear")
+    with pytest.raises(ModelError, match="not a bundle"):
+        bundle.write(tmp_path / "home", artefact(), force=True)
+    assert (tmp_path / "home" / "letters.txt").exists()
+
+
+def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="no such file"):
+        bundle.write(tmp_path / "new", replace(artefact(), extras={"../evil": b""}))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "golden.safetensors", "MODEL_CARD.md"])
+def test_a_changed_byte_is_noticed(directory: Path, name: str) -> None:
+    content = bytearray((directory / name).read_bytes())
+    content[-1] ^= 1
+    (directory / name).write_bytes(content)
+    with pytest.raises(ModelError, match=f"{name}: its sha256"):
+        load(directory)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "manifest.json", "normalizer.json"])
+def test_a_missing_file_is_named(directory: Path, name: str) -> None:
+    (directory / name).unlink()
+    with pytest.raises(ModelError, match=f"{name}: missing"):
+        load(directory)
+
+
+def test_a_link_is_not_followed(directory: Path, tmp_path: Path) -> None:
+    (directory / "config.json").rename(tmp_path / "elsewhere.json")
+    (directory / "config.json").symlink_to(tmp_path / "elsewhere.json")
+    with pytest.raises(ModelError, match=r"config\.json: not a regular file"):
+        load(directory)
+
+
+def test_the_manifest_cannot_name_other_files(directory: Path) -> None:
+    manifest = json.loads((directory / "manifest.json").read_bytes())
+    manifest["files"]["../secret"] = {"sha256": "", "bytes": 0}
+    (directory / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(ModelError, match=r"manifest\.json: files"):
+        load(directory)
+
+
+def test_a_huge_file_is_refused_before_it_is_read(directory: Path) -> None:
+    with (directory / "config.json").open("wb") as file:
+        file.truncate(MAX_OTHER_BYTES + 1)
+    with pytest.raises(ModelError, match="at most"):
+        load(directory)
+
+
+def test_a_huge_shape_is_refused_before_it_is_allocated(directory: Path) -> None:
+    header = json.dumps({"linear/weights": {"dtype": "F64", "shape": [1 << 40, 3], "data_offsets": [0, 8]}}).encode()
+    replace_file(directory, "model.safetensors", struct.pack("<Q", len(header)) + header + bytes(8))
+    with pytest.raises(ModelError, match=r"model\.safetensors: not a safetensors"):
+        load(directory)
+
+
+def test_pickle_is_not_read(directory: Path) -> None:
+    replace_file(directory, "model.safetensors", b"\x80\x04cos\nsystem\n(S'true'\ntR.")
+    with pytest.raises(ModelError, match=r"model\.safetensors: not a safetensors"):
+        load(directory)
+
+
+def weights(**change: Any) -> bytes:
+    tensors = {"linear/weights": np.zeros((2, 3)), "linear/intercept": np.zeros(3)} | change
+    return bytes(save({name: array for name, array in tensors.items() if array is not None}))
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (weights(**{"linear/weights": np.full((2, 3), np.nan)}), "linear/weights is not finite"),
+        (weights(**{"linear/weights": np.full((2, 3), np.inf)}), "linear/weights is not finite"),
+        (weights(**{"linear/weights": np.zeros((2, 3), np.float32)}), "linear/weights is"),
+        (weights(**{"linear/weights": np.zeros((3, 2))}), "linear/weights is"),
+        (weights(**{"linear/weights": np.zeros((2, 3), np.float16)}), "dtype float16"),
+        (weights(**{"linear/intercept": None}), "linear/intercept is missing"),
+        (weights(**{"linear/more": np.zeros(1)}), "linear/more is not in config.json"),
+        (weights(**{"other/more": np.zeros(1)}), "other/more is not in config.json"),
+    ],
+)
+def test_tensors_that_do_not_fit_are_named(directory: Path, content: bytes, reason: str) -> None:
+    replace_file(directory, "model.safetensors", content)
+    with pytest.raises(ModelError, match=rf"model\.safetensors: .*{reason}"):
+        load(directory)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("length", 1 << 60),
+        ("length", 0),
+        ("length", True),
+        ("classes", ["a"]),
+        ("classes", ["a", "a", "b"]),
+        ("classes", "abc"),
+        ("channels", []),
+        ("units", ["bar"]),
+        ("patch_stride", 7),
+        ("recipe", "magic"),
+        ("alignment", "diagonal"),
+        ("name", "n" * 501),
+        ("unequal_length", 1),
+        ("rows", 1 << 20),
+        ("fill", 3),
+        ("fill", [{"kind": "hold", "max_age": 3}]),
+        ("fill", [{"kind": "guess", "max_age": 3}] * 2),
+        ("fill", [{"kind": "hold", "max_age": -1}] * 2),
+        ("fill", ["hold"] * 2),
+        ("format", 2),
+        ("parts", []),
+        ("parts", [{"name": "os.system", "config": {}}]),
+        ("parts", [{"name": "linear"}]),
+        ("parts", [{"name": ["linear"], "config": {}}]),
+        ("parts", [{"name": {}, "config": {}}]),
+        ("settings", "none"),
+        ("tensors", None),
+    ],
+)
+def test_a_wrong_field_of_the_configuration_is_named(directory: Path, field: str, value: Any) -> None:
+    change_json(directory, "config.json", lambda stored: stored.update({field: value}))
+    with pytest.raises(ModelError, match=rf"(config|calibration)\.json: .*{field.removesuffix('s')}|part"):
+        load(directory)
+
+
+def test_not_a_number_is_not_json(directory: Path) -> None:
+    replace_file(directory, "calibration.json", b'{"weights": NaN}')
+    with pytest.raises(ModelError, match=r"calibration\.json: not JSON"):
+        load(directory)
+
+
+def test_a_number_without_end_is_refused(directory: Path) -> None:
+    replace_file(directory, "calibration.json", b'{"weights": {"linear": ' + b"9" * 400 + b"}}")
+    with pytest.raises(ModelError, match=r"calibration\.json: not JSON: 9{20}… is too large a number"):
+        load(directory)
+
+
+def test_a_deep_nest_is_not_json(directory: Path) -> None:
+    replace_file(directory, "config.json", b"[" * 200_000)
+    with pytest.raises(ModelError, match=r"config\.json: not JSON"):
+        load(directory)
+
+
+def test_a_weight_for_an_unknown_part_is_refused(directory: Path) -> None:
+    change_json(directory, "calibration.json", lambda stored: stored["weights"].update(ghost=1.0))
+    with pytest.raises(ModelError, match=r"calibration\.json: weights"):
+        load(directory)
+
+
+def test_a_normalizer_for_other_channels_is_refused(directory: Path) -> None:
+    change_json(directory, "normalizer.json", lambda stored: [one.append(1.0) for one in stored.values()])
+    with pytest.raises(ModelError, match=r"normalizer\.json: 3 channels"):
+        load(directory)
+
+
+def test_a_model_that_answers_otherwise_never_serves(directory: Path) -> None:
+    change_json(directory, "calibration.json", lambda stored: stored["weights"].update(linear=1.6))
+    with pytest.raises(ModelError, match=r"golden\.safetensors: logits differ"):
+        load(directory)
+
+
+def test_a_part_that_was_made_for_other_data_never_serves() -> None:
+    def refuse(cases: Cases) -> Prediction:
+        raise DataError("the kernels know 3 channels, the cases have 2")
+
+    with pytest.raises(ModelError, match=r"golden\.safetensors: cannot be answered: the kernels know 3 channels"):
+        require_golden(artefact().golden, refuse, tolerance=1e-4)
+
+
+def test_golden_windows_of_another_shape_are_refused(directory: Path) -> None:
+    stored = artefact().golden
+    tensors = {"x": stored.cases.x[:4], "mask": stored.cases.mask, "lengths": stored.cases.lengths}
+    tensors |= {"logits": stored.logits, "context": stored.context, "contributions": stored.contributions}
+    replace_file(directory, "golden.safetensors", bytes(save(tensors)))
+    with pytest.raises(ModelError, match=r"golden\.safetensors: x is"):
+        load(directory)
+
+
+def test_golden_windows_hold_damaged_ones_and_every_class() -> None:
+    cases, y = Cases.from_windows(*windows(30)), np.arange(30) % 3
+    golden = golden_cases(cases, y)
+    assert len(golden) == 8
+    assert not golden.mask[7].any()
+    assert not golden.mask[6, :, 18:].any()
+    assert golden.mask[0].any()
+
+
+def test_golden_windows_can_be_made_from_very_few_cases() -> None:
+    assert len(golden_cases(Cases.from_windows(*windows(2)), np.array([0, 1]))) == 8
+
+
+def test_the_fingerprint_changes_with_any_value_label_or_mask() -> None:
+    x, mask = windows(3)
+    base = data_fingerprint(Cases.from_windows(x, mask), np.array([0, 1, 2]))
+    assert base == data_fingerprint(Cases.from_windows(x.copy(), mask.copy()), np.array([0, 1, 2]))
+    assert base != data_fingerprint(Cases.from_windows(x, mask), np.array([0, 1, 1]))
+    assert base != data_fingerprint(Cases.from_windows(x, np.ones_like(mask)), np.array([0, 1, 2]))

@@ -1,0 +1,82 @@
+"""Out-of-fold means that nothing of the judged case, nor of its group, was seen."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from anchormoe.cases import Cases
+from anchormoe.kernels.cross_validation import FOLDS, held_out_logits, wanted
+from anchormoe.progress import Progress, silent
+from anchormoe.recipes.fitters import Training
+from anchormoe.training.checkpoints import DirectoryCheckpoints
+
+
+def training(cases: int, groups: np.ndarray | None = None) -> Training:
+    """Case number n holds n everywhere, so that a fit can tell which cases it saw."""
+    x = np.repeat(np.arange(cases, dtype=np.float32)[:, None, None], 5, axis=2)
+    return Training(Cases.from_arrays(x), np.arange(cases) % 2, 2, groups, None, 0, silent)
+
+
+def numbers(cases: Cases) -> set[int]:
+    return {int(value) for value in cases.x[:, 0, 0]}
+
+
+def test_no_case_is_judged_by_a_fit_that_saw_it():
+    judged: set[int] = set()
+
+    def fit(part):
+        seen = numbers(part.cases)
+        assert len(seen) == 75
+
+        def judge(cases):
+            assert not numbers(cases) & seen
+            judged.update(numbers(cases))
+            return np.stack([cases.x[:, 0, 0], -cases.x[:, 0, 0]], axis=1)
+
+        return judge
+
+    logits = held_out_logits(training(100), fit)
+    assert judged == set(range(100))
+    assert logits[:, 0].tolist() == list(range(100))
+
+
+def test_no_group_is_on_both_sides():
+    groups = np.arange(80) // 8
+
+    def fit(part):
+        seen = set(part.groups.tolist())
+
+        def judge(cases):
+            assert not {number // 8 for number in numbers(cases)} & seen
+            return np.zeros((len(cases), 2))
+
+        return judge
+
+    assert held_out_logits(training(80, groups), fit).shape == (80, 2)
+    assert len(np.unique(groups)) >= FOLDS
+
+
+@pytest.mark.parametrize(("cases", "expected"), [(59, False), (60, True), (2000, True), (2001, False)])
+def test_folds_are_for_sets_where_they_mean_something(cases, expected):
+    assert wanted(training(cases)) is expected
+
+
+def test_a_finished_fold_is_not_fitted_again(tmp_path):
+    fits: list[int] = []
+    kept = replace(training(80), checkpoints=DirectoryCheckpoints(tmp_path))
+
+    def fit(part):
+        fits.append(len(part.y))
+        return lambda cases: np.stack([cases.x[:, 0, 0], -cases.x[:, 0, 0]], axis=1)
+
+    def stop_after_two(progress: Progress) -> None:
+        if progress.done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        held_out_logits(replace(kept, progress=stop_after_two), fit)
+    assert len(fits) == 2
+    resumed = held_out_logits(kept, fit)
+    assert len(fits) == FOLDS
+    np.testing.assert_array_equal(resumed, held_out_logits(training(80), fit))

@@ -1,0 +1,232 @@
+"""Fitting kernel evidence: selection, determinism, primal against dual, storage."""
+
+import numpy as np
+import pytest
+
+from anchormoe.cases import Cases
+from anchormoe.errors import DataError, ModelError
+from anchormoe.evidence import residual
+from anchormoe.kernels import fit as fitting
+from anchormoe.kernels import primal, selection
+from anchormoe.kernels.bank import Readout
+from anchormoe.kernels.fit import fit_kernel
+from anchormoe.kernels.means import channel_means
+from anchormoe.kernels.ridge import Problem
+from anchormoe.kernels.settings import KernelSettings
+from anchormoe.kernels.source import KernelSource, Part
+from anchormoe.kernels.subsets import subset_for_selection
+from anchormoe.model.normalizer import Normalizer
+from anchormoe.progress import Progress
+from anchormoe.simd import jit
+
+FAST = KernelSettings(profile="fast")
+
+
+def _cases(n=40, channels=2, steps=24, seed=0):
+    """Class 1 has a bump on channel 0."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 2
+    x = rng.normal(size=(n, channels, steps))
+    x[y == 1, 0, 8:14] += 3
+    cases = Cases.from_arrays(x)
+    return Normalizer.fit(cases).apply(cases), y
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    cases, y = _cases()
+    return cases, y, fit_kernel(cases, y, 2, settings=FAST, seed=1)
+
+
+def test_it_learns_a_bump_and_says_where_it_is(fitted):
+    _, _, fit = fitted
+    cases, y = _cases(seed=9)
+    output = fit.source.forward(cases)
+    assert (output.logits.argmax(axis=1) == y).mean() > 0.9
+    evidence = output.evidence.values[y == 1, :, 1].mean(axis=0)
+    assert 6 <= evidence.argmax() <= 15
+
+
+def test_logits_are_centred_and_equal_context_plus_steps(fitted):
+    cases, _, fit = fitted
+    output = fit.source.forward(cases)
+    assert residual(output.logits, output.context, output.evidence.values).max() < 1e-6
+    assert np.abs(output.logits.mean(axis=1)).max() < 1e-12
+    assert np.abs(output.evidence.values.mean(axis=2)).max() < 1e-7
+    np.testing.assert_allclose(fit.source.logits(cases), output.logits, atol=1e-12)
+
+
+def test_left_out_logits_are_less_sure_than_those_of_cases_it_has_seen(fitted):
+    cases, y, fit = fitted
+    seen = fit.source.forward(cases).logits
+    assert fit.oof_logits.shape == (40, 2)
+    assert fit.oof_logits[np.arange(40), y].mean() < seen[np.arange(40), y].mean()
+
+
+def test_the_same_seed_gives_the_same_model_and_another_seed_another(fitted):
+    cases, y, fit = fitted
+    again = fit_kernel(cases, y, 2, settings=FAST, seed=1)
+    other = fit_kernel(cases, y, 2, settings=FAST, seed=2)
+    for name, tensor in fit.source.tensors().items():
+        np.testing.assert_array_equal(tensor, again.source.tensors()[name])
+    assert not np.array_equal(fit.oof_logits, other.oof_logits)
+
+
+def test_without_numba_it_says_the_same(monkeypatch):
+    cases, y = _cases(n=12)
+    source = fit_kernel(cases, y, 2, settings=KernelSettings(), seed=0).source
+    compiled = source.forward(cases)
+    monkeypatch.setattr(jit, "AVAILABLE", False)
+    reference = source.forward(cases)
+    np.testing.assert_allclose(reference.logits, compiled.logits, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(reference.evidence.values, compiled.evidence.values, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(reference.evidence.far, compiled.evidence.far, rtol=0, atol=1e-9)
+
+
+def test_stored_and_restored_it_says_the_same(fitted):
+    cases, _, fit = fitted
+    restored = KernelSource.from_parts(fit.source.config(), fit.source.tensors())
+    ours, theirs = fit.source.forward(cases), restored.forward(cases)
+    np.testing.assert_array_equal(ours.logits, theirs.logits)
+    np.testing.assert_array_equal(ours.evidence.values, theirs.evidence.values)
+
+
+def test_a_stored_source_with_missing_or_foreign_parts_is_refused(fitted):
+    _, _, fit = fitted
+    config, tensors = fit.source.config(), fit.source.tensors()
+    for broken in (
+        {name: tensor for name, tensor in tensors.items() if name != "0.mean"},
+        {**tensors, "1.mean": np.zeros(3)},
+        {**tensors, "0.readout": tensors["0.readout"][:-1]},
+        {**tensors, "0.readout": tensors["0.readout"] * np.nan},
+        {**tensors, "intercept": np.zeros(3)},
+        {**tensors, "0.channels": tensors["0.channels"] + 5},
+    ):
+        with pytest.raises(ModelError):
+            KernelSource.from_parts(config, broken)
+    for kind in ("pickle", ["shares"], {}, None):
+        with pytest.raises(ModelError, match="no known kind"):
+            KernelSource.from_parts({**config, "parts": [{"kind": kind}]}, tensors)
+
+
+def test_another_number_of_channels_is_refused(fitted):
+    _, _, fit = fitted
+    with pytest.raises(DataError, match="2 channels"):
+        fit.source.forward(_cases(channels=3)[0])
+
+
+def test_more_cases_than_a_gram_matrix_holds_give_the_same_read_out_in_primal_form(monkeypatch):
+    cases, y = _cases(n=30)
+    dual = fit_kernel(cases, y, 2, settings=FAST, seed=0)
+    monkeypatch.setattr(fitting, "MOST_DUAL_CASES", 10)
+    other = fit_kernel(cases, y, 2, settings=FAST, seed=0)
+    np.testing.assert_allclose(other.oof_logits, dual.oof_logits, atol=1e-4)
+    np.testing.assert_allclose(other.source.forward(cases).logits, dual.source.forward(cases).logits, atol=1e-4)
+
+
+@pytest.mark.parametrize("most_block_cases", [1, 1000])
+def test_groups_are_left_out_whole_in_primal_form_too(monkeypatch, most_block_cases):
+    cases, y = _cases(n=30)
+    groups = np.arange(30) // 10
+    weight = np.linspace(0.5, 1.5, 30)
+    dual = fit_kernel(cases, y, 2, settings=FAST, groups=groups, sample_weight=weight, seed=0)
+    monkeypatch.setattr(fitting, "MOST_DUAL_CASES", 10)
+    monkeypatch.setattr(primal, "MOST_BLOCK_CASES", most_block_cases)
+    other = fit_kernel(cases, y, 2, settings=FAST, groups=groups, sample_weight=weight, seed=0)
+    # Fitting again without a group also sets the penalty again: close, not equal.
+    np.testing.assert_allclose(other.oof_logits, dual.oof_logits, atol=1e-4 if most_block_cases > 1 else 0.2)
+
+
+def test_sliding_cases_get_no_features_with_a_fixed_place():
+    cases, y = _cases(n=30)
+    fit = fit_kernel(cases, y, 2, settings=KernelSettings(alignment="sliding"), seed=0)
+    names = {name for part in fit.source.parts for name, _ in part.extractor.blocks}
+    assert names <= {"K", "D", "H", "M1", "C1"}
+
+
+def test_series_means_are_context():
+    means = channel_means("M1", np.arange(2), 1)
+    readout = Readout(np.array([0.5, 0.0]), np.array([[1.0, -1.0], [0.0, 0.0]]))
+    source = KernelSource(2, np.array([0.25, -0.25]), (Part.of(means, readout),))
+    output = source.forward(Cases.from_arrays(np.array([[[1.0, 2.0], [9.0, 9.0]]])))
+    assert output.context.tolist() == [[1.25, -1.25]]
+    assert output.logits.tolist() == [[1.25, -1.25]]
+    assert not output.evidence.values.any()
+
+
+@pytest.mark.parametrize(
+    ("n", "steps", "channels"), [(2, 1, 1), (4, 2, 1), (6, 8, 2), (12, 3, 31)], ids=["T1", "T2", "T8", "C31"]
+)
+def test_tiny_and_wide_cases_can_be_fitted(n, steps, channels):
+    cases, y = _cases(n=n, steps=max(steps, 14), channels=channels)
+    cases = cases.resized(steps)
+    fit = fit_kernel(cases, y, 2, settings=KernelSettings(), seed=0)
+    output = fit.source.forward(cases)
+    assert np.isfinite(output.logits).all()
+    assert np.isfinite(fit.oof_logits).all()
+
+
+def test_labels_out_of_range_are_refused():
+    cases, y = _cases(n=6)
+    with pytest.raises(DataError):
+        fit_kernel(cases, y, 1, settings=FAST, seed=0)
+
+
+def test_an_unknown_profile_is_refused():
+    with pytest.raises(DataError, match="profile"):
+        KernelSettings(profile="turbo")
+
+
+def test_progress_is_told_and_may_stop_the_fit():
+    cases, y = _cases(n=12)
+    seen = []
+
+    def stop(progress: Progress) -> None:
+        seen.append(progress.stage)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit_kernel(cases, y, 2, settings=FAST, seed=0, progress=stop)
+    assert seen == ["kernel features"]
+
+
+def test_few_cases_are_given_their_mixes_and_many_choose():
+    assert selection.too_few_to_choose([30, 29])
+    assert selection.too_few_to_choose([100, 5])
+    assert not selection.too_few_to_choose([30, 30])
+
+
+def test_too_few_cases_are_not_regularised_into_silence():
+    cases, y = _cases(n=6)
+    fit = fit_kernel(cases, np.random.default_rng(0).permutation(y), 2, settings=KernelSettings(), seed=0)
+    mixes = fit.report["mixes"]
+    assert [mix["blocks"] for mix in mixes] == list(selection.GIVEN_MIXES)
+    assert [mix["share"] for mix in mixes] == [1 / 3] * 3
+    assert all(mix["strength"] <= selection.MOST_GIVEN_STRENGTH for mix in mixes)
+
+
+def test_given_mixes_that_cannot_be_told_apart_count_once():
+    grams, targets = {"K": np.eye(4)}, np.array([[1.0, -1.0], [-1.0, 1.0]] * 2)
+    choice = selection.given(grams, Problem.of(targets, None, None))
+    assert choice.mixes == ({"K": 1.0},)
+    assert choice.shares == (1.0,)
+
+
+def test_the_ensemble_prefers_what_predicts_best():
+    targets = np.array([[1.0, -1.0], [-1.0, 1.0]])
+    good = selection.Candidate({"K": 1.0}, 0.1, targets * 0.9, 0.01)
+    bad = selection.Candidate({"M1": 1.0}, 0.1, -targets, 4.0)
+    choice = selection.choose([bad, good], Problem.of(targets, None, None))
+    assert choice == selection.Choice(({"K": 1.0},), (0.1,), (1.0,))
+
+
+def test_the_part_for_selection_keeps_classes_or_whole_groups():
+    rng = np.random.default_rng(0)
+    y = np.array([0] * 90 + [1] * 10)
+    part = subset_for_selection(y, None, 20, rng)
+    assert np.bincount(y[part]).tolist() == [18, 2]
+    groups = np.arange(100) // 8
+    part = subset_for_selection(y, groups, 40, rng)
+    assert len(part) <= 40
+    for group in np.unique(groups[part]):
+        assert (groups[part] == group).sum() == (groups == group).sum()

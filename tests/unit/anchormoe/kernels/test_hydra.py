@@ -1,0 +1,84 @@
+"""Competing kernels: worked out by hand, exactness, compiled against torch."""
+
+import numpy as np
+import pytest
+import torch
+
+from anchormoe.errors import ModelError
+from anchormoe.kernels import hydra_numba as hydra_compiled
+from anchormoe.kernels import torch_backend as on_torch
+from anchormoe.kernels.bank import Readout
+from anchormoe.kernels.hydra import RESPONSE_UNIT, SERIES_LIMIT, WEIGHT_LIMIT, HydraBank, build_hydra
+from anchormoe.kernels.quantized import GridCases
+
+
+def _grid(values, lengths=None, valid=None):
+    values = np.asarray(values, np.int32)
+    lengths = np.full(len(values), values.shape[2]) if lengths is None else np.asarray(lengths)
+    inside = (np.arange(values.shape[2]) < lengths[:, None])[:, None, :]
+    valid = np.broadcast_to(inside, values.shape) if valid is None else valid & inside
+    whole = valid.sum(axis=(1, 2)) == lengths * values.shape[1]
+    return GridCases(np.where(valid, values, 0).astype(np.int32), valid, lengths.astype(np.int64), whole)
+
+
+def _random_grid(steps=40):
+    rng = np.random.default_rng(2)
+    values = rng.integers(-16384, 16384, (6, 4, steps))
+    valid = rng.random(values.shape) < 0.9
+    valid[:3] = True
+    valid[5] = False
+    return _grid(values, [steps, 8, 1, steps, steps // 2, steps], valid)
+
+
+def test_winners_worked_out_by_hand():
+    # Kernel i weighs only tap 4, with i + 1: the largest response at a positive step is kernel 7's, at a negative
+    # one kernel 0's; at 0 all tie and the first wins. Series are halved: 4 -> 2, -6 -> -3.
+    weights = np.zeros((1, 8, 9), np.int32)
+    weights[0, :, 4] = np.arange(1, 9)
+    bank = HydraBank("H", False, weights, np.array([1]), np.array([0, 1]), np.array([0]))
+    features = bank.transform(_grid([[[4, 0, -6, 4]]]))[0]
+    largest = np.zeros(8)
+    largest[7] = (16 + 16) / 4 * RESPONSE_UNIT
+    largest[0] = -3 / 4 * RESPONSE_UNIT
+    smallest = np.array([3, 0, 0, 0, 0, 0, 0, 1]) / 4
+    np.testing.assert_allclose(features, np.concatenate((largest, smallest)), rtol=1e-15)
+
+
+@pytest.mark.parametrize("steps", [40, 1500])
+def test_the_compiled_path_equals_torch(steps):
+    # 1500 outputs are more than one run of 32-bit sums.
+    cases = _random_grid(steps)
+    rng = np.random.default_rng(0)
+    bank = build_hydra(cases, 4, difference=False, max_receptive_field=33, rng=rng)
+    rows = bank.rows(Readout(rng.random(bank.n_features), rng.normal(size=(bank.n_features, 3))))
+    limits = np.full(len(cases), 20.0)
+    compiled = hydra_compiled.pooled(bank, cases, hydra_compiled.placed(bank, rows), limits)
+    by_torch = on_torch.rivals_pooled(bank, cases, torch.from_numpy(rows), limits)
+    np.testing.assert_array_equal(compiled[0], by_torch[0])
+    scale = np.abs(by_torch[1]).max()
+    np.testing.assert_allclose(compiled[1], by_torch[1], atol=1e-6 * scale)
+    np.testing.assert_allclose(compiled[2], by_torch[2], atol=1e-6 * scale)
+    assert np.abs(compiled[2]).max() > 0
+
+
+def test_the_largest_possible_response_is_exact_in_float32():
+    bank = build_hydra(_random_grid(), 8, difference=True, max_receptive_field=None, rng=np.random.default_rng(0))
+    assert np.abs(bank.weights).sum(axis=2).max() <= WEIGHT_LIMIT
+    assert WEIGHT_LIMIT * SERIES_LIMIT < 2**24
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("weights", np.full((1, 8, 9), 1000, np.int32)),
+        ("weights", np.zeros((1, 7, 9), np.int32)),
+        ("weights", np.full((1, 8, 9), np.iinfo(np.int32).min, np.int32)),
+        ("dilation", np.array([0])),
+        ("dilation", np.array([1 << 40])),
+        ("channel_start", np.array([0, 2])),
+    ],
+)
+def test_a_bank_that_does_not_fit_together_is_refused(name, value):
+    bank = HydraBank("H", False, np.zeros((1, 8, 9), np.int32), np.array([1]), np.array([0, 1]), np.array([0]))
+    with pytest.raises(ModelError):
+        HydraBank.from_parts(bank.config(), {**bank.tensors(), name: value})

@@ -1,0 +1,82 @@
+"""Judging a model on labelled cases, with a model small enough to check."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from anchormoe.bundle.config import BundleConfig
+from anchormoe.cases import Cases
+from anchormoe.data.dataset import Dataset
+from anchormoe.errors import DataError
+from anchormoe.metrics.evaluate import in_classes_of, judge, refuse_other_windows
+from anchormoe.predictor import Predictor
+from tests.support.linear_source import linear_model, windows
+
+PREDICTOR = Predictor(*linear_model())
+CONFIG = PREDICTOR.config
+
+
+def labelled(count: int, *, truth: bool = False, seed: int = 0) -> Dataset:
+    x, mask = windows(count, seed)
+    cases = Cases.from_windows(x, mask)
+    said = PREDICTOR.predict_cases(cases).label
+    marked = np.zeros((count, 24), dtype=bool)
+    marked[:, 3:9] = True
+    y = said.copy()
+    y[: count // 4] = (y[: count // 4] + 1) % 3
+    return Dataset("toy", cases, y, ("a", "b", "c"), ("p", "q"), ("", ""), truth=marked if truth else None)
+
+
+def test_the_figures_are_those_of_the_models_own_words() -> None:
+    figures = judge(PREDICTOR, labelled(40))
+    assert figures["n"] == 40
+    assert figures["accuracy"] == 0.75
+    assert figures["largest_relative_residual"] < 1e-9
+    assert 0 <= figures["abstention"]["rate"] <= 1
+    assert "localization" not in figures
+    assert "mixed" not in figures
+
+
+def test_synthetic_sets_are_judged_by_where_the_evidence_is() -> None:
+    found = judge(PREDICTOR, labelled(40, truth=True))["localization"]
+    assert set(found) == {"any_overlap", "half_overlap"}
+    assert found["any_overlap"]["cases"] == 30
+    assert 0 < found["any_overlap"]["auprc"] <= 1
+
+
+def test_mixed_windows_are_scored_apart() -> None:
+    figures = judge(PREDICTOR, labelled(40), mixed=labelled(8, seed=5))
+    assert figures["mixed"] == {"n": 8, "accuracy": 0.75}
+    assert figures["n"] == 40
+
+
+def test_labels_are_matched_by_name_not_by_number() -> None:
+    given = replace(labelled(4), y=np.array([0, 0, 1, 1]), classes=("c", "a"))
+    assert in_classes_of(given, ("a", "b", "c")).y.tolist() == [2, 2, 0, 0]
+
+
+def test_a_class_the_model_does_not_know_is_refused_by_name() -> None:
+    given = replace(labelled(4), y=np.array([0, 0, 1, 1]), classes=("c", "leak"))
+    with pytest.raises(DataError, match="class 'leak' is not one of the model's"):
+        in_classes_of(given, ("a", "b", "c"))
+    # A class without cases does no harm.
+    assert in_classes_of(replace(given, y=np.zeros(4, np.int64)), ("a", "b", "c")).y.tolist() == [2, 2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        (replace(CONFIG, channels=("q", "p")), "channel 1 is 'p'; the model's is 'q'"),
+        (replace(CONFIG, channels=tuple("abcdefgh")), r"toy has 2 channels \(p, q\); the model 8 .*f, …"),
+        (replace(CONFIG, period_ns=2_000_000_000), "toy has a step every 1 s; the model every 2 s"),
+    ],
+)
+def test_windows_that_the_model_does_not_know_are_refused(config: BundleConfig, reason: str) -> None:
+    with pytest.raises(DataError, match=reason):
+        refuse_other_windows(replace(labelled(2), period_s=1.0), config)
+
+
+def test_a_step_of_unknown_length_is_not_refused() -> None:
+    refuse_other_windows(labelled(2), replace(CONFIG, period_ns=2_000_000_000))
+    refuse_other_windows(replace(labelled(2), period_s=1.0), replace(CONFIG, period_ns=None))

@@ -1,0 +1,148 @@
+"""Abstention: each rule by hand, their order, and what small sets may not have."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from anchormoe.cases import Cases
+from anchormoe.errors import DataError, ModelError
+from anchormoe.model.abstention import (
+    Abstention,
+    Evidenced,
+    conformal_threshold,
+    fit_abstention,
+    half_missing,
+    least_probability,
+    simple_folds,
+    unusual_shares,
+)
+
+SURE, TORN = [0.9, 0.05, 0.05], [0.48, 0.47, 0.05]
+
+
+def reasons(rules: Abstention, probabilities: list[float], unusual: float = 0.0, missing: bool = False) -> str | None:
+    return rules.reasons(np.array([probabilities]), np.array([unusual]), np.array([[missing]]))[0]
+
+
+@pytest.mark.parametrize(
+    ("rules", "name"),
+    [
+        (Abstention(least_probability=0.5), "low_probability"),
+        (Abstention(least_margin=0.1), "low_margin"),
+        (Abstention(conformal=0.4), "conformal"),
+    ],
+)
+def test_a_torn_window_is_unknown_by_the_named_rule_and_a_sure_one_is_not(rules: Abstention, name: str) -> None:
+    assert reasons(rules, TORN) == name
+    assert reasons(rules, SURE) is None
+
+
+def test_an_unusual_window_is_unknown_however_sure() -> None:
+    rules = Abstention(most_unusual=0.2)
+    assert reasons(rules, SURE, unusual=0.3) == "out_of_distribution"
+    assert reasons(rules, SURE, unusual=0.2) is None
+
+
+def test_a_missing_channel_counts_only_where_it_is_required() -> None:
+    assert reasons(Abstention(required=(True,)), SURE, missing=True) == "channel_missing"
+    assert reasons(Abstention(required=(False,)), SURE, missing=True) is None
+
+
+def test_the_missing_channel_is_named_before_the_doubt_it_causes() -> None:
+    rules = Abstention(least_probability=0.5, required=(True,))
+    assert reasons(rules, TORN, missing=True) == "channel_missing"
+
+
+def test_the_probability_rule_stands_a_quarter_above_guessing() -> None:
+    assert least_probability(2) == 0.625
+    assert least_probability(4) == 0.4375
+
+
+def test_padding_does_not_count_as_a_missing_channel() -> None:
+    cases = Cases.from_arrays([np.ones((1, 8)), np.ones((1, 2)), np.array([[1.0, np.nan, np.nan]])])
+    assert half_missing(cases)[:, 0].tolist() == [False, False, True]
+
+
+def test_the_conformal_threshold_has_the_finite_sample_correction() -> None:
+    probabilities = np.column_stack([np.arange(1, 20) / 20, 1 - np.arange(1, 20) / 20])
+    assert conformal_threshold(probabilities, np.zeros(19, int)) == pytest.approx(2 / 20)
+    assert conformal_threshold(probabilities[:5], np.zeros(5, int)) == 0.0
+
+
+def train(n_cases: int, groups: np.ndarray | None = None) -> Evidenced:
+    rng = np.random.default_rng(0)
+    y = np.arange(n_cases) % 2
+    p = np.clip(0.8 + 0.1 * rng.normal(size=n_cases), 0.01, 0.99)
+    probabilities = np.where(y[:, None] == np.arange(2), p[:, None], 1 - p[:, None])
+    cases = Cases.from_arrays(rng.normal(size=(n_cases, 2, 10)))
+    return Evidenced(probabilities, y, cases, simple_folds(n_cases, groups), groups)
+
+
+def test_below_100_cases_only_the_probability_rule_is_on() -> None:
+    assert set(fit_abstention(train(99)).rates) == {"low_probability"}
+
+
+def test_from_100_cases_on_every_rule_reports_its_rate() -> None:
+    rules = fit_abstention(train(200))
+    assert set(rules.rates) == {
+        "low_probability", "low_margin", "conformal", "out_of_distribution", "channel_missing",
+    }  # fmt: skip
+    assert rules.rates["out_of_distribution"] <= 0.011
+    assert rules.coverage == pytest.approx(0.9, abs=0.05)
+
+
+def test_conformal_sets_need_twenty_groups() -> None:
+    assert fit_abstention(train(200, np.arange(200) // 20)).conformal is None
+    assert fit_abstention(train(200, np.arange(200) // 10)).conformal is not None
+
+
+def test_a_user_may_move_a_threshold_or_switch_a_rule_off() -> None:
+    rules = fit_abstention(train(200), {"least_probability": 0.99, "least_margin": None})
+    assert rules.least_probability == 0.99
+    assert rules.rates["low_probability"] > 0.9
+    assert "low_margin" not in rules.rates
+
+
+@pytest.mark.parametrize("wishes", [{"mood": 0.5}, {"least_margin": 2}, {"conformal": "x"}, {"most_unusual": True}])
+def test_a_wrong_wish_is_refused(wishes: dict[str, Any]) -> None:
+    with pytest.raises(DataError, match=r"abstention\."):
+        fit_abstention(train(20), wishes)
+
+
+def test_a_case_is_unusual_by_the_range_of_the_others() -> None:
+    values = np.zeros((10, 1, 4))
+    values[:, 0] = np.arange(4)
+    values[3] += 100
+    shares = unusual_shares(Cases.from_arrays(values), np.arange(10))
+    assert shares[3] == 1.0
+    assert shares[0] == 0.0
+
+
+def test_folds_keep_groups_whole() -> None:
+    groups = np.array([5, 5, 7, 7, 9, 9])
+    folds = simple_folds(6, groups)
+    assert folds.tolist() == [0, 0, 1, 1, 2, 2]
+    assert simple_folds(10, np.repeat([1, 2], 5)).tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+
+
+def test_it_survives_json() -> None:
+    rules = fit_abstention(train(200))
+    assert Abstention.from_dict(json.loads(json.dumps(rules.to_dict())), 2) == rules
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"least_margin": 2.0},
+        {"required": [True]},
+        {"required": [1, 0]},
+        {"rates": {"mood": 0.1}},
+        {"extra": 1},
+        {"most_unusual": "x"},
+    ],
+)
+def test_a_damaged_stored_form_is_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(ModelError, match=r"calibration\.json"):
+        Abstention.from_dict(fit_abstention(train(200)).to_dict() | change, 2)

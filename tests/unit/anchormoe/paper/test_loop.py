@@ -1,0 +1,196 @@
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from anchormoe.errors import ModelError
+from anchormoe.paper.loop import (
+    MAX_GRADIENT_NORM,
+    Course,
+    Examples,
+    Plan,
+    Validation,
+    clip_gradients,
+    learning_rate_factor,
+    train,
+)
+from anchormoe.progress import Progress
+from anchormoe.training.checkpoints import DirectoryCheckpoints, Kept
+from anchormoe.training.optimizer_state import TrainingState
+
+
+class Line(nn.Module):
+    """Guesses the mean of x as a class score."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slope = nn.Parameter(torch.tensor(0.0))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.slope * x.mean(dim=(1, 2))
+
+
+def squared_error(model: nn.Module, batch: Examples, share: float) -> torch.Tensor:
+    return (model(batch.x) - batch.y).square()
+
+
+def some_examples(count: int = 8) -> Examples:
+    x = torch.linspace(-1, 1, count).view(count, 1, 1)
+    return Examples(x, torch.ones_like(x, dtype=torch.bool), 2 * x.flatten(), torch.ones(count))
+
+
+def a_plan(**changes: object) -> Plan:
+    return Plan(**{"epochs": 40, "batch_size": 4, "learning_rate": 0.2, "weight_decay": 0.0, "seed": 0} | changes)  # type: ignore[arg-type]
+
+
+def scripted(*losses: float):
+    """A validation that says these losses, epoch by epoch, and remembers the slopes."""
+    said = iter(losses)
+    slopes: list[float] = []
+
+    def validate(model: nn.Module) -> Validation:
+        slopes.append(model.slope.item())
+        return Validation(next(said), {}, torch.zeros(1, 1))
+
+    return validate, slopes
+
+
+def fitted(**changes: object) -> tuple[Line, Course]:
+    model = Line()
+    return model, train(model, some_examples(), a_plan(**changes), loss=squared_error)
+
+
+def test_it_finds_the_slope():
+    model, course = fitted()
+    assert math.isclose(model.slope.item(), 2, abs_tol=0.05)
+    assert course.epochs == course.best_epoch == 40
+    assert course.curves[-1]["loss"] < course.curves[0]["loss"]
+
+
+def test_weights_decide_what_is_learned():
+    examples = some_examples()
+    opposed = Examples(
+        torch.cat((examples.x, examples.x)),
+        torch.cat((examples.mask, examples.mask)),
+        torch.cat((examples.y, -examples.y)),
+        torch.cat((torch.ones(8), torch.zeros(8))),
+    )
+    model = Line()
+    train(model, opposed, a_plan(epochs=80), loss=squared_error)
+    assert model.slope.item() > 1.5
+
+
+def test_only_the_chosen_examples_are_learned():
+    examples = some_examples()
+    spoiled = Examples(examples.x, examples.mask, examples.y.clone(), examples.weight)
+    spoiled.y[:4] = math.nan
+    model = Line()
+    train(model, spoiled, a_plan(), loss=squared_error, chosen=torch.arange(4, 8))
+    assert math.isclose(model.slope.item(), 2, abs_tol=0.5)  # not NaN
+
+
+def test_early_stopping_ends_after_patience_epochs_and_keeps_the_best():
+    validate, slopes = scripted(3, 1, 2, 2, 2, 0)
+    model = Line()
+    course = train(model, some_examples(), a_plan(patience=3), loss=squared_error, validate=validate)
+    assert (course.epochs, course.best_epoch) == (5, 2)
+    assert model.slope.item() == slopes[1]
+    assert len(course.validation) == 5
+
+
+def test_stopping_earlier_follows_the_same_path():
+    validate, slopes = scripted(*[1.0] * 40)
+    train(Line(), some_examples(), a_plan(), loss=squared_error, validate=validate)
+    assert fitted(stop_after=7)[0].slope.item() == slopes[6]
+
+
+def test_an_interrupt_from_the_progress_callback_keeps_the_best_epoch():
+    def interrupt(progress: Progress) -> None:
+        if progress.done == 3:
+            raise KeyboardInterrupt
+
+    validate, slopes = scripted(2, 1, 3)
+    model = Line()
+    course = train(model, some_examples(), a_plan(), loss=squared_error, validate=validate, progress=interrupt)
+    assert course.interrupted
+    assert (course.epochs, course.best_epoch) == (3, 2)
+    assert model.slope.item() == slopes[1]
+
+
+def test_a_validation_loss_that_is_not_a_number_is_never_the_best():
+    validate, slopes = scripted(2, math.nan, math.nan)
+    model = Line()
+    course = train(model, some_examples(), a_plan(epochs=3), loss=squared_error, validate=validate)
+    assert course.best_epoch == 1
+    assert model.slope.item() == slopes[0]
+
+
+def test_training_leaves_the_callers_random_numbers_alone():
+    torch.manual_seed(5)
+    expected = torch.rand(1)
+    torch.manual_seed(5)
+    fitted(epochs=1)
+    assert torch.equal(torch.rand(1), expected)
+
+
+def test_a_run_resumed_from_a_directory_equals_one_that_was_not(tmp_path):
+    class Killed(Exception):
+        pass
+
+    def die(progress: Progress) -> None:
+        if progress.done == 4:
+            raise Killed
+
+    with pytest.raises(Killed):
+        train(
+            Line(),
+            some_examples(),
+            a_plan(),
+            loss=squared_error,
+            progress=die,
+            checkpoints=DirectoryCheckpoints(tmp_path),
+        )
+    model = Line()
+    course = train(model, some_examples(), a_plan(), loss=squared_error, checkpoints=DirectoryCheckpoints(tmp_path))
+    whole, straight = fitted()
+    assert torch.equal(model.slope, whole.slope)
+    assert course.curves == straight.curves
+
+
+def test_a_damaged_checkpoint_is_refused(tmp_path):
+    checkpoints = DirectoryCheckpoints(tmp_path)
+    assert checkpoints.load("fold 1") is None
+    checkpoints.save("fold 1", TrainingState(epoch=2, model={"a": torch.ones(2)}).kept())
+    assert TrainingState.of(checkpoints.load("fold 1")).model["a"].tolist() == [1, 1]
+    (tmp_path / "fold 1.safetensors").write_bytes(b"no")
+    with pytest.raises(ModelError, match="cannot be read"):
+        checkpoints.load("fold 1")
+
+
+def test_a_checkpoint_of_something_else_is_refused():
+    with pytest.raises(ModelError, match="no training run"):
+        TrainingState.of(Kept({"model/a": torch.ones(2)}, {"done": True}))
+
+
+def test_mixed_precision_trains_to_a_finite_result():
+    model, _ = fitted(mixed_precision=True)
+    assert math.isclose(model.slope.item(), 2, abs_tol=0.2)
+
+
+@pytest.mark.parametrize(("share", "factor"), [(0.05, 0.5), (0.1, 1.0), (0.55, 0.505), (1.0, 0.01)])
+def test_the_learning_rate_warms_up_and_then_falls_along_a_cosine(share, factor):
+    assert math.isclose(learning_rate_factor(share), factor, abs_tol=1e-9)
+
+
+@pytest.mark.parametrize("size", [1e-3, 10.0])
+def test_gradients_are_clipped_bitwise_as_torch_does(size):
+    torch.manual_seed(0)
+    ours, theirs = nn.Linear(7, 5), nn.Linear(7, 5)
+    for own, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        own.grad = size * torch.randn_like(own)
+        other.grad = own.grad.clone()
+    clip_gradients(ours)
+    nn.utils.clip_grad_norm_(theirs.parameters(), MAX_GRADIENT_NORM)
+    for own, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert torch.equal(own.grad, other.grad)

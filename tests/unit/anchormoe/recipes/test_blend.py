@@ -1,0 +1,82 @@
+"""The blend: who counts how much, and when the experts must stay silent."""
+
+import numpy as np
+import pytest
+
+from anchormoe.recipes.blend import IMMATERIAL, choose_blend, experts_can_count, standard_error
+
+Y = np.arange(80) % 2
+SIGNAL = np.where(Y[:, None] == np.arange(2), 1.0, -1.0)
+
+
+def noise(amount: float, seed: int) -> np.ndarray:
+    return amount * np.random.default_rng(seed).normal(size=SIGNAL.shape)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_useless_source_does_no_harm_on_fresh_cases(seed: int) -> None:
+    blend = choose_blend(SIGNAL + noise(1.2, seed), noise(1, seed + 100), Y)
+    rng = np.random.default_rng(seed + 200)
+    truth = np.tile(SIGNAL, (25, 1))
+    kernel, experts = truth + 1.2 * rng.normal(size=truth.shape), rng.normal(size=truth.shape)
+    blended = (blend.kernel * kernel + blend.experts * experts).argmax(1) == truth.argmax(1)
+    assert blended.mean() >= (kernel.argmax(1) == truth.argmax(1)).mean() - 0.03
+
+
+def test_a_source_that_hardly_varies_is_silenced() -> None:
+    blend = choose_blend(SIGNAL + noise(1.2, 0), np.full_like(SIGNAL, 1e-9), Y)
+    assert blend.experts == 0.0
+    assert blend.kernel > 0
+
+
+def test_two_sources_with_independent_errors_share() -> None:
+    blend = choose_blend(SIGNAL + noise(1.2, 0), SIGNAL + noise(1.2, 1), Y)
+    assert 0.2 <= blend.share <= 0.8
+    least = min(loss for _, loss in blend.log_losses)
+    assert dict(blend.log_losses)[blend.share] <= least + 0.02
+
+
+def test_experts_that_are_almost_as_sure_are_heard() -> None:
+    y = np.arange(600) % 2
+    signal = np.where(y[:, None] == np.arange(2), 1.0, -1.0)
+    doubtful = signal.copy()
+    doubtful[:4] *= -0.2
+    blend = choose_blend(signal, doubtful, y)
+    losses, accuracies = dict(blend.log_losses), dict(blend.accuracies)
+    assert blend.share >= 0.4
+    assert losses[blend.share] <= min(losses.values()) + IMMATERIAL
+    assert accuracies[blend.share] == 1.0
+
+
+def test_the_default_gives_no_accuracy_away_on_few_cases() -> None:
+    experts = SIGNAL.copy()
+    experts[0] *= -1
+    blend = choose_blend(SIGNAL + noise(0.2, 0), experts, Y)
+    accuracies = dict(blend.accuracies)
+    assert accuracies[blend.share] == 1.0
+    assert accuracies[1.0] < 1.0
+
+
+def test_localize_takes_the_largest_share_that_is_as_accurate() -> None:
+    both_right = choose_blend(SIGNAL, SIGNAL * 0.5, Y, objective="localize")
+    assert both_right.share == 1.0
+    assert both_right.kernel == 0.0
+
+
+def test_localize_does_not_give_accuracy_away() -> None:
+    blend = choose_blend(SIGNAL, noise(1, 1), Y, objective="localize")
+    accuracies = dict(blend.accuracies)
+    assert accuracies[blend.share] >= 1.0 - standard_error(np.ones(80))
+
+
+@pytest.mark.parametrize(
+    ("counts", "answer"), [((30, 30), True), ((30, 29), False), ((95, 5), False), ((60, 0), False), ((54, 6), True)]
+)
+def test_few_cases_leave_the_kernel_alone(counts: tuple[int, int], answer: bool) -> None:
+    assert experts_can_count(np.repeat([0, 1], counts), 2) is answer
+
+
+def test_the_standard_error_counts_groups_not_their_cases() -> None:
+    right = np.repeat([1.0, 0.0, 1.0, 0.0], 25)
+    assert standard_error(right) == pytest.approx(0.05)
+    assert standard_error(right, np.repeat(np.arange(4), 25)) == pytest.approx(0.25)

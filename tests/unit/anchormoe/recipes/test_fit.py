@@ -1,0 +1,149 @@
+"""Recipes: who is fitted, who speaks, and what a user may set."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from anchormoe.cases import Cases
+from anchormoe.errors import DataError
+from anchormoe.evidence import centred
+from anchormoe.recipes.fit import FittedModel, class_weights, fit_model, require_usable
+from anchormoe.recipes.fitters import Fitter, SourceFit, Training, paper_settings, require_settings
+from anchormoe.recipes.settings import RecipeSettings, overridden
+from tests.support.linear_source import LinearSource
+
+Y = np.arange(80) % 2
+
+
+def cases() -> Cases:
+    rng = np.random.default_rng(0)
+    return Cases.from_arrays(rng.normal(size=(80, 1, 12)) + 0.8 * (2 * Y - 1)[:, None, None])
+
+
+def fitter(name: str, noise: float = 0.0, *, interrupted: bool = False) -> Fitter:
+    def fit(training: Training, settings: RecipeSettings) -> SourceFit:
+        if interrupted:
+            raise KeyboardInterrupt
+        source = LinearSource(np.array([[-1.0, 1.0]]), np.zeros(2))
+        logits = source.forward(training.cases).logits
+        oof = logits + noise * np.random.default_rng(len(name)).normal(size=logits.shape)
+        return SourceFit(name, source, centred(oof), {})
+
+    return fit
+
+
+def fitted(fitters: Mapping[str, Fitter], **settings: str) -> FittedModel:
+    return fit_model(cases(), Y, 2, settings=RecipeSettings(**settings), fitters=fitters)
+
+
+def test_joint_blends_and_the_parts_add_up() -> None:
+    model = fitted({"kernel": fitter("kernel", 0.5), "experts": fitter("experts", 0.5)}).model
+    assert {part.name for part in model.parts} == {"kernel", "experts"}
+    found = model.predict(cases())
+    np.testing.assert_allclose(found.context + found.contributions.sum(1), found.logits, atol=1e-9)
+    assert (found.label == Y).mean() > 0.95
+
+
+def test_a_single_recipe_fits_one_source() -> None:
+    assert [part.name for part in fitted({"kernel": fitter("kernel")}, recipe="kernel").model.parts] == ["kernel"]
+
+
+def test_with_few_cases_the_experts_are_not_even_fitted() -> None:
+    few = cases().subset(slice(0, 40))
+    model = fit_model(few, Y[:40], 2, fitters={"kernel": fitter("kernel"), "experts": fitter("x", interrupted=True)})
+    assert not model.interrupted
+    assert [part.name for part in model.model.parts] == ["kernel"]
+
+
+def test_an_interrupt_during_the_experts_keeps_the_kernel() -> None:
+    model = fitted({"kernel": fitter("kernel"), "experts": fitter("experts", interrupted=True)})
+    assert model.interrupted
+    assert [part.name for part in model.model.parts] == ["kernel"]
+
+
+def test_an_interrupt_before_anything_is_fitted_is_an_interrupt() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        fitted({"kernel": fitter("kernel", interrupted=True)})
+
+
+def test_the_users_patches_are_taken() -> None:
+    settings = RecipeSettings(recipe="kernel", patch_length=6)
+    model = fit_model(cases(), Y, 2, settings=settings, fitters={"kernel": fitter("kernel")}).model
+    assert (model.patching.length, model.patching.stride) == (6, 3)
+    with pytest.raises(DataError, match="must not exceed"):
+        fit_model(
+            cases(), Y, 2, fitters={"kernel": fitter("kernel")},
+            settings=RecipeSettings(recipe="kernel", patch_length=3, patch_stride=4),
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("counts", "rule", "weighted"),
+    [((95, 5), "auto", True), ((60, 40), "auto", False), ((60, 40), "balanced", True), ((95, 5), "none", False)],
+)
+def test_rare_classes_weigh_more_by_rule(counts: tuple[int, int], rule: str, weighted: bool) -> None:
+    y = np.repeat([0, 1], counts)
+    weights = class_weights(y, 2, rule, None)  # type: ignore[arg-type]
+    assert (weights is not None) is weighted
+    if weights is not None:
+        assert weights.mean() == pytest.approx(1)
+        assert weights[y == 0].sum() == pytest.approx(weights[y == 1].sum())
+
+
+def test_many_equal_classes_are_not_rare() -> None:
+    assert class_weights(np.arange(200) % 20, 20, "auto", None) is None
+
+
+def test_case_weights_are_kept_beside_class_weights() -> None:
+    weights = class_weights(np.array([0, 0, 1, 1]), 2, "none", np.array([1.0, 1.0, 3.0, 3.0]))
+    assert weights is not None
+    assert weights.tolist() == [0.5, 0.5, 1.5, 1.5]
+
+
+@pytest.mark.parametrize(
+    ("y", "n_classes", "reason"),
+    [([0, 0], 1, "same class"), ([0, 2], 3, "class number 1 has no case"), ([0], 2, "2 cases, but 1 labels")],
+)
+def test_labels_that_cannot_be_learnt_are_refused(y: list[int], n_classes: int, reason: str) -> None:
+    with pytest.raises(DataError, match=reason):
+        require_usable(Cases.from_arrays(np.zeros((2, 1, 4))), np.array(y), n_classes)
+
+
+def test_cases_without_any_value_are_refused() -> None:
+    with pytest.raises(DataError, match="every value is missing"):
+        require_usable(Cases.from_arrays(np.full((2, 1, 4), np.nan)), np.array([0, 1]), 2)
+
+
+def test_the_optimistic_protocol_belongs_to_the_paper() -> None:
+    with pytest.raises(DataError, match="needs recipe paper"):
+        RecipeSettings(protocol="optimistic")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"experts": {"mood": 1}}, r"experts\.mood: unknown"),
+        ({"experts": {"epochs": "many"}}, r"experts\.epochs: 'many' does not fit"),
+        ({"experts": {"epochs": True}}, r"experts\.epochs"),
+        ({"paper": {"width": "x"}}, r"paper\.width"),
+        ({"kernel": {"profile": 3}}, r"kernel\.profile"),
+        ({"paper": {"width": 2.5}}, r"paper\.width: 2\.5 does not fit; the default is chosen by rule"),
+        ({"paper": {"epochs": 0}}, r"paper\.epochs: must be at least 1, not 0"),
+        ({"paper": {"dropout": float("nan")}}, r"paper\.dropout: must be a number of at least 0"),
+        ({"experts": {"width": 0}}, r"experts\.width: must be at least 1, not 0"),
+        ({"experts": {"learning_rate": -1}}, r"experts\.learning_rate: must be a number of at least 0, not -1"),
+        ({"experts": {"noise": float("inf")}}, r"experts\.noise: must be a number of at least 0"),
+        ({"experts": {"folds": 1}}, r"experts\.folds: must be at least 2, not 1"),
+        ({"experts": {"variants": 1}}, r"experts\.variants: 1 does not fit"),
+    ],
+)
+def test_a_wrong_setting_of_a_source_is_named_before_training(change: dict[str, object], reason: str) -> None:
+    with pytest.raises(DataError, match=reason):
+        require_settings(RecipeSettings(**change))  # type: ignore[arg-type]
+
+
+def test_single_fields_of_a_sources_settings_can_be_changed() -> None:
+    changed = overridden(RecipeSettings(), {"profile": "fast"}, "x")
+    assert changed.profile == "fast"
+    assert paper_settings(RecipeSettings(paper={"dropout": 0, "width": 16})).dropout == 0

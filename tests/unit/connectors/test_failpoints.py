@@ -1,0 +1,36 @@
+"""Where a process kills itself when told to: at that passing, and nowhere else."""
+
+import subprocess
+import sys
+
+import pytest
+
+from connectors import failpoints as fault_points
+
+PASSES_TWICE = """
+from connectors.fault_points import arm, passing
+arm({armed!r})
+for _ in range(2):
+    passing("after_publish")
+    passing("after_commit")
+    print("passed", flush=True)
+"""
+
+
+def outcome(armed):
+    done = subprocess.run([sys.executable, "-c", PASSES_TWICE.format(armed=armed)], capture_output=True, text=True)
+    return done.returncode, done.stdout.count("passed")
+
+
+@pytest.mark.parametrize(
+    ("armed", "returncode", "passed"),
+    [("after_publish", -9, 0), ("after_publish:2", -9, 1), ("after_commit:3", 0, 2), ("after_rings", 0, 2)],
+)
+def test_the_process_ends_at_the_passing_it_was_told(armed, returncode, passed):
+    assert outcome(armed) == (returncode, passed)
+
+
+@pytest.mark.parametrize("text", ["", "nowhere", "after_publish:0", "after_publish:x", "after_rings:-1"])
+def test_a_point_that_does_not_exist_is_refused(text):
+    with pytest.raises(ValueError, match="ANCHORMOE_FAULT_POINT"):
+        fault_points.arm(text)
