@@ -8,33 +8,33 @@ from agent.errors import SettingsError
 from agent.events.emission import Emission
 from agent.events.evidence import EvidencePolicy
 from agent.events.group import Publishing, Watched
-from agent.health.counters import Tally
-from agent.health.status import Vitals
-from agent.models.compatibility import Candidates, LoadModel, speaker_of
+from agent.health.counters import Counters
+from agent.health.status import RuntimeStatus
+from agent.models.compatibility import CompatibleBundles, LoadModel, active_model
 from agent.models.loading import fresh_loader, model_loader
-from agent.runtime.checkpointer import Endurance
-from agent.runtime.model_reload import Reloadable, Reloading
+from agent.runtime.checkpointer import OutagePolicy
+from agent.runtime.model_reload import ModelReloader, ReloadableGroup
 from agent.runtime.observer import Observer
-from agent.runtime.pipeline import Pace, Pipeline
+from agent.runtime.pipeline import Pipeline, PipelineLimits
 from agent.settings import (
-    FileSource,
-    JsonlSink,
-    KafkaSink,
-    KafkaSource,
+    FileSourceSettings,
+    JsonlSinkSettings,
+    KafkaSinkSettings,
+    KafkaSourceSettings,
     LoadedPlant,
-    MemorySource,
-    MemoryStore,
+    MemorySourceSettings,
+    MemoryStoreSettings,
     Plant,
-    RedisStore,
+    RedisStoreSettings,
     ResolvedGroup,
-    SimulatorSource,
-    WebhookSink,
+    SimulatorSourceSettings,
+    WebhookSinkSettings,
     file_format,
     group_layouts,
     record_format,
 )
 from agent.settings.connections import cluster_of, server_of, sink_cluster, window_prefix
-from connectors.append_log import FileJournal, Journal
+from connectors.append_log import AppendLog, FileAppendLog
 from connectors.base import Sink, Source, WindowStore
 from connectors.decoding import Decoder
 from connectors.fanout import FanoutSink
@@ -55,21 +55,21 @@ class Parts:
     source: Source | None = None
     store: WindowStore | None = None
     sink: Sink | None = None
-    pace: Pace | None = None
-    journal: Journal | None = None
+    pace: PipelineLimits | None = None
+    journal: AppendLog | None = None
 
 
 def build(
     plant: LoadedPlant,
     *,
     observer: Observer | None = None,
-    tally: Tally | None = None,
+    tally: Counters | None = None,
     load_model: LoadModel | None = None,
     parts: Parts | None = None,
 ) -> Pipeline:
     """Everything `run` needs. Models are loaded and checked here, before anything is connected."""
     settings, parts = plant.settings, parts or Parts()
-    load, tally, vitals = load_model or model_loader(settings), tally or Tally(), Vitals()
+    load, tally, vitals = load_model or model_loader(settings), tally or Counters(), RuntimeStatus()
     groups = {group.name: watched_of(group, settings, load(group.bundle)) for group in plant.groups}
     return Pipeline(
         source=parts.source or source_of(settings),
@@ -86,43 +86,43 @@ def build(
 
 
 def _reloading(
-    plant: LoadedPlant, groups: Mapping[str, Watched], load: LoadModel, vitals: Vitals, journal: Journal | None
-) -> Reloading | None:
+    plant: LoadedPlant, groups: Mapping[str, Watched], load: LoadModel, vitals: RuntimeStatus, journal: AppendLog | None
+) -> ModelReloader | None:
     """None where the plant has no directory of bundles: then the configured models stay."""
     if plant.settings.models is None:
         return None
     candidates = candidates_of(plant, load)
-    reloadable = {name: Reloadable(watched, candidates[name]) for name, watched in groups.items()}
-    return Reloading(journal or journal_of(plant.settings), reloadable, vitals)
+    reloadable = {name: ReloadableGroup(watched, candidates[name]) for name, watched in groups.items()}
+    return ModelReloader(journal or journal_of(plant.settings), reloadable, vitals)
 
 
-def candidates_of(plant: LoadedPlant, load: LoadModel | None = None) -> dict[str, Candidates]:
+def candidates_of(plant: LoadedPlant, load: LoadModel | None = None) -> dict[str, CompatibleBundles]:
     """What each group takes. Raises SettingsError where no bundle can take over."""
     models = plant.settings.models
     if models is None:
         raise SettingsError("models: missing; name the directory of the bundles that may take over")
     fresh = load or fresh_loader(plant.settings)
     pairs = zip(plant.settings.groups, plant.groups, strict=True)
-    return {running.name: Candidates(models.directory, stated, running, fresh) for stated, running in pairs}
+    return {running.name: CompatibleBundles(models.directory, stated, running, fresh) for stated, running in pairs}
 
 
-def journal_of(settings: Plant) -> Journal:
+def journal_of(settings: Plant) -> AppendLog:
     """Where activations are kept: beside the events in Kafka, else in a file."""
     if settings.models is None:
         raise SettingsError("models: missing; name the directory of the bundles that may take over")
     sink = settings.kafka_sink
     if sink is None:
-        return FileJournal(settings.models.activations_file)
-    from connectors.kafka.compacted_log import KafkaJournal
+        return FileAppendLog(settings.models.activations_file)
+    from connectors.kafka.compacted_log import CompactedLog
 
     topic = sink.topics.activations or f"{settings.namespace}-activations"
-    return KafkaJournal(sink_cluster(sink), topic)
+    return CompactedLog(sink_cluster(sink), topic)
 
 
 def watched_of(group: ResolvedGroup, settings: Plant, predictor: "Predictor") -> Watched:
     emission = settings.emission
     heartbeat = 0 if emission.heartbeat is None else emission.heartbeat // group.grid.period_ns
-    configured = speaker_of(group, predictor)
+    configured = active_model(group, predictor)
     return Watched(
         name=group.name,
         channels=group.channel_names,
@@ -146,13 +146,13 @@ def watched_of(group: ResolvedGroup, settings: Plant, predictor: "Predictor") ->
 def source_of(settings: Plant) -> Source:
     source = settings.source
     match source:
-        case SimulatorSource():
+        case SimulatorSourceSettings():
             return _simulator(source)
-        case KafkaSource():
+        case KafkaSourceSettings():
             return _kafka_source(settings, source)
-        case FileSource():
+        case FileSourceSettings():
             return _file_source(settings, source)
-        case MemorySource():
+        case MemorySourceSettings():
             raise SettingsError("source.kind: memory has no records of its own; embed the pipeline to use it")
         case _:
             assert_never(source)
@@ -161,18 +161,18 @@ def source_of(settings: Plant) -> Source:
 def store_of(settings: Plant) -> WindowStore:
     store = settings.store
     match store:
-        case MemoryStore():
+        case MemoryStoreSettings():
             return MemoryWindowStore()
-        case RedisStore():
+        case RedisStoreSettings():
             return _redis_store(settings, store)
         case _:
             assert_never(store)
 
 
-def sink_of(settings: Plant, tally: Tally) -> Sink:
+def sink_of(settings: Plant, tally: Counters) -> Sink:
     """All configured sinks as one; the terminal is an observer, not a sink, because it shows windows too."""
-    keepers = [_keeper(sink) for sink in settings.sinks if isinstance(sink, JsonlSink | KafkaSink)]
-    webhooks = [sink for sink in settings.sinks if isinstance(sink, WebhookSink)]
+    keepers = [_keeper(sink) for sink in settings.sinks if isinstance(sink, JsonlSinkSettings | KafkaSinkSettings)]
+    webhooks = [sink for sink in settings.sinks if isinstance(sink, WebhookSinkSettings)]
     if not webhooks:
         return FanoutSink(keepers)
     if not keepers:
@@ -180,53 +180,51 @@ def sink_of(settings: Plant, tally: Tally) -> Sink:
     return FanoutSink(keepers, afterwards=_webhooks(webhooks, FanoutSink(keepers), tally))
 
 
-def _keeper(sink: JsonlSink | KafkaSink) -> Sink:
+def _keeper(sink: JsonlSinkSettings | KafkaSinkSettings) -> Sink:
     match sink:
-        case JsonlSink():
-            from connectors.jsonl import JsonlSink as Jsonl
+        case JsonlSinkSettings():
+            from connectors.jsonl import JsonlSink
 
-            return Jsonl(sink.directory, max_bytes=sink.max_bytes, keep=sink.keep)
-        case KafkaSink():
+            return JsonlSink(sink.directory, max_bytes=sink.max_bytes, keep=sink.keep)
+        case KafkaSinkSettings():
             return _kafka_sink(sink)
         case _:
             assert_never(sink)
 
 
-def _webhooks(sinks: Iterable[WebhookSink], keeper: Sink, tally: Tally) -> list[Sink]:
+def _webhooks(sinks: Iterable[WebhookSinkSettings], keeper: Sink, tally: Counters) -> list[Sink]:
     """What a receiver refuses is a dead letter in every sink that keeps things."""
-    from agent.runtime.undelivered import Refusals
-    from connectors.webhook import Patience, Receiver
-    from connectors.webhook import WebhookSink as Webhook
+    from agent.runtime.undelivered import UndeliveredEvents
+    from connectors.webhook import Patience, Receiver, WebhookSink
 
-    def webhook(sink: WebhookSink) -> Sink:
+    def webhook(sink: WebhookSinkSettings) -> Sink:
         tries, token = sink.retries, sink.token.get_secret_value() if sink.token else None
         patience = Patience(tries.attempts, tries.first_pause / _NS_PER_S, tries.longest_pause / _NS_PER_S)
-        return Webhook(Receiver(sink.url, token, sink.timeout / _NS_PER_S), refusals.keep, patience=patience)
+        return WebhookSink(Receiver(sink.url, token, sink.timeout / _NS_PER_S), refusals.keep, patience=patience)
 
-    refusals = Refusals(keeper, tally)
+    refusals = UndeliveredEvents(keeper, tally)
     return [webhook(sink) for sink in sinks]
 
 
-def _simulator(source: SimulatorSource) -> Source:
-    from connectors.simulator import CLEAN, Dirt
-    from connectors.simulator import SimulatorSource as Simulator
+def _simulator(source: SimulatorSourceSettings) -> Source:
+    from connectors.simulator import CLEAN, CorruptionSettings, SimulatorSource
     from connectors.simulator.plants import KINDS, SimulatedAsset
 
     assets = [SimulatedAsset(asset.id, KINDS[asset.kind], source.seed) for asset in source.assets]
-    return Simulator(assets, dirt=Dirt() if source.dirt else CLEAN, speed=source.speed, samples=source.limit)
+    return SimulatorSource(
+        assets, dirt=CorruptionSettings() if source.dirt else CLEAN, speed=source.speed, samples=source.limit
+    )
 
 
-def _file_source(settings: Plant, source: FileSource) -> Source:
-    from connectors.files.source import FileSource as Files
-    from connectors.files.source import matching_files
+def _file_source(settings: Plant, source: FileSourceSettings) -> Source:
+    from connectors.files.source import FileSource, matching_files
 
     paths, form = matching_files(source.paths), file_format(settings, source)
-    return Files(paths, form, single_partition=source.single_partition, positions=source.positions)
+    return FileSource(paths, form, single_partition=source.single_partition, positions=source.positions)
 
 
-def _kafka_source(settings: Plant, source: KafkaSource) -> Source:
-    from connectors.kafka.source import KafkaSource as Consumer
-    from connectors.kafka.source import Subscription
+def _kafka_source(settings: Plant, source: KafkaSourceSettings) -> Source:
+    from connectors.kafka.source import KafkaSource, Subscription
 
     times = source.timeouts
     subscription = Subscription(
@@ -240,12 +238,11 @@ def _kafka_source(settings: Plant, source: KafkaSource) -> Source:
         max_poll_ms=times.max_poll_interval // _NS_PER_MS,
         request_ms=times.request // _NS_PER_MS,
     )
-    return Consumer(cluster_of(source.bootstrap, source.security), subscription)
+    return KafkaSource(cluster_of(source.bootstrap, source.security), subscription)
 
 
-def _kafka_sink(sink: KafkaSink) -> Sink:
-    from connectors.kafka.sink import Delivery
-    from connectors.kafka.sink import KafkaSink as Producer
+def _kafka_sink(sink: KafkaSinkSettings) -> Sink:
+    from connectors.kafka.sink import Delivery, KafkaSink
 
     topics: Mapping[str, str] = {
         EVENTS: sink.topics.events,
@@ -254,17 +251,17 @@ def _kafka_sink(sink: KafkaSink) -> Sink:
     }
     compression = None if sink.compression == "none" else sink.compression
     delivery = Delivery(topics, timeout_ms=sink.timeout // _NS_PER_MS, compression=compression)
-    return Producer(sink_cluster(sink), delivery)
+    return KafkaSink(sink_cluster(sink), delivery)
 
 
-def _redis_store(settings: Plant, store: RedisStore) -> WindowStore:
+def _redis_store(settings: Plant, store: RedisStoreSettings) -> WindowStore:
     from connectors.redis.window_store import RedisWindowStore
 
     return RedisWindowStore(server_of(store), prefix=window_prefix(settings, store), ttl_s=store.ttl / _NS_PER_S)
 
 
-def _pace(settings: Plant) -> Pace:
-    return Pace(
+def _pace(settings: Plant) -> PipelineLimits:
+    return PipelineLimits(
         max_records=settings.limits.max_batch_records,
         in_flight=settings.limits.in_flight_batches,
         queue_windows=settings.limits.queue_windows,
@@ -278,8 +275,8 @@ def _pace(settings: Plant) -> Pace:
     )
 
 
-def _endurance(settings: Plant) -> Endurance:
+def _endurance(settings: Plant) -> OutagePolicy:
     store = settings.store
-    if not isinstance(store, RedisStore):
-        return Endurance()
-    return Endurance(store.pause_after / _NS_PER_S, store.exit_after / _NS_PER_S)
+    if not isinstance(store, RedisStoreSettings):
+        return OutagePolicy()
+    return OutagePolicy(store.pause_after / _NS_PER_S, store.exit_after / _NS_PER_S)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from fnmatch import fnmatchcase
 
-from agent.contracts.received import ReceivedEvent, received
+from agent.contracts.received import ReceivedEvent, parse_event
 from connectors.errors import RecordError
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.reader import Reading, TopicReader
@@ -115,7 +115,7 @@ def _new_events(batch: Batch, reader: TopicReader, seen: SeenIds) -> Iterator[tu
 
 def _readable(record: RecordLike, partition: Partition) -> ReceivedEvent | None:
     try:
-        return received(record, partition)
+        return parse_event(record, partition)
     except RecordError as error:
         _log.warning("%s@%d skipped: %s", partition, record.offset, error)
         return None

@@ -14,7 +14,7 @@ from anchormoe.model.prediction import Prediction
 from anchormoe.predictor import Predictor
 from anchormoe.progress import ProgressCallback, silent
 from anchormoe.recipes.fit import FittedModel, fit_model
-from anchormoe.recipes.pack import pack, predictor_of
+from anchormoe.recipes.pack import pack_bundle, predictor_of
 from anchormoe.recipes.settings import RecipeSettings
 
 _PARAMETERS = ("recipe", "profile", "objective", "alignment", "class_weight", "channel_dropout", "device",
@@ -99,7 +99,9 @@ class AnchorMoEClassifier:
         if getattr(self, "_fitted", None) is None:
             raise ModelError("only a classifier that was fitted here can be saved")
         assert self._fitted is not None
-        return bundle.write(Path(directory), pack(self._fitted, self._train, name=name, version=version), force=force)
+        return bundle.write_bundle(
+            Path(directory), pack_bundle(self._fitted, self._train, name=name, version=version), force=force
+        )
 
     @classmethod
     def load(cls, directory: Path | str, *, device: str = "cpu") -> Self:

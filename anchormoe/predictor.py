@@ -10,10 +10,10 @@ import numpy as np
 from anchormoe.bundle import store as bundle
 from anchormoe.bundle.config import BundleConfig
 from anchormoe.bundle.golden import TOLERANCE_CPU, TOLERANCE_GPU, require_golden
-from anchormoe.bundle.registry import SOURCE_TYPES, SourceTypes, placed
+from anchormoe.bundle.registry import SOURCE_TYPES, SourceTypes, place_source
 from anchormoe.cases import Cases, Float64, Int64
 from anchormoe.errors import DataError, ModelError
-from anchormoe.model import occlusion as channels
+from anchormoe.model import occlusion
 from anchormoe.model.additive import AdditiveModel
 from anchormoe.model.prediction import Prediction, concatenated
 
@@ -21,7 +21,7 @@ from anchormoe.model.prediction import Prediction, concatenated
 class Predictor:
     """Holds no state that a prediction changes, so any number of threads may use one."""
 
-    channel_method = channels.METHOD
+    channel_method = occlusion.METHOD
 
     def __init__(self, config: BundleConfig, model: AdditiveModel) -> None:
         self.config = config
@@ -33,9 +33,9 @@ class Predictor:
         sources: SourceTypes = SOURCE_TYPES,
     ) -> "Predictor":  # fmt: skip
         """Everything is checked, the golden windows last. Raises ModelError; what loads may serve."""
-        read = bundle.load(Path(directory), sources=sources)
+        read = bundle.load_bundle(Path(directory), sources=sources)
         _use_threads(threads)
-        parts = tuple(replace(part, source=placed(part.source, device)) for part in read.model.parts)
+        parts = tuple(replace(part, source=place_source(part.source, device)) for part in read.model.parts)
         predictor = cls(read.config, replace(read.model, parts=parts))
         tolerance = TOLERANCE_CPU if device == "cpu" else TOLERANCE_GPU
         require_golden(read.golden, predictor.predict_cases, tolerance=tolerance)
@@ -71,7 +71,7 @@ class Predictor:
         def scores(cases: Cases) -> Float64:
             return np.asarray(self.predict(cases.x, cases.mask).logits[:, class_index])
 
-        return channels.attribute(scores, one.x[0], one.mask[0], spans, scaled)
+        return occlusion.occlude_channels(scores, one.x[0], one.mask[0], spans, scaled)
 
     def _lengths(self, cases: Cases) -> Int64:
         """Full windows; where lengths are unequal a window ends with its last valid step."""

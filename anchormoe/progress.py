@@ -18,7 +18,7 @@ ProgressCallback = Callable[[Progress], None]
 """Called from the fitting thread. It may raise KeyboardInterrupt: fits that can keep the best so far do so."""
 
 
-class Postponing:
+class DeferredInterrupt:
     """A callback for what is short and must not be lost: an interrupt waits in `asked` until it is over."""
 
     def __init__(self, progress: ProgressCallback) -> None:

@@ -20,7 +20,7 @@ class Entry:
     value: bytes
 
 
-class Journal(Protocol):
+class AppendLog(Protocol):
     """Order: `start` → `read` and `append` → `close`."""
 
     async def start(self) -> None: ...
@@ -36,7 +36,7 @@ class Journal(Protocol):
     async def close(self) -> None: ...
 
 
-class MemoryJournal:
+class MemoryAppendLog:
     """One reader's view of a list that its owner may append to."""
 
     def __init__(self, values: list[bytes]) -> None:
@@ -57,7 +57,7 @@ class MemoryJournal:
         """There is nothing to close."""
 
 
-class FileJournal:
+class FileAppendLog:
     """One value per line; the file need not exist yet. A line without its end is still being written."""
 
     def __init__(self, path: Path) -> None:

@@ -44,7 +44,7 @@ def arm(text: str) -> None:
     _armed = _Armed(point, int(passings or 1))
 
 
-def passing(point: str) -> None:
+def hit(point: str) -> None:
     """Does not return when this is the passing that was asked for: not even `finally` runs after SIGKILL."""
     if _armed is None or _armed.point != point:
         return

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from connectors.base import Assignment
 from connectors.errors import ConnectorError
-from connectors.offsets import Commits
+from connectors.offsets import OffsetStore
 from connectors.records import Batch, Partition, Position, RecordLike
 
 
@@ -42,7 +42,7 @@ class Log(Protocol):
 class LogSource:
     """One reader of a log. Without a committed position it begins at the oldest record."""
 
-    def __init__(self, log: Log, commits: Commits, *, bounded: bool) -> None:
+    def __init__(self, log: Log, commits: OffsetStore, *, bounded: bool) -> None:
         self._log = log
         self._commits = commits
         self._bounded = bounded

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from connectors.base import Checkpoint, Claim, ClaimLost, Fenced, RingWrite, StoredWindows
 from connectors.errors import ConnectorError
 from connectors.log_source import LogSource
-from connectors.offsets import MemoryCommits
+from connectors.offsets import MemoryOffsetStore
 from connectors.records import Headers, Message, Partition, Record
 
 
@@ -19,7 +19,7 @@ class MemoryLog:
 
     def __init__(self, partitions: Collection[Partition]) -> None:
         self.partitions = tuple(partitions)
-        self.commits = MemoryCommits()
+        self.commits = MemoryOffsetStore()
         self._records: dict[Partition, list[Record]] = {partition: [] for partition in self.partitions}
         self._first: dict[Partition, int] = dict.fromkeys(self.partitions, 0)
         self._watchers: set[asyncio.Event] = set()

@@ -11,14 +11,14 @@ from connectors.errors import ConnectorError
 from connectors.records import Partition, Position
 
 
-class Commits(Protocol):
+class OffsetStore(Protocol):
     """Positions that outlive a source."""
 
     def get(self, partition: Partition) -> Position | None: ...
     def put(self, positions: Mapping[Partition, Position]) -> None: ...
 
 
-class MemoryCommits:
+class MemoryOffsetStore:
     """Positions that outlive a source, not the process."""
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class MemoryCommits:
         self._positions.update(positions)
 
 
-class FileCommits:
+class FileOffsetStore:
     """Positions in a JSON file that is replaced as a whole, so that a crash leaves the old one or the new one.
 
     `log` names what the positions belong to, one name per partition; a file that was written for other names is refused

@@ -20,6 +20,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts background jobs with SIGINT ignored, and every process under test would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Some virtual machines advertise AMX and trap it: bfloat16 products then end the process with an illegal instruction.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+
 KafkaFactory = Callable[..., KafkaBroker]
 RedisFactory = Callable[..., RedisServer]
 Started = TypeVar("Started", KafkaBroker, ExistingBroker, RedisServer, ExistingRedis)

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from agent.alarms.core.catalogue import FLOOD_RULE, Catalogue, parts_of
-from agent.alarms.core.inputs import Command, Verb, encoded
+from agent.alarms.core.inputs import Command, Verb, encode_input
 from agent.alarms.messages import AUDIT, INPUTS
 from connectors.errors import ConnectorError
 from connectors.kafka.cluster import Cluster
@@ -21,7 +21,7 @@ _POLL_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class CommandRequest:
     """What somebody asked for, before it has a place in the log."""
 
     verb: Verb
@@ -44,7 +44,7 @@ def console_of(alarm: str, catalogue: Catalogue) -> str | None:
 
 
 def message(command: Command, console: str) -> Message:
-    return Message(INPUTS, console.encode(), encoded(command))
+    return Message(INPUTS, console.encode(), encode_input(command))
 
 
 async def send(

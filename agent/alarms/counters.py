@@ -10,11 +10,11 @@ from agent.alarms.kpis import FLEETING_NS
 from agent.alarms.times import NS_PER_S
 
 if TYPE_CHECKING:
-    from agent.alarms.worker.consoles import Desk
+    from agent.alarms.worker.consoles import ConsoleWorker
 
 
 @dataclass(slots=True)
-class AlarmTally:
+class AlarmCounters:
     """Keys of `announced` are (console, priority), of `transitions` the change, of `webhooks` (receiver, outcome).
 
     `fleeting`, `acknowledged` and `acknowledge_s` (seconds in sum) are by console.
@@ -32,7 +32,7 @@ class AlarmTally:
     _raised_ns: dict[str, int] = field(default_factory=dict)
     _shown_ns: dict[str, int] = field(default_factory=dict)
 
-    def count(self, transitions: Iterable[Transition], desk: "Desk") -> None:
+    def count(self, transitions: Iterable[Transition], desk: "ConsoleWorker") -> None:
         self.inputs += 1
         for one in transitions:
             self.transitions[one.change] += 1

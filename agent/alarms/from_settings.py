@@ -4,7 +4,7 @@ from agent.alarms.core.catalogue import Catalogue, Limits, Rationale, Rule
 from agent.settings import AlarmRule, Alarms, Plant
 
 
-def catalogue_of(plant: Plant, alarms: Alarms) -> Catalogue:
+def catalogue_from_settings(plant: Plant, alarms: Alarms) -> Catalogue:
     groups = {group.name: group.assets for group in plant.groups}
     rules = [_rule(rule, groups.get(rule.group, ())) for rule in alarms.rules if not rule.missing]
     return Catalogue(

@@ -12,10 +12,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from agent.alarms.commands import Order, console_of
+from agent.alarms.commands import CommandRequest, console_of
 from agent.alarms.core.catalogue import Catalogue
 from agent.alarms.core.console import Console
-from agent.alarms.core.inputs import Command, decoded
+from agent.alarms.core.inputs import Command, decode_input
 from agent.alarms.messages import alarm_data
 from agent.events.ids import iso_time
 from agent.health.metrics import CONTENT_TYPE, exposition
@@ -98,10 +98,10 @@ class AlarmPages:
     def _checked(self, body: Mapping[str, Any], path: Mapping[str, str]) -> Command:
         """The same checks as for commands that come through the log."""
         given = {"id": "checked", "time": iso_time(self._clock_ns()), "kind": "command", **path}
-        checked = decoded(orjson.dumps({**body, **given}))
+        checked = decode_input(orjson.dumps({**body, **given}))
         if not isinstance(checked, Command):
             raise RecordError("malformed", "no command")
-        order = Order(checked.verb, checked.alarm, checked.by, checked.why, checked.until_ns)
+        order = CommandRequest(checked.verb, checked.alarm, checked.by, checked.why, checked.until_ns)
         return order.command(self._clock_ns())
 
     def _alarms(self) -> dict[str, dict[str, Any]]:

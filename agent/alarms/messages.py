@@ -7,7 +7,7 @@ import orjson
 
 from agent.alarms.core.alarm import Alarm
 from agent.alarms.core.catalogue import Catalogue, Rule
-from agent.alarms.core.console import Outcome
+from agent.alarms.core.console import StepResult
 from agent.alarms.core.transaction import FLOOD_PRIORITY
 from agent.alarms.core.transitions import AuditEntry, Transition
 from agent.events.ids import iso_time
@@ -20,7 +20,7 @@ ALARM_SCHEMA = "urn:anchormoe-agent:alarm:v1"
 AUDIT_SCHEMA = "urn:anchormoe-agent:alarm-audit:v1"
 
 
-def messages_of(console: str, catalogue: Catalogue, outcome: Outcome) -> Iterator[Message]:
+def messages_of(console: str, catalogue: Catalogue, outcome: StepResult) -> Iterator[Message]:
     """Everything that must be safe before the rows are written. An alarm is told again when anything shown changed."""
     for one in outcome.transitions:
         yield _message(TRANSITIONS, one.alarm, transition_data(one), TRANSITION_SCHEMA)

@@ -12,7 +12,7 @@ from agent.alarms.core.alarm import Alarm
 from agent.alarms.core.catalogue import DAY_NS, Catalogue
 from agent.alarms.core.console import Console
 from agent.alarms.core.transaction import FLOOD_PRIORITY
-from agent.alarms.counters import AlarmTally
+from agent.alarms.counters import AlarmCounters
 from agent.alarms.kpis import BAD_ACTORS
 
 Consoles = Callable[[], Iterable[Console]]
@@ -22,7 +22,7 @@ class AlarmCollector(Collector):
     """Reads the worker's consoles when asked; nothing is kept beside them."""
 
     def __init__(
-        self, tally: AlarmTally, consoles: Consoles, catalogue: Catalogue, clock_ns: Callable[[], int] = time.time_ns
+        self, tally: AlarmCounters, consoles: Consoles, catalogue: Catalogue, clock_ns: Callable[[], int] = time.time_ns
     ) -> None:
         self._tally, self._consoles = tally, consoles
         self._catalogue, self._clock_ns = catalogue, clock_ns
@@ -89,7 +89,7 @@ def _actors(consoles: list[Console]) -> dict[tuple[str, ...], int]:
 
 
 def registry_of(
-    tally: AlarmTally, consoles: Consoles, catalogue: Catalogue, clock_ns: Callable[[], int] = time.time_ns
+    tally: AlarmCounters, consoles: Consoles, catalogue: Catalogue, clock_ns: Callable[[], int] = time.time_ns
 ) -> CollectorRegistry:
     registry = CollectorRegistry()
     registry.register(AlarmCollector(tally, consoles, catalogue, clock_ns))

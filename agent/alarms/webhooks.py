@@ -16,7 +16,7 @@ import structlog
 from aiokafka import TopicPartition
 
 from agent.alarms.alert_payloads import Format, body, is_firing, signature, was_raised
-from agent.alarms.counters import AlarmTally
+from agent.alarms.counters import AlarmCounters
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.reader import Reading, TopicReader
 from connectors.records import Partition, RecordLike
@@ -50,7 +50,7 @@ class Receiver:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ToldReceivers:
     """A present alarm and its place in the topic."""
 
     partition: Partition
@@ -62,10 +62,10 @@ class Refused(Exception):
     """The receiver does not want this, and will not want it later."""
 
 
-class Post:
+class AlarmPost:
     """One receiver over HTTP: bounded tries, then it is left for later."""
 
-    def __init__(self, receiver: Receiver, namespace: str, tally: AlarmTally) -> None:
+    def __init__(self, receiver: Receiver, namespace: str, tally: AlarmCounters) -> None:
         self._to, self._namespace, self._tally = receiver, namespace, tally
         self._session: aiohttp.ClientSession | None = None
 
@@ -130,13 +130,13 @@ class WebhookSender:
     """Reads the present alarms and keeps one receiver informed."""
 
     def __init__(
-        self, cluster: Cluster, topic: str, group: str, receiver: Receiver, post: Post, tally: AlarmTally
+        self, cluster: Cluster, topic: str, group: str, receiver: Receiver, post: AlarmPost, tally: AlarmCounters
     ) -> None:
         reading = Reading(topic, group=f"{group}-{receiver.name}", from_beginning=True, look_back=_EVERYTHING)
         self._reader = _Place(cluster, reading, self._forget)
         self._to, self._post, self._tally = receiver, post, tally
-        self._pending: dict[tuple[str, int], Told] = {}
-        self._firing: dict[str, Told] = {}
+        self._pending: dict[tuple[str, int], ToldReceivers] = {}
+        self._firing: dict[str, ToldReceivers] = {}
         self._newest: dict[Partition, int] = {}
         self._next_repeat = 0.0
         self._next_try = 0.0
@@ -166,7 +166,7 @@ class WebhookSender:
         self._newest[partition] = record.offset
         if not isinstance(alarm, dict) or alarm["priority"] not in self._to.priorities or not was_raised(alarm):
             return
-        told = Told(partition, record.offset, alarm)
+        told = ToldReceivers(partition, record.offset, alarm)
         if is_firing(alarm):
             self._firing[alarm["alarm"]] = told
         else:
@@ -174,7 +174,7 @@ class WebhookSender:
         if self._reader.is_new(partition, record.offset):
             self._pending[self._slot(told)] = told
 
-    def _slot(self, told: Told) -> tuple[str, int]:
+    def _slot(self, told: ToldReceivers) -> tuple[str, int]:
         """Alertmanager wants the present state alone; others are told of every change."""
         return str(told.alarm["alarm"]), 0 if self._to.format == "alertmanager" else told.offset
 

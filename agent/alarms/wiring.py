@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
 
-from agent.alarms.from_settings import catalogue_of
+from agent.alarms.from_settings import catalogue_from_settings
 from agent.alarms.messages import ALARMS, AUDIT, INPUTS, TRANSITIONS
 from agent.errors import SettingsError
-from agent.settings import Alarms, AlarmWebhook, Http, KafkaSecurity, KafkaSink, Plant
+from agent.settings import Alarms, AlarmWebhook, Http, KafkaSecurity, KafkaSinkSettings, Plant
 from agent.settings.connections import cluster_of
 from connectors.errors import ConnectorError
 from connectors.kafka.admin import TopicPlan
@@ -17,8 +17,8 @@ from connectors.probe import Outage
 
 if TYPE_CHECKING:
     from agent.alarms.webhooks import Receiver
-    from agent.alarms.worker.app import Shell
-    from agent.alarms.worker.settings import ShellSettings
+    from agent.alarms.worker.app import AlarmWorker
+    from agent.alarms.worker.settings import WorkerSettings
 
 _YEAR_MS = 365 * 86_400_000
 _WEEK_MS = 7 * 86_400_000
@@ -33,9 +33,9 @@ def alarms_in(plant: Plant) -> Alarms:
     return plant.alarms
 
 
-def events_sink(plant: Plant) -> KafkaSink:
+def events_sink(plant: Plant) -> KafkaSinkSettings:
     """Where the events are. Raises SettingsError."""
-    sinks = [sink for sink in plant.sinks if isinstance(sink, KafkaSink)]
+    sinks = [sink for sink in plant.sinks if isinstance(sink, KafkaSinkSettings)]
     if not sinks:
         raise SettingsError("sinks: none is of kind kafka, so there are no events to read")
     return sinks[0]
@@ -78,12 +78,12 @@ async def prepare(plant: Plant) -> None:
     await ensure_topics(cluster, topic_plans(plant))
 
 
-def shell_of(plant: Plant, *, http_port: int | None = None) -> "Shell":
+def build_worker(plant: Plant, *, http_port: int | None = None) -> "AlarmWorker":
     """The worker with all that runs beside it."""
-    from agent.alarms.worker.app import Shell
+    from agent.alarms.worker.app import AlarmWorker
 
     alarms = alarms_in(plant)
-    shell = Shell(_shell_settings(plant, alarms), catalogue_of(plant, alarms))
+    shell = AlarmWorker(_shell_settings(plant, alarms), catalogue_from_settings(plant, alarms))
     if alarms.http is not None:
         _add_pages(shell, alarms.http, alarms.http.port if http_port is None else http_port)
     for webhook in alarms.webhooks:
@@ -91,10 +91,10 @@ def shell_of(plant: Plant, *, http_port: int | None = None) -> "Shell":
     return shell
 
 
-def _shell_settings(plant: Plant, alarms: Alarms) -> "ShellSettings":
-    from agent.alarms.worker.settings import ShellSettings
+def _shell_settings(plant: Plant, alarms: Alarms) -> "WorkerSettings":
+    from agent.alarms.worker.settings import WorkerSettings
 
-    return ShellSettings(
+    return WorkerSettings(
         app_id=group_of(plant),
         cluster=cluster_in(plant),
         events_topic=events_sink(plant).topics.events,
@@ -113,7 +113,7 @@ def group_of(plant: Plant) -> str:
     return f"anchormoe-alarms-{plant.namespace}"
 
 
-def _add_pages(shell: "Shell", http: Http, port: int) -> None:
+def _add_pages(shell: "AlarmWorker", http: Http, port: int) -> None:
     """The address is taken now, so that a taken one is known before anything is connected."""
     from agent.alarms.http import AlarmPages
     from agent.alarms.metrics import registry_of
@@ -132,11 +132,11 @@ def _add_pages(shell: "Shell", http: Http, port: int) -> None:
     shell.beside(lambda: serve(pages.app(), listener))
 
 
-def _add_webhook(shell: "Shell", plant: Plant, webhook: AlarmWebhook) -> None:
-    from agent.alarms.webhooks import Post, WebhookSender
+def _add_webhook(shell: "AlarmWorker", plant: Plant, webhook: AlarmWebhook) -> None:
+    from agent.alarms.webhooks import AlarmPost, WebhookSender
 
     receiver = receiver_of(webhook)
-    post = Post(receiver, plant.namespace, shell.tally)
+    post = AlarmPost(receiver, plant.namespace, shell.tally)
     topic, cluster = streams(alarms_in(plant))[ALARMS], cluster_in(plant)
     sender = WebhookSender(cluster, topic, f"{group_of(plant)}-webhook", receiver, post, shell.tally)
     shell.beside(sender.run)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent.chaos.errors import TrialError
+from agent.chaos.errors import ChaosError
 from agent.chaos.waiting import until
 from connectors.failpoints import VARIABLE
 
@@ -91,11 +91,11 @@ class AgentProcess:
         self.signal(signal.SIGTERM)
         if not await until(lambda: not self.running, timeout_s):
             self.kill()
-            raise TrialError(f"{self.name} did not end within {timeout_s:g} s of SIGTERM")
+            raise ChaosError(f"{self.name} did not end within {timeout_s:g} s of SIGTERM")
         return self.returncode or 0
 
 
-class Fleet:
+class AgentFleet:
     """The agents of one trial; their logs lie in `directory`."""
 
     def __init__(self, plant: Path, directory: Path, count: int) -> None:
@@ -122,7 +122,7 @@ class Fleet:
             for agent in self.living:
                 if not agent.running:
                     if agent.returncode == _WRONG_SETTINGS:
-                        raise TrialError(f"{agent.name} refuses its settings:\n{_end_of(agent)}")
+                        raise ChaosError(f"{agent.name} refuses its settings:\n{_end_of(agent)}")
                     agent.start()
             await asyncio.sleep(_LOOK_EVERY_S)
 
@@ -130,7 +130,7 @@ class Fleet:
         """Until every agent works."""
         if not await until(lambda: all(agent.working for agent in self.living), timeout_s):
             idle = next((agent for agent in self.living if not agent.working), self.living[0])
-            raise TrialError(f"{idle.name} has no partition after {timeout_s:g} s:\n{_end_of(idle)}")
+            raise ChaosError(f"{idle.name} has no partition after {timeout_s:g} s:\n{_end_of(idle)}")
 
     async def retire(self) -> None:
         """An orderly end of all."""

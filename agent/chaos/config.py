@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from agent.errors import SettingsError
-from agent.settings import KafkaSource, Plant, RedisStore
+from agent.settings import KafkaSourceSettings, Plant, RedisStoreSettings
 
 _KEPT = ("records", "groups", "emission", "inference", "limits")
 _MS_PER_S = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class TrialNames:
+class ExperimentNames:
     """Nothing of the plant's own is read or written: `namespace` ends in random letters, and all else follows."""
 
     namespace: str
@@ -32,7 +32,7 @@ class TrialNames:
 
 
 @dataclass(frozen=True, slots=True)
-class TrialPace:
+class ExperimentPace:
     """Quicker than a plant needs it, so that much happens in little time."""
 
     member_timeout_s: float = 6.0
@@ -42,14 +42,14 @@ class TrialPace:
 
 def require_services(plant: Plant) -> None:
     """Raises SettingsError: without Kafka and Redis there is nothing to hurt."""
-    if not isinstance(plant.source, KafkaSource):
+    if not isinstance(plant.source, KafkaSourceSettings):
         raise SettingsError(f"source.kind: a trial needs kafka, not {plant.source.kind}")
-    if not isinstance(plant.store, RedisStore):
+    if not isinstance(plant.store, RedisStoreSettings):
         raise SettingsError(f"store.kind: a trial needs redis, not {plant.store.kind}")
 
 
-def trial_document(
-    content: Mapping[str, Any], plant: Plant, base: Path, names: TrialNames, pace: TrialPace
+def experiment_document(
+    content: Mapping[str, Any], plant: Plant, base: Path, names: ExperimentNames, pace: ExperimentPace
 ) -> dict[str, Any]:
     """What the agents of the trial get as plant.yaml. `content` is the user's file, which lies in `base`."""
     resolved = _absolute(dict(content), plant.model_dump(), base)
@@ -65,7 +65,7 @@ def trial_document(
     }
 
 
-def _source(given: Mapping[str, Any], names: TrialNames, pace: TrialPace) -> dict[str, Any]:
+def _source(given: Mapping[str, Any], names: ExperimentNames, pace: ExperimentPace) -> dict[str, Any]:
     session = pace.member_timeout_s
     timeouts = {"session": session, "heartbeat": session / 6, "rebalance": max(10.0, 2 * session)}
     kept = {name: given[name] for name in ("bootstrap", "security") if name in given}
@@ -76,7 +76,7 @@ def _source(given: Mapping[str, Any], names: TrialNames, pace: TrialPace) -> dic
     }
 
 
-def _sink(given: list[Mapping[str, Any]], names: TrialNames) -> dict[str, Any]:
+def _sink(given: list[Mapping[str, Any]], names: ExperimentNames) -> dict[str, Any]:
     """Only Kafka: nobody else is to hear of made-up events."""
     own: Mapping[str, Any] = next((sink for sink in given if sink.get("kind") == "kafka"), {})
     kept = {name: own[name] for name in ("bootstrap", "security", "timeout") if name in own}

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from random import Random
 from typing import Protocol
 
-from agent.chaos.agents import AgentProcess, Fleet
-from agent.chaos.config import TrialNames
-from agent.chaos.errors import TrialError
+from agent.chaos.agents import AgentFleet, AgentProcess
+from agent.chaos.config import ExperimentNames
+from agent.chaos.errors import ChaosError
 from agent.chaos.waiting import until
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.group_offsets import GroupProgress
+from connectors.kafka.group_offsets import GroupOffsets
 from connectors.redis.server import Server
 
 _LOOK_EVERY_S = 0.2
@@ -20,7 +20,7 @@ AFTER_RESTART_S = 15.0
 OTHERWISE_S = 10.0
 
 
-class OwnedService(Protocol):
+class ManagedService(Protocol):
     """A server whose process belongs to whoever runs the trial. The calls block until done."""
 
     def start(self) -> None: ...
@@ -32,20 +32,20 @@ class OwnedService(Protocol):
 class Services:
     """None for a server that is somebody else's: it is never stopped."""
 
-    broker: OwnedService | None = None
-    redis: OwnedService | None = None
+    broker: ManagedService | None = None
+    redis: ManagedService | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Ward:
+class FaultContext:
     """`prefix` is what all keys of the trial begin with."""
 
-    fleet: Fleet
+    fleet: AgentFleet
     cluster: Cluster
     server: Server
-    names: TrialNames
+    names: ExperimentNames
     prefix: str
-    progress: GroupProgress
+    progress: GroupOffsets
     services: Services
     random: Random
     member_timeout_s: float
@@ -67,11 +67,11 @@ class Ward:
             if all(committed.get(number, 0) >= end for number, end in ends.items()):
                 return time.monotonic() - since_s
             if time.monotonic() > deadline:
-                raise TrialError(f"no recovery within {_PATIENCE_S:g} s: committed {committed}, wanted {ends}")
+                raise ChaosError(f"no recovery within {_PATIENCE_S:g} s: committed {committed}, wanted {ends}")
             await asyncio.sleep(_LOOK_EVERY_S)
 
     async def restarted(self, agent: AgentProcess, starts: int, *, timeout_s: float = 120) -> float:
         """When the supervisor started it for the time after `starts`."""
         if not await until(lambda: agent.starts > starts, timeout_s):
-            raise TrialError(f"{agent.name} did not end as it was told, within {timeout_s:g} s")
+            raise ChaosError(f"{agent.name} did not end as it was told, within {timeout_s:g} s")
         return agent.started_s

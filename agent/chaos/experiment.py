@@ -12,26 +12,26 @@ from random import Random
 import orjson
 import yaml
 
-from agent.chaos.agents import Fleet
-from agent.chaos.config import TrialNames, TrialPace, require_services, trial_document
-from agent.chaos.context import Services, Ward
-from agent.chaos.errors import TrialError
-from agent.chaos.faults import Injury
+from agent.chaos.agents import AgentFleet
+from agent.chaos.config import ExperimentNames, ExperimentPace, experiment_document, require_services
+from agent.chaos.context import FaultContext, Services
+from agent.chaos.errors import ChaosError
+from agent.chaos.faults import Fault
 from agent.chaos.last_states import wrong_states
-from agent.chaos.report import Outcome, Wound
-from agent.chaos.workload import KnownStream, known_assets
+from agent.chaos.report import ExperimentResult, FaultOutcome
+from agent.chaos.workload import Workload, known_assets
 from agent.models.classifier import HISTORY_LOST
 from agent.offline.compare import compare
 from agent.offline.event_set import EventSet
 from agent.offline.replay import replay
 from agent.offline.simulate import Dialect
-from agent.settings import KafkaSource, LoadedPlant, RedisStore, load, load_settings
+from agent.settings import KafkaSourceSettings, LoadedPlant, RedisStoreSettings, load_plant, load_settings
 from agent.settings.connections import cluster_of, server_of, window_prefix
 from agent.settings.document import read_document
 from connectors.kafka.admin import TopicPlan, delete_topics, ensure_topics
-from connectors.kafka.bounded import KafkaRangeSource
+from connectors.kafka.bounded import BoundedKafkaSource
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.group_offsets import GroupProgress
+from connectors.kafka.group_offsets import GroupOffsets
 from connectors.kafka.snapshot import snapshot
 from connectors.records import EVENTS, Message
 from connectors.redis.fault_injection import forget_keys
@@ -44,7 +44,7 @@ _READING_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class TrialSize:
+class ExperimentSize:
     """`rate` is in records per second, `assets` per group."""
 
     agents: int = 2
@@ -55,20 +55,20 @@ class TrialSize:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class Experiment:
     """What is tried on which plant. `directory` gets the agents' logs and their plant.yaml."""
 
     config: Path
     directory: Path
-    names: TrialNames
+    names: ExperimentNames
     seed: int = 0
-    size: TrialSize = field(default_factory=TrialSize)
-    pace: TrialPace = field(default_factory=TrialPace)
+    size: ExperimentSize = field(default_factory=ExperimentSize)
+    pace: ExperimentPace = field(default_factory=ExperimentPace)
     services: Services = field(default_factory=Services)
     keep: bool = False
 
 
-async def run_trial(trial: Trial, injuries: Sequence[Injury], report: Report) -> Outcome:
+async def run_experiment(trial: Experiment, injuries: Sequence[Fault], report: Report) -> ExperimentResult:
     """Raises TrialError where it cannot be finished, SettingsError where the plant does not fit."""
     begun_s = time.monotonic()
     plant = _own_plant(trial)
@@ -81,22 +81,22 @@ async def run_trial(trial: Trial, injuries: Sequence[Injury], report: Report) ->
         return await _compared(trial, plant, stream.sent, wounds, begun_s)
 
 
-def _own_plant(trial: Trial) -> LoadedPlant:
+def _own_plant(trial: Experiment) -> LoadedPlant:
     settings = load_settings(trial.config, os.environ)
     require_services(settings)
     content = read_document(trial.config).content
-    document = trial_document(content, settings, trial.config.parent, trial.names, trial.pace)
+    document = experiment_document(content, settings, trial.config.parent, trial.names, trial.pace)
     trial.directory.mkdir(parents=True, exist_ok=True)
     _plant_file(trial).write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
-    return load(_plant_file(trial), os.environ)
+    return load_plant(_plant_file(trial), os.environ)
 
 
-def _plant_file(trial: Trial) -> Path:
+def _plant_file(trial: Experiment) -> Path:
     return trial.directory / "plant.yaml"
 
 
 @asynccontextmanager
-async def _topics(trial: Trial, plant: LoadedPlant) -> AsyncIterator[None]:
+async def _topics(trial: Experiment, plant: LoadedPlant) -> AsyncIterator[None]:
     """Everything the trial wrote is removed at its end, whatever the end is, unless it is kept."""
     cluster, size = _cluster(plant), trial.size.partitions
     configs = {trial.names.outputs["states"]: {"cleanup.policy": "compact"}}
@@ -111,8 +111,8 @@ async def _topics(trial: Trial, plant: LoadedPlant) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _fleet(trial: Trial) -> AsyncIterator[Fleet]:
-    fleet = Fleet(_plant_file(trial), trial.directory, trial.size.agents)
+async def _fleet(trial: Experiment) -> AsyncIterator[AgentFleet]:
+    fleet = AgentFleet(_plant_file(trial), trial.directory, trial.size.agents)
     try:
         yield fleet
     finally:
@@ -120,18 +120,18 @@ async def _fleet(trial: Trial) -> AsyncIterator[Fleet]:
 
 
 @asynccontextmanager
-async def _progress(trial: Trial, plant: LoadedPlant) -> AsyncIterator[GroupProgress]:
+async def _progress(trial: Experiment, plant: LoadedPlant) -> AsyncIterator[GroupOffsets]:
     group, size = plant.settings.consumer_group, trial.size.partitions
-    progress = GroupProgress(_cluster(plant), trial.names.input, group, partitions=size)
+    progress = GroupOffsets(_cluster(plant), trial.names.input, group, partitions=size)
     try:
         yield progress
     finally:
         await progress.close()
 
 
-def _ward(trial: Trial, plant: LoadedPlant, fleet: Fleet, progress: GroupProgress) -> Ward:
+def _ward(trial: Experiment, plant: LoadedPlant, fleet: AgentFleet, progress: GroupOffsets) -> FaultContext:
     store = _store(plant)
-    return Ward(
+    return FaultContext(
         fleet=fleet,
         cluster=_cluster(plant),
         server=server_of(store),
@@ -144,14 +144,14 @@ def _ward(trial: Trial, plant: LoadedPlant, fleet: Fleet, progress: GroupProgres
     )
 
 
-def _stream(trial: Trial, plant: LoadedPlant) -> KnownStream:
+def _stream(trial: Experiment, plant: LoadedPlant) -> Workload:
     assets, dialect = known_assets(plant, trial.size.assets, trial.seed), Dialect.of(plant.settings)
-    return KnownStream(_cluster(plant), trial.names.input, assets, dialect, partitions=trial.size.partitions)
+    return Workload(_cluster(plant), trial.names.input, assets, dialect, partitions=trial.size.partitions)
 
 
 async def _injured(
-    trial: Trial, ward: Ward, stream: KnownStream, injuries: Sequence[Injury], report: Report
-) -> list[Wound]:
+    trial: Experiment, ward: FaultContext, stream: Workload, injuries: Sequence[Fault], report: Report
+) -> list[FaultOutcome]:
     """The supervisor and the stream run beside the injuries; whichever fails ends the trial."""
     stop = asyncio.Event()
     try:
@@ -168,16 +168,18 @@ async def _injured(
     return wounds
 
 
-async def _one_after_the_other(trial: Trial, ward: Ward, injuries: Sequence[Injury], report: Report) -> list[Wound]:
-    wounds: list[Wound] = []
+async def _one_after_the_other(
+    trial: Experiment, ward: FaultContext, injuries: Sequence[Fault], report: Report
+) -> list[FaultOutcome]:
+    wounds: list[FaultOutcome] = []
     report(f"{trial.size.agents} agents start")
     for number, injury in enumerate(injuries, start=1):
         await ward.fleet.settled(_SETTLING_S)
         await asyncio.sleep(ward.random.uniform(*trial.size.pause_s))
         try:
             wound = await injury.inflict(ward)
-        except TrialError as error:
-            raise TrialError(f"injury {number}, {injury.name}: {error}") from error
+        except ChaosError as error:
+            raise ChaosError(f"injury {number}, {injury.name}: {error}") from error
         note = f" ({wound.note})" if wound.note else ""
         report(f"{number}/{len(injuries)} {injury.name}: recovered in {wound.recovered_s:.1f} s{note}")
         wounds.append(wound)
@@ -185,14 +187,16 @@ async def _one_after_the_other(trial: Trial, ward: Ward, injuries: Sequence[Inju
     return wounds
 
 
-async def _compared(trial: Trial, plant: LoadedPlant, records: int, wounds: Sequence[Wound], begun_s: float) -> Outcome:
-    source = KafkaRangeSource(_cluster(plant), [trial.names.input])
+async def _compared(
+    trial: Experiment, plant: LoadedPlant, records: int, wounds: Sequence[FaultOutcome], begun_s: float
+) -> ExperimentResult:
+    source = BoundedKafkaSource(_cluster(plant), [trial.names.input])
     replayed = await replay(plant, source, stop=asyncio.Event(), report=lambda done, total: None)
     published, count = EventSet(), 0
     async for record in snapshot(_cluster(plant), trial.names.outputs["events"], timeout_s=_READING_S):
         published.add(Message(EVENTS, record.key, record.value, tuple(record.headers)))
         count += 1
-    return Outcome(
+    return ExperimentResult(
         namespace=trial.names.namespace,
         seed=trial.seed,
         seconds=time.monotonic() - begun_s,
@@ -207,7 +211,7 @@ async def _compared(trial: Trial, plant: LoadedPlant, records: int, wounds: Sequ
     )
 
 
-async def _states(trial: Trial, plant: LoadedPlant) -> AsyncIterator[bytes]:
+async def _states(trial: Experiment, plant: LoadedPlant) -> AsyncIterator[bytes]:
     async for record in snapshot(_cluster(plant), trial.names.outputs["states"], timeout_s=_READING_S):
         if record.value is not None:
             yield record.value
@@ -215,11 +219,11 @@ async def _states(trial: Trial, plant: LoadedPlant) -> AsyncIterator[bytes]:
 
 def _cluster(plant: LoadedPlant) -> Cluster:
     source = plant.settings.source
-    assert isinstance(source, KafkaSource)
+    assert isinstance(source, KafkaSourceSettings)
     return cluster_of(source.bootstrap, source.security)
 
 
-def _store(plant: LoadedPlant) -> RedisStore:
+def _store(plant: LoadedPlant) -> RedisStoreSettings:
     store = plant.settings.store
-    assert isinstance(store, RedisStore)
+    assert isinstance(store, RedisStoreSettings)
     return store

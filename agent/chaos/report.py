@@ -8,7 +8,7 @@ from agent.offline.compare import Comparison
 
 
 @dataclass(frozen=True, slots=True)
-class Wound:
+class FaultOutcome:
     """`recovered_s`: until everything was committed that had been written before the injury was over.
 
     It counts from the moment the injured part was back, or from the injury itself where nothing had to come back.
@@ -25,7 +25,7 @@ class Wound:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ExperimentResult:
     """`repeated` events came more than once with the same id and the same bytes, `conflicts` with other bytes.
 
     `wrong_states` are assets whose last state is not what their last event said.
@@ -35,7 +35,7 @@ class Outcome:
     seed: int
     seconds: float
     records: int
-    wounds: Sequence[Wound]
+    wounds: Sequence[FaultOutcome]
     comparison: Comparison
     published: int
     repeated: int

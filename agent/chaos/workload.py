@@ -10,9 +10,9 @@ from agent.errors import SettingsError
 from agent.offline.simulate import Dialect, asset_ids, simulated_assets
 from agent.settings import LoadedPlant, ResolvedGroup
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.producer import RecordWriter
+from connectors.kafka.producer import RecordProducer
 from connectors.records import Partition
-from connectors.simulator import Dirt, SimulatorSource
+from connectors.simulator import CorruptionSettings, SimulatorSource
 from connectors.simulator.plants import PlantKind, SimulatedAsset
 from connectors.simulator.plants.kinds import Block
 from connectors.simulator.plants.noise import Floats
@@ -51,15 +51,17 @@ def _signals(block: Block, channels: Sequence[str]) -> Floats:
     return np.stack([block.drift(name, 5) + 0.2 * block.noise(name) + odd for name in channels], axis=1)
 
 
-class KnownStream:
+class Workload:
     """Records until `stop`; a broker that is gone for less than half a minute only delays them."""
 
     def __init__(
         self, cluster: Cluster, topic: str, assets: Sequence[SimulatedAsset], dialect: Dialect, *, partitions: int
     ) -> None:
-        self._writer, self._topic, self._dialect = RecordWriter(cluster), topic, dialect
+        self._writer, self._topic, self._dialect = RecordProducer(cluster), topic, dialect
         start_ns = (time.time_ns() - _LEAD_NS) // 1_000_000_000 * 1_000_000_000
-        self._source = SimulatorSource(assets, dirt=Dirt(), partitions=partitions, start_ns=start_ns, speed=None)
+        self._source = SimulatorSource(
+            assets, dirt=CorruptionSettings(), partitions=partitions, start_ns=start_ns, speed=None
+        )
         self.sent = 0
 
     async def flow(self, per_second: float, stop: asyncio.Event) -> None:

@@ -15,7 +15,7 @@ import typer
 from agent.cli.errors import FAILED, WRONG_USAGE, fail
 
 if TYPE_CHECKING:
-    from agent.alarms.commands import Order
+    from agent.alarms.commands import CommandRequest
     from agent.alarms.core.transitions import Transition
     from agent.settings import Plant
 
@@ -140,21 +140,21 @@ def report(
 
 
 def _carry_out(config: Path, wait: float, *, by: str | None, **facts: Any) -> None:
-    from agent.alarms.commands import Order
+    from agent.alarms.commands import CommandRequest
 
-    answer = asyncio.run(_sent(_plant(config), Order(by=by or getpass.getuser(), **facts), wait))
+    answer = asyncio.run(_sent(_plant(config), CommandRequest(by=by or getpass.getuser(), **facts), wait))
     if answer["outcome"] != "done":
         fail(f"{answer['alarm']}: refused: {answer['reason']}", code=FAILED)
     typer.echo(f"{answer['alarm']}: {answer['act']} done by {answer['by']}")
 
 
-def _sent(plant: "Plant", order: "Order", wait_s: float) -> Coroutine[Any, Any, dict[str, Any]]:
+def _sent(plant: "Plant", order: "CommandRequest", wait_s: float) -> Coroutine[Any, Any, dict[str, Any]]:
     from agent.alarms.commands import console_of, send
-    from agent.alarms.from_settings import catalogue_of
+    from agent.alarms.from_settings import catalogue_from_settings
     from agent.alarms.wiring import alarms_in, cluster_in, streams
 
     alarms = alarms_in(plant)
-    console = console_of(order.alarm, catalogue_of(plant, alarms))
+    console = console_of(order.alarm, catalogue_from_settings(plant, alarms))
     if console is None:
         fail(f"{order.alarm}: no console shows it; ids look like rule:asset", code=WRONG_USAGE)
     command = order.command(time.time_ns())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from agent.alarms.worker.app import Shell
+    from agent.alarms.worker.app import AlarmWorker
     from agent.settings import Plant
 
 
@@ -35,14 +35,14 @@ def alarms(
     _run(shell)
 
 
-def _shell(plant: "Plant", http_port: int | None) -> "Shell":
-    from agent.alarms.wiring import prepare, shell_of
+def _shell(plant: "Plant", http_port: int | None) -> "AlarmWorker":
+    from agent.alarms.wiring import build_worker, prepare
 
     asyncio.run(prepare(plant))
-    return shell_of(plant, http_port=http_port)
+    return build_worker(plant, http_port=http_port)
 
 
-def _run(shell: "Shell") -> None:
+def _run(shell: "AlarmWorker") -> None:
     import faust
 
     worker = faust.Worker(shell.app, loglevel="WARNING", redirect_stdouts=False, override_logging=False, quiet=True)

@@ -114,7 +114,7 @@ def _default_sets(kind: Kind, data_dir: Path | None, paper: Path) -> tuple[str, 
 def _run(plan: "Plan", data_dir: Path | None, ledger: Path) -> "Results":
     from anchormoe.benchmark import ablation
     from anchormoe.benchmark.ledger import Ledger
-    from anchormoe.benchmark.runner import loader, run
+    from anchormoe.benchmark.runner import loader, run_benchmark
 
     load = ablation.loader(data_dir) if plan.source == "ablation" else loader(plan.source, data_dir)
 
@@ -132,7 +132,7 @@ def _run(plan: "Plan", data_dir: Path | None, ledger: Path) -> "Results":
             bar.update(task, description=_described(progress), completed=progress.done)
 
         try:
-            return run(plan, Ledger(ledger), load, progress=show)
+            return run_benchmark(plan, Ledger(ledger), load, progress=show)
         except KeyboardInterrupt:
             bar.stop()
             fail(f"interrupted; finished runs are in {ledger}, the same command goes on from there", code=INTERRUPTED)

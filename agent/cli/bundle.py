@@ -33,7 +33,7 @@ def inspect(directory: Path = DIRECTORY, as_json: bool = AS_JSON) -> None:
     """What a bundle is: classes, channels, window, sources, figures, rules to abstain."""
     from anchormoe.bundle import store as bundle
 
-    found = bundle.load(directory)
+    found = bundle.load_bundle(directory)
     if as_json:
         typer.echo(json.dumps(_facts(found), ensure_ascii=False, indent=2))
     else:

@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
     from typing import Any
 
-    from agent.chaos.experiment import Trial
-    from agent.chaos.faults import Injury
-    from agent.chaos.report import Outcome
+    from agent.chaos.experiment import Experiment
+    from agent.chaos.faults import Fault
+    from agent.chaos.report import ExperimentResult
 
 _SHOWN = 10
 
 
 def register(app: typer.Typer) -> None:
-    app.command(epilog="Example: `anchormoe-agent trial --config plant.yaml --injuries 20 --seed 7`")(trial)
+    app.command(epilog="Example: `anchormoe-agent trial --config plant.yaml --injuries 20 --seed 7`")(chaos)
 
 
-def trial(
+def chaos(
     config: Path = typer.Option(Path("plant.yaml"), "--config", "-c", help="The plant: its models, Kafka and Redis."),
     injuries: int = typer.Option(10, "--injuries", "-n", min=0, help="How many, each kind in turn, shuffled."),
     only: list[str] = typer.Option([], "--only", metavar="KIND", help="These kinds of injury; repeatable."),
@@ -68,7 +68,7 @@ def trial(
         return
     chosen = _chosen(only, whole_server=whole_server, agents=agents)
     size = {"agents": agents, "partitions": partitions, "assets": assets, "rate": rate}
-    given = _trial(config, seed, size, member_timeout, logs, keep=keep)
+    given = _chaos(config, seed, size, member_timeout, logs, keep=keep)
     typer.echo(f"logs: {given.directory}", err=True)
     outcome = _run(given, _order(chosen, injuries, seed), quiet=as_json)
     typer.echo(json.dumps(outcome.as_json(), indent=2) if as_json else _told(outcome))
@@ -76,7 +76,7 @@ def trial(
         raise typer.Exit(FAILED)
 
 
-def _chosen(only: list[str], *, whole_server: bool, agents: int) -> "list[Injury]":
+def _chosen(only: list[str], *, whole_server: bool, agents: int) -> "list[Fault]":
     """What needs the servers' processes is not offered: they are not ours. A lone agent cannot be replaced."""
     from agent.chaos.faults import INJURIES
 
@@ -93,43 +93,43 @@ def _chosen(only: list[str], *, whole_server: bool, agents: int) -> "list[Injury
     return [offered[name] for name in only] or list(offered.values())
 
 
-def _order(chosen: "list[Injury]", count: int, seed: int) -> "list[Injury]":
+def _order(chosen: "list[Fault]", count: int, seed: int) -> "list[Fault]":
     from agent.chaos.plan import in_turn
 
     return in_turn(chosen, count, Random(seed))
 
 
-def _trial(
+def _chaos(
     config: Path, seed: int, size: dict[str, float], member_timeout: str, logs: Path | None, *, keep: bool
-) -> "Trial":
-    from agent.chaos.config import TrialNames, TrialPace
-    from agent.chaos.experiment import Trial, TrialSize
+) -> "Experiment":
+    from agent.chaos.config import ExperimentNames, ExperimentPace
+    from agent.chaos.experiment import Experiment, ExperimentSize
     from agent.settings import Duration
 
     try:
-        pace = TrialPace(member_timeout_s=Duration.parse(member_timeout) / 1e9)
+        pace = ExperimentPace(member_timeout_s=Duration.parse(member_timeout) / 1e9)
     except ValueError as error:
         fail(f"--member-timeout: {error}", code=WRONG_USAGE)
-    names = TrialNames(f"trial-{secrets.token_hex(4)}")
+    names = ExperimentNames(f"chaos-{secrets.token_hex(4)}")
     directory = logs or Path(tempfile.mkdtemp(prefix=f"{names.namespace}-"))
-    return Trial(config, directory, names, seed, TrialSize(**size), pace, keep=keep)  # type: ignore[arg-type] # as typed above
+    return Experiment(config, directory, names, seed, ExperimentSize(**size), pace, keep=keep)  # type: ignore[arg-type] # as typed above
 
 
-def _run(trial: "Trial", injuries: "list[Injury]", *, quiet: bool) -> "Outcome":
-    from agent.chaos.errors import TrialError
-    from agent.chaos.experiment import run_trial
+def _run(chaos: "Experiment", injuries: "list[Fault]", *, quiet: bool) -> "ExperimentResult":
+    from agent.chaos.errors import ChaosError
+    from agent.chaos.experiment import run_experiment
     from agent.logs import set_up_logs
 
     set_up_logs("auto", "error")
     try:
-        return run_interruptibly(_until_told(run_trial(trial, injuries, _reporter(quiet=quiet))))
-    except TrialError as error:
-        fail(f"{error}\nlogs: {trial.directory}")
+        return run_interruptibly(_until_told(run_experiment(chaos, injuries, _reporter(quiet=quiet))))
+    except ChaosError as error:
+        fail(f"{error}\nlogs: {chaos.directory}")
     except KeyboardInterrupt:
         fail("interrupted; the trial's agents were ended, its topics and keys removed")
 
 
-async def _until_told(work: "Coroutine[Any, Any, Outcome]") -> "Outcome":
+async def _until_told(work: "Coroutine[Any, Any, ExperimentResult]") -> "ExperimentResult":
     """SIGTERM is as good as Ctrl-C: the agents must not outlive the trial."""
     task = asyncio.ensure_future(work)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
@@ -145,7 +145,7 @@ def _reporter(*, quiet: bool) -> Callable[[str], None]:
     return lambda line: typer.echo(line, err=True)
 
 
-def _told(outcome: "Outcome") -> str:
+def _told(outcome: "ExperimentResult") -> str:
     compared = outcome.comparison
     counts = f"{len(compared.missing)} missing, {len(compared.extra)} extra, {len(compared.different)} different"
     late = [wound for wound in outcome.wounds if not wound.in_time]

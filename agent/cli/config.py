@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def _settings_schema() -> str:
-    from agent.settings import schema  # building the tree would cost every other command its quick start
+    from agent.settings import settings_schema  # building the tree would cost every other command its quick start
 
-    return _indented(schema())
+    return _indented(settings_schema())
 
 
 def _event_schema() -> str:

@@ -63,7 +63,7 @@ def _load(spec: str, data_dir: Path | None, config: Path | None, seed: int) -> t
     from anchormoe.data.recording_config import read_config
 
     if not spec.startswith("recordings:"):
-        return dataset.load(spec, data_dir=data_dir, config=config, seed=seed), ()
+        return dataset.load_dataset(spec, data_dir=data_dir, config=config, seed=seed), ()
     directory, settings = Path(spec.removeprefix("recordings:")), read_config(config)
     archive = recordings.read_archive(directory, settings)
     return recordings.split_windows(directory.name, archive, settings), archive.recordings

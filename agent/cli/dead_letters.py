@@ -17,8 +17,8 @@ from agent.cli.errors import WRONG_USAGE, fail
 from agent.cli.inputs import stream_files, topic_batches
 
 if TYPE_CHECKING:
-    from agent.dead_letters.replayed import SentLetters
-    from agent.dead_letters.stored import Letter, Place, ReasonCount, Returned, Wish
+    from agent.dead_letters.replayed import ReplayedLetters
+    from agent.dead_letters.stored import LetterPosition, ReasonCount, ReplayFilter, ReplayRecord, StoredDeadLetter
     from agent.settings import LoadedPlant, Plant
 
 CONFIG = typer.Option(Path("plant.yaml"), "--config", "-c", help="The plant whose dead letters they are.")
@@ -84,13 +84,13 @@ def replay(
     Each goes back once: what was sent is noted, in Kafka in the topic of the dead letters with `-sent` behind its name.
     A record that is sent again carries the header dl_replayed; when it is refused once more, it stays refused.
     """
-    from agent.dead_letters.stored import Wish
-    from agent.settings import KafkaSource, load
+    from agent.dead_letters.stored import ReplayFilter
+    from agent.settings import KafkaSourceSettings, load_plant
 
-    plant = load(config, os.environ)
-    if not isinstance(plant.settings.source, KafkaSource):
+    plant = load_plant(config, os.environ)
+    if not isinstance(plant.settings.source, KafkaSourceSettings):
         fail(f"{config}: source: only records from Kafka can be sent back", code=WRONG_USAGE)
-    wish = Wish(plant.settings.source.topics, reason, _edits(edit), force)
+    wish = ReplayFilter(plant.settings.source.topics, reason, _edits(edit), force)
     outcome = asyncio.run(_send_back(plant, config, wish, dry_run=dry_run))
     sent = outcome.pop("", 0)
     if as_json:
@@ -101,20 +101,20 @@ def replay(
         typer.echo(f"  {count} kept: {why}")
 
 
-async def _letters(plant: "Plant", config: Path) -> "AsyncGenerator[Letter, None]":
+async def _letters(plant: "Plant", config: Path) -> "AsyncGenerator[StoredDeadLetter, None]":
     """From the first Kafka sink's topic, or else the first directory of JSON lines."""
-    from agent.dead_letters.stored import Letter, Place
-    from agent.settings import JsonlSink, KafkaSink
+    from agent.dead_letters.stored import LetterPosition, StoredDeadLetter
+    from agent.settings import JsonlSinkSettings, KafkaSinkSettings
     from agent.settings.connections import sink_cluster
 
-    topics = [sink for sink in plant.sinks if isinstance(sink, KafkaSink)]
-    places = [sink.directory for sink in plant.sinks if isinstance(sink, JsonlSink)]
+    topics = [sink for sink in plant.sinks if isinstance(sink, KafkaSinkSettings)]
+    places = [sink.directory for sink in plant.sinks if isinstance(sink, JsonlSinkSettings)]
     if topics:
         cluster = sink_cluster(topics[0])
         async for batch in topic_batches(cluster, topics[0].topics.dead_letters):
             for record in batch.records:
-                where = Place(batch.partition.number, record.offset)
-                yield Letter.of(where, record.key, record.value, record.headers)
+                where = LetterPosition(batch.partition.number, record.offset)
+                yield StoredDeadLetter.of(where, record.key, record.value, record.headers)
     elif places:
         for letter in _from_files(places[0]):
             yield letter
@@ -122,16 +122,17 @@ async def _letters(plant: "Plant", config: Path) -> "AsyncGenerator[Letter, None
         fail(_NOBODY_KEEPS.format(config), code=WRONG_USAGE)
 
 
-def _from_files(directory: Path) -> "list[Letter]":
+def _from_files(directory: Path) -> "list[StoredDeadLetter]":
     """Numbered by line, the oldest file first."""
-    from agent.dead_letters.stored import Letter, Place
+    from agent.dead_letters.stored import LetterPosition, StoredDeadLetter
     from connectors.jsonl import read_messages
     from connectors.records import DEAD_LETTERS
 
     files = stream_files(directory, DEAD_LETTERS) if directory.is_dir() else []
     messages = [message for path in files for message in read_messages(path)]
     return [
-        Letter.of(Place(0, line), message.key, message.value, message.headers) for line, message in enumerate(messages)
+        StoredDeadLetter.of(LetterPosition(0, line), message.key, message.value, message.headers)
+        for line, message in enumerate(messages)
     ]
 
 
@@ -144,15 +145,15 @@ async def _counted(plant: "Plant", config: Path) -> "dict[str, ReasonCount]":
     return counts
 
 
-async def _newest(plant: "Plant", config: Path, reason: str, limit: int) -> "list[Letter]":
-    kept: deque[Letter] = deque(maxlen=limit)
+async def _newest(plant: "Plant", config: Path, reason: str, limit: int) -> "list[StoredDeadLetter]":
+    kept: deque[StoredDeadLetter] = deque(maxlen=limit)
     async for letter in _letters(plant, config):
         if letter.reason == reason:
             kept.append(letter)
     return list(kept)
 
 
-async def _one(plant: "Plant", config: Path, place: "Place") -> "Letter | None":
+async def _one(plant: "Plant", config: Path, place: "LetterPosition") -> "StoredDeadLetter | None":
     found = None
     async for letter in _letters(plant, config):
         if letter.place == place:
@@ -160,22 +161,22 @@ async def _one(plant: "Plant", config: Path, place: "Place") -> "Letter | None":
     return found
 
 
-async def _send_back(plant: "LoadedPlant", config: Path, wish: "Wish", *, dry_run: bool) -> Counter[str]:
+async def _send_back(plant: "LoadedPlant", config: Path, wish: "ReplayFilter", *, dry_run: bool) -> Counter[str]:
     """How many were kept for which reason; under "" how many were sent."""
-    from agent.dead_letters.stored import returned
+    from agent.dead_letters.stored import replay_record
     from agent.settings import group_layouts, record_format
     from connectors.decoding import Decoder
 
     decoder = Decoder(group_layouts(plant.groups), record_format(plant.settings.records))
     outcome: Counter[str] = Counter()
-    waiting: list[Returned] = []
+    waiting: list[ReplayRecord] = []
     notes = _notes(plant.settings, config)
     post = ReturnPost(plant, notes, dry_run=dry_run)
     known, now = await notes.known(), set[bytes]()
     try:
         await post.start()
         async for letter in _letters(plant.settings, config):
-            verdict = returned(letter, decoder, replace(wish, sent=known))
+            verdict = replay_record(letter, decoder, replace(wish, sent=known))
             if isinstance(verdict, str):
                 outcome[verdict] += 1
                 continue
@@ -192,34 +193,34 @@ async def _send_back(plant: "LoadedPlant", config: Path, wish: "Wish", *, dry_ru
     return outcome
 
 
-def _notes(plant: "Plant", config: Path) -> "SentLetters":
+def _notes(plant: "Plant", config: Path) -> "ReplayedLetters":
     """Where the dead letters are, what was sent back of them is noted."""
-    from agent.dead_letters.replayed import SentLettersFile, SentLettersTopic
-    from agent.settings import JsonlSink
+    from agent.dead_letters.replayed import ReplayedLettersFile, ReplayedLettersTopic
+    from agent.settings import JsonlSinkSettings
     from agent.settings.connections import sink_cluster
 
     if (sink := plant.kafka_sink) is not None:
-        return SentLettersTopic(sink_cluster(sink), sink.topics.dead_letters)
-    places = [sink.directory for sink in plant.sinks if isinstance(sink, JsonlSink)]
+        return ReplayedLettersTopic(sink_cluster(sink), sink.topics.dead_letters)
+    places = [sink.directory for sink in plant.sinks if isinstance(sink, JsonlSinkSettings)]
     if not places:
         fail(_NOBODY_KEEPS.format(config), code=WRONG_USAGE)
-    return SentLettersFile(places[0])
+    return ReplayedLettersFile(places[0])
 
 
 class ReturnPost:
     """Sends records back to their topics, in order, and notes it; a dry run only counts."""
 
-    def __init__(self, plant: "LoadedPlant", notes: "SentLetters", *, dry_run: bool) -> None:
+    def __init__(self, plant: "LoadedPlant", notes: "ReplayedLetters", *, dry_run: bool) -> None:
         from agent.cli.inputs import cluster_near
-        from connectors.kafka.producer import RecordWriter
+        from connectors.kafka.producer import RecordProducer
 
-        self._writer, self._notes = None if dry_run else RecordWriter(cluster_near(plant.settings, [])), notes
+        self._writer, self._notes = None if dry_run else RecordProducer(cluster_near(plant.settings, [])), notes
 
     async def start(self) -> None:
         if self._writer is not None:
             await self._writer.start()
 
-    async def send(self, waiting: "list[Returned]") -> int:
+    async def send(self, waiting: "list[ReplayRecord]") -> int:
         """Empties the list; how many it held. After a crash between sending and noting, they are sent again."""
         count = len(waiting)
         if self._writer is not None and waiting:
@@ -244,24 +245,24 @@ def _settings(config: Path) -> "Plant":
     return load_settings(config, os.environ)
 
 
-def _place(text: str) -> "Place":
-    from agent.dead_letters.stored import Place
+def _place(text: str) -> "LetterPosition":
+    from agent.dead_letters.stored import LetterPosition
 
     try:
-        return Place.parse(text)
+        return LetterPosition.parse(text)
     except ValueError:
         fail(f"{text!r}: write PARTITION:OFFSET, like 0:17", code=WRONG_USAGE)
 
 
-def _edits(path: Path | None) -> "dict[Place, bytes]":
+def _edits(path: Path | None) -> "dict[LetterPosition, bytes]":
     """A text is taken as it is, anything else as JSON."""
-    from agent.dead_letters.stored import Place
+    from agent.dead_letters.stored import LetterPosition
 
-    edits: dict[Place, bytes] = {}
+    edits: dict[LetterPosition, bytes] = {}
     for number, line in enumerate(path.read_bytes().splitlines() if path else (), 1):
         try:
             given = orjson.loads(line)
-            value, place = given["value"], Place(int(given.get("partition", 0)), int(given["offset"]))
+            value, place = given["value"], LetterPosition(int(given.get("partition", 0)), int(given["offset"]))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             fail(f"--edit {path}:{number}: needs offset and value: {error}", code=WRONG_USAGE)
         edits[place] = value.encode() if isinstance(value, str) else orjson.dumps(value)

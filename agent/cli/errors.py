@@ -25,7 +25,7 @@ def fail(message: str, *, code: int = FAILED) -> NoReturn:
 
 
 @contextmanager
-def polite_errors() -> Iterator[None]:
+def exit_on_error() -> Iterator[None]:
     """Turn the errors a user can cause or mend into one line and an exit code; anything else is a bug and shows."""
     try:
         yield

@@ -41,12 +41,12 @@ def evaluate(
 def _judged(
     bundle: Path, data: str, *, data_dir: Path | None, config: Path | None, seed: int, device: str
 ) -> dict[str, Any]:
-    from anchormoe.data.dataset import load
-    from anchormoe.metrics.evaluate import in_classes_of, judge, refuse_other_windows
+    from anchormoe.data.dataset import load_dataset
+    from anchormoe.metrics.evaluate import evaluate_predictions, in_classes_of, refuse_other_windows
     from anchormoe.predictor import Predictor
 
     predictor = Predictor.load(bundle, device=device)
-    split = load(data, data_dir=data_dir, config=config, seed=seed)
+    split = load_dataset(data, data_dir=data_dir, config=config, seed=seed)
     refuse_other_windows(split.test, predictor.config)
     test = in_classes_of(split.test, predictor.config.classes)
     mixed = None if split.mixed is None else in_classes_of(split.mixed, predictor.config.classes)
@@ -58,7 +58,7 @@ def _judged(
         "model": about.name,
         "digest": about.digest,
     }
-    return facts | judge(predictor, test, mixed=mixed)
+    return facts | evaluate_predictions(predictor, test, mixed=mixed)
 
 
 def _print(figures: dict[str, Any]) -> None:

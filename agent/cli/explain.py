@@ -40,10 +40,10 @@ def explain(
         fail(f"--part {part}: must be test or train", code=2)
     found = _explained(bundle, data, part, case, (data_dir, config, seed))
     if out is not None:
-        from anchormoe.explain.html import draw
+        from anchormoe.explain.html import draw_html
 
         out.parent.mkdir(parents=True, exist_ok=True)
-        draw(out, found, title=f"{data} {part.upper()}, case {case}")
+        draw_html(out, found, title=f"{data} {part.upper()}, case {case}")
     if as_json:
         typer.echo(json.dumps(found.to_dict(), ensure_ascii=False, indent=2))
     else:
@@ -53,13 +53,13 @@ def explain(
 def _explained(
     bundle: Path, data: str, part: str, case: int, source: tuple[Path | None, Path | None, int]
 ) -> "Explanation":
-    from anchormoe.data.dataset import load
-    from anchormoe.explain.explanation import explain as explained
+    from anchormoe.data.dataset import load_dataset
+    from anchormoe.explain.explanation import explain_case as explained
     from anchormoe.metrics.evaluate import refuse_other_windows
     from anchormoe.predictor import Predictor
 
     predictor = Predictor.load(bundle)
-    split = load(data, data_dir=source[0], config=source[1], seed=source[2])
+    split = load_dataset(data, data_dir=source[0], config=source[1], seed=source[2])
     chosen = split.test if part == "test" else split.train
     refuse_other_windows(chosen, predictor.config)
     if case >= len(chosen):

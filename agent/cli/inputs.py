@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from agent.offline.replay import BoundedSource
     from agent.settings import Plant
     from connectors.kafka.cluster import Cluster
-    from connectors.log_range import Mark, Span
+    from connectors.log_range import LogPosition, LogRange
     from connectors.records import Batch, Message
 
 KAFKA = "kafka"
@@ -22,25 +22,25 @@ _TELLING = frozenset({".jsonl", ".ndjson", ".csv", ".parquet"})
 _POLL_RECORDS = 5_000
 
 
-def span_of(first: str | None, last: str | None) -> "Span":
-    from connectors.log_range import Span
+def span_of(first: str | None, last: str | None) -> "LogRange":
+    from connectors.log_range import LogRange
 
-    return Span(_mark("--from", first), _mark("--to", last))
+    return LogRange(_mark("--from", first), _mark("--to", last))
 
 
-def _mark(option: str, text: str | None) -> "Mark | None":
+def _mark(option: str, text: str | None) -> "LogPosition | None":
     """Digits are an offset, anything else is an ISO time; without a zone it is UTC."""
-    from connectors.log_range import Mark
+    from connectors.log_range import LogPosition
 
     if text is None:
         return None
     if text.isdecimal():
-        return Mark(offset=int(text))
+        return LogPosition(offset=int(text))
     try:
         given = datetime.fromisoformat(text)
     except ValueError:
         fail(f"{option}: {text!r} is no offset and no time like 2026-01-31T08:00:00", code=WRONG_USAGE)
-    return Mark(time_ms=int((given if given.tzinfo else given.replace(tzinfo=UTC)).timestamp() * 1000))
+    return LogPosition(time_ms=int((given if given.tzinfo else given.replace(tzinfo=UTC)).timestamp() * 1000))
 
 
 def is_topic(names: list[str]) -> bool:
@@ -56,15 +56,15 @@ def is_topic(names: list[str]) -> bool:
 
 
 def bounded_source(
-    settings: "Plant", names: list[str], span: "Span", *, asset: str | None = None
+    settings: "Plant", names: list[str], span: "LogRange", *, asset: str | None = None
 ) -> "tuple[BoundedSource, bool]":
     """The source to replay and whether it is Kafka; without names it is the plant's own. `asset` is for files only."""
-    from agent.settings import FileSource, KafkaSource
+    from agent.settings import FileSourceSettings, KafkaSourceSettings
 
     own = settings.source
-    if not names and isinstance(own, FileSource):
+    if not names and isinstance(own, FileSourceSettings):
         names = [str(path) for path in own.paths]
-    if not names and not isinstance(own, KafkaSource):
+    if not names and not isinstance(own, KafkaSourceSettings):
         fail(f"--input: name files or a topic; a source of kind {own.kind} has no records to replay", code=WRONG_USAGE)
     if not names or names == [KAFKA] or is_topic(names):
         if asset is not None:
@@ -73,51 +73,50 @@ def bounded_source(
     return _files(settings, names, span, asset), False
 
 
-def _topics(settings: "Plant", names: list[str], span: "Span") -> "BoundedSource":
-    from agent.settings import KafkaSource
-    from connectors.kafka.bounded import KafkaRangeSource
+def _topics(settings: "Plant", names: list[str], span: "LogRange") -> "BoundedSource":
+    from agent.settings import KafkaSourceSettings
+    from connectors.kafka.bounded import BoundedKafkaSource
 
     own = settings.source
-    if names in ([], [KAFKA]) and not isinstance(own, KafkaSource):
+    if names in ([], [KAFKA]) and not isinstance(own, KafkaSourceSettings):
         fail("--input: the plant's source is not Kafka; name the topic", code=WRONG_USAGE)
-    topics = own.topics if names in ([], [KAFKA]) and isinstance(own, KafkaSource) else tuple(names)
-    return KafkaRangeSource(cluster_near(settings, names), topics, span)
+    topics = own.topics if names in ([], [KAFKA]) and isinstance(own, KafkaSourceSettings) else tuple(names)
+    return BoundedKafkaSource(cluster_near(settings, names), topics, span)
 
 
 def cluster_near(settings: "Plant", names: list[str]) -> "Cluster":
     """Where the plant reads, or else writes."""
-    from agent.settings import KafkaSink, KafkaSource
+    from agent.settings import KafkaSinkSettings, KafkaSourceSettings
     from agent.settings.connections import cluster_of, sink_cluster
 
-    if isinstance(settings.source, KafkaSource):
+    if isinstance(settings.source, KafkaSourceSettings):
         return cluster_of(settings.source.bootstrap, settings.source.security)
-    sinks = [sink for sink in settings.sinks if isinstance(sink, KafkaSink)]
+    sinks = [sink for sink in settings.sinks if isinstance(sink, KafkaSinkSettings)]
     if not sinks:
         wrong = "there is no such file, and the plant knows no Kafka where it could be a topic"
         fail(f"{', '.join(names)}: {wrong}", code=WRONG_USAGE)
     return sink_cluster(sinks[0])
 
 
-def _files(settings: "Plant", names: list[str], span: "Span", asset: str | None) -> "BoundedSource":
-    from agent.settings import FileSource, file_format
-    from connectors.files import FileSource as Files
-    from connectors.files import find_files, matching_files
+def _files(settings: "Plant", names: list[str], span: "LogRange", asset: str | None) -> "BoundedSource":
+    from agent.settings import FileSourceSettings, file_format
+    from connectors.files import FileSource, find_files, matching_files
 
-    own = settings.source if isinstance(settings.source, FileSource) else None
+    own = settings.source if isinstance(settings.source, FileSourceSettings) else None
     paths = [path for place in matching_files(Path(name) for name in names) for path in find_files(place)]
     format, single = file_format(settings, own), own.single_partition if own else True
     if all(path.suffix.lower() in _TELLING for path in paths):
         format = replace(format, kind="auto")  # other files than the plant's may be written otherwise
     if asset is not None:
         format = replace(format, asset=asset)
-    return Files(paths, format, single_partition=single, span=span)
+    return FileSource(paths, format, single_partition=single, span=span)
 
 
 async def topic_batches(cluster: "Cluster", topic: str) -> "AsyncGenerator[Batch, None]":
     """All that is there now, in log order per partition."""
-    from connectors.kafka.bounded import KafkaRangeSource
+    from connectors.kafka.bounded import BoundedKafkaSource
 
-    source = KafkaRangeSource(cluster, [topic])
+    source = BoundedKafkaSource(cluster, [topic])
     try:
         await source.open()
         while not source.exhausted:
@@ -129,9 +128,9 @@ async def topic_batches(cluster: "Cluster", topic: str) -> "AsyncGenerator[Batch
 
 async def require_topic(cluster: "Cluster", topic: str) -> None:
     """Raises ConnectorError when it is not there."""
-    from connectors.kafka.bounded import KafkaRangeSource
+    from connectors.kafka.bounded import BoundedKafkaSource
 
-    source = KafkaRangeSource(cluster, [topic])
+    source = BoundedKafkaSource(cluster, [topic])
     await source.open()
     await source.close()
 

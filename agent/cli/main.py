@@ -28,7 +28,7 @@ from agent.cli import (
 from agent.cli import (
     config as plant,
 )
-from agent.cli.errors import polite_errors
+from agent.cli.errors import exit_on_error
 
 app = typer.Typer(
     name="anchormoe-agent",
@@ -81,7 +81,7 @@ def main() -> None:
     """Entry point; the one place where errors become exit codes."""
     # The client logs each failure of a connection; without logs of our own (`run`) it is told once, as our error.
     logging.getLogger("aiokafka").addHandler(logging.NullHandler())
-    with polite_errors():
+    with exit_on_error():
         app()
 
 

@@ -15,7 +15,7 @@ from agent.cli.errors import WRONG_USAGE, fail
 
 if TYPE_CHECKING:
     from agent.models.activations import Activation
-    from agent.models.overview import Lineup
+    from agent.models.overview import ModelOverview
     from agent.settings import LoadedPlant
 
 CONFIG = typer.Option(Path("plant.yaml"), "--config", "-c", help="The plant whose models are meant.")
@@ -88,32 +88,32 @@ def rollback(group: str = GROUP, config: Path = CONFIG, reason: str = REASON, by
 
 
 def _plant(config: Path) -> "LoadedPlant":
-    from agent.settings import load
+    from agent.settings import load_plant
 
-    plant = load(config, os.environ)
+    plant = load_plant(config, os.environ)
     if plant.settings.models is None:
         fail(f"{config}: models: missing; name the directory of the bundles that may take over", code=WRONG_USAGE)
     return plant
 
 
-async def _lineup(plant: "LoadedPlant") -> "Lineup":
+async def _lineup(plant: "LoadedPlant") -> "ModelOverview":
     from agent.app import journal_of
-    from agent.models.bundle_directory import described, stored_bundles
-    from agent.models.overview import Lineup
+    from agent.models.bundle_directory import describe_bundle, list_bundles
+    from agent.models.overview import ModelOverview
 
     models = plant.settings.models
     assert models is not None  # `_plant` has looked
-    bundles = stored_bundles(models.directory)
-    configured = {group.name: described(group.bundle, None) for group in plant.groups}
+    bundles = list_bundles(models.directory)
+    configured = {group.name: describe_bundle(group.bundle, None) for group in plant.groups}
     journal = journal_of(plant.settings)
     try:
         await journal.start()
-        return Lineup.of([entry.value for entry in await journal.read()], bundles, configured)
+        return ModelOverview.of([entry.value for entry in await journal.read()], bundles, configured)
     finally:
         await journal.close()
 
 
-def _require_group(lineup: "Lineup", group: str) -> None:
+def _require_group(lineup: "ModelOverview", group: str) -> None:
     if group not in lineup.lines:
         fail(f"there is no group {group}; there are {', '.join(lineup.lines)}", code=WRONG_USAGE)
 
@@ -126,15 +126,15 @@ def _verify(plant: "LoadedPlant", chosen: "Activation") -> None:
 
 
 def _write(
-    plant: "LoadedPlant", lineup: "Lineup", chosen: "Activation", wanted_ns: int, *, by: str | None, reason: str
+    plant: "LoadedPlant", lineup: "ModelOverview", chosen: "Activation", wanted_ns: int, *, by: str | None, reason: str
 ) -> None:
-    from agent.models.activations import complaints
+    from agent.models.activations import activation_problems
 
     group = next(each for each in plant.groups if each.name == chosen.group)
     activation = lineup.complete(
         chosen, group.first_end_ns(wanted_ns), by=by or getpass.getuser(), now_ns=time.time_ns(), reason=reason
     )
-    wrong = complaints(activation, now_ns=time.time_ns(), groups=lineup.lines, digests=lineup.digests)
+    wrong = activation_problems(activation, now_ns=time.time_ns(), groups=lineup.lines, digests=lineup.digests)
     if wrong:
         fail("\n".join(wrong), code=WRONG_USAGE)
     asyncio.run(_append(plant, activation))
@@ -143,17 +143,17 @@ def _write(
 
 async def _append(plant: "LoadedPlant", activation: "Activation") -> None:
     from agent.app import journal_of
-    from agent.models.activations import encoded
+    from agent.models.activations import encode_activation
 
     journal = journal_of(plant.settings)
     try:
         await journal.start()
-        await journal.append(activation.key, encoded(activation))
+        await journal.append(activation.key, encode_activation(activation))
     finally:
         await journal.close()
 
 
-def _print(lineup: "Lineup") -> None:
+def _print(lineup: "ModelOverview") -> None:
     from rich.console import Console
     from rich.table import Table
 

@@ -18,7 +18,7 @@ from agent.cli.meter import metered
 if TYPE_CHECKING:
     from agent.offline.compare import Comparison
     from agent.offline.event_set import EventName, EventSet
-    from agent.offline.replay import BoundedSource, Replayed
+    from agent.offline.replay import BoundedSource, ReplayResult
     from agent.offline.score import Score
     from agent.settings import LoadedPlant
     from connectors.records import Message
@@ -57,9 +57,9 @@ def replay(
     """
     from agent.logs import set_up_logs
     from agent.offline.replay import warm_up_ms
-    from agent.settings import load
+    from agent.settings import load_plant
 
-    plant = load(config, os.environ)
+    plant = load_plant(config, os.environ)
     span = replace(span_of(first, last), warm_up_ms=warm_up_ms(plant.groups))
     set_up_logs(plant.settings.logging.format, "warning")
     intervals = _truth(truth)
@@ -81,7 +81,7 @@ def replay(
 
 async def _replay(
     plant: "LoadedPlant", source: "BoundedSource", topic: str | None, *, quiet: bool
-) -> "tuple[Replayed, list[Message]]":
+) -> "tuple[ReplayResult, list[Message]]":
     """What is replayed, and what was published; in this order, so that the live agent had time for the same records."""
     from agent.offline.replay import replay as replayed
     from agent.runtime.signals import stop_on_signals
@@ -113,7 +113,7 @@ async def _from_topic(plant: "LoadedPlant", topic: str) -> "list[Message]":
     ]
 
 
-def _write(out: Path, replayed: "Replayed") -> None:
+def _write(out: Path, replayed: "ReplayResult") -> None:
     from agent.offline.event_set import write_lines
 
     write_lines(out / "events.jsonl", replayed.events.lines())
@@ -126,7 +126,7 @@ def _truth(path: Path | None) -> Any:
     return None if path is None else read_truth(path.read_bytes().splitlines(), path.name)
 
 
-def _score(plant: "LoadedPlant", replayed: "Replayed", intervals: Any) -> "Score | None":
+def _score(plant: "LoadedPlant", replayed: "ReplayResult", intervals: Any) -> "Score | None":
     from agent.offline.score import score
 
     window_ns = max(group.shape.length * group.grid.period_ns for group in plant.groups)
@@ -154,11 +154,11 @@ def _compared(events: "EventSet", messages: "list[Message]", source: "BoundedSou
 
 def _events_cluster(plant: "LoadedPlant", topic: str) -> Any:
     """Events lie where the sink writes them, which may be another cluster than the source's."""
-    from agent.settings import KafkaSink
+    from agent.settings import KafkaSinkSettings
     from agent.settings.connections import sink_cluster
 
     for sink in plant.settings.sinks:
-        if isinstance(sink, KafkaSink):
+        if isinstance(sink, KafkaSinkSettings):
             return sink_cluster(sink)
     return cluster_near(plant.settings, [topic])
 
@@ -172,7 +172,7 @@ def _in_range(value: bytes, source: Any) -> bool:
     return stretch is None or bool(stretch.start <= made_by["offset"] < stretch.end)
 
 
-def _as_json(replayed: "Replayed", scored: "Score | None", compared: "Comparison | None") -> str:
+def _as_json(replayed: "ReplayResult", scored: "Score | None", compared: "Comparison | None") -> str:
     tally = replayed.tally
     facts: dict[str, Any] = {
         "records": tally.records,
@@ -188,7 +188,7 @@ def _as_json(replayed: "Replayed", scored: "Score | None", compared: "Comparison
     return json.dumps(facts, indent=2, ensure_ascii=False)
 
 
-def _told(replayed: "Replayed", scored: "Score | None", compared: "Comparison | None", out: Path | None) -> str:
+def _told(replayed: "ReplayResult", scored: "Score | None", compared: "Comparison | None", out: Path | None) -> str:
     speed = f"{replayed.seconds:.1f} s, {replayed.records_per_s:,.0f} records/s"
     before = f"{replayed.before} of the records came before --from and filled the windows"
     lines = [f"{replayed.tally}", *([before] if replayed.before else []), speed]
@@ -199,7 +199,7 @@ def _told(replayed: "Replayed", scored: "Score | None", compared: "Comparison | 
     return "\n".join(lines)
 
 
-def _told_uselessness(replayed: "Replayed") -> list[str]:
+def _told_uselessness(replayed: "ReplayResult") -> list[str]:
     """Where nothing at all could be used, why: it is mostly one mistake in the settings or the call."""
     from connectors.jsonl import from_line
 

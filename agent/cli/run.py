@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from socket import socket
     from typing import Any
 
-    from agent.health.counters import Tally
+    from agent.health.counters import Counters
     from agent.runtime.pipeline import Pipeline
     from agent.settings import LoadedPlant, Plant
     from agent.terminal.views import View
@@ -40,10 +40,10 @@ def run(
     windows and commits; a second one ends at once. Not a medical device, not a primary alarm.
     """
     from agent.logs import secrets_in, set_up_logs
-    from agent.settings import load
+    from agent.settings import load_plant
 
     seconds = _seconds(duration)
-    plant = load(config, os.environ)
+    plant = load_plant(config, os.environ)
     _arm_fault_point(os.environ)
     set_up_logs(plant.settings.logging.format, plant.settings.logging.level, secrets=secrets_in(plant.settings))
     for warning in plant.warnings:
@@ -69,35 +69,35 @@ def _seconds(text: str | None) -> float | None:
 def _arm_fault_point(environ: "Mapping[str, str]") -> None:
     """Only for trials: where this process is to kill itself."""
     from agent.errors import SettingsError
-    from connectors import failpoints as fault_points
+    from connectors import failpoints
 
-    if wanted := environ.get(fault_points.VARIABLE):
+    if wanted := environ.get(failpoints.VARIABLE):
         try:
-            fault_points.arm(wanted)
+            failpoints.arm(wanted)
         except ValueError as error:
             raise SettingsError(str(error)) from error
-        typer.echo(f"warning: {fault_points.VARIABLE}={wanted}: this process will kill itself", err=True)
+        typer.echo(f"warning: {failpoints.VARIABLE}={wanted}: this process will kill itself", err=True)
 
 
-async def _watch(plant: "LoadedPlant", seconds: float | None) -> "Tally":
+async def _watch(plant: "LoadedPlant", seconds: float | None) -> "Counters":
     """The address is taken first, then the models are loaded, then anything is connected."""
     from agent.app import build
-    from agent.health.counters import Tally
-    from agent.runtime.alongside import alongside
-    from agent.runtime.gc_tuning import calm_collector
+    from agent.health.counters import Counters
+    from agent.runtime.alongside import run_with_helpers
+    from agent.runtime.gc_tuning import gc_tuning
     from agent.runtime.signals import stop_on_signals
 
-    tally, stop = Tally(), asyncio.Event()
+    tally, stop = Counters(), asyncio.Event()
     view = _view(plant.settings, tally)
     with _listener(plant.settings) as listener:
         pipeline = build(plant, observer=view, tally=tally)
         pipeline.vitals.models_loaded = True
-        with stop_on_signals(stop), calm_collector():
+        with stop_on_signals(stop), gc_tuning():
             if seconds is not None:
                 asyncio.get_running_loop().call_later(seconds, stop.set)
             view.start()
             try:
-                await alongside(pipeline.run(stop), _helpers(plant.settings, pipeline, listener))
+                await run_with_helpers(pipeline.run(stop), _helpers(plant.settings, pipeline, listener))
             finally:
                 view.stop()
     return tally
@@ -112,12 +112,12 @@ def _listener(settings: "Plant") -> "AbstractContextManager[socket | None]":
 def _helpers(settings: "Plant", pipeline: "Pipeline", listener: "socket | None") -> "list[Coroutine[Any, Any, None]]":
     """What runs beside the pipeline: the heartbeat, the watchdog, the activations of models, the health pages."""
     from agent.health.http import HealthPages, serve
-    from agent.health.loop_delay import beat
+    from agent.health.loop_delay import measure_loop_delay
     from agent.health.metrics import registry_of
     from agent.health.watchdog import Watchdog
 
     limit_s = settings.limits.no_progress / 1e9
-    helpers = [beat(pipeline.vitals), Watchdog(pipeline, limit_s=limit_s).watch()]
+    helpers = [measure_loop_delay(pipeline.vitals), Watchdog(pipeline, limit_s=limit_s).watch()]
     if pipeline.models is not None:
         helpers.append(pipeline.models.follow(pipeline.announce))
     if settings.http is None or listener is None:
@@ -128,16 +128,16 @@ def _helpers(settings: "Plant", pipeline: "Pipeline", listener: "socket | None")
     return [*helpers, serve(pages.app(), listener)]
 
 
-def _view(settings: "Plant", tally: "Tally") -> "View":
+def _view(settings: "Plant", tally: "Counters") -> "View":
     """What the console sink asks for; without one, nothing is shown."""
     from rich.console import Console
 
-    from agent.settings import ConsoleSink
-    from agent.terminal.views import Board, Dark, Lines
+    from agent.settings import ConsoleSinkSettings
+    from agent.terminal.views import LineView, LiveView, NullView
 
-    styles = [sink.style for sink in settings.sinks if isinstance(sink, ConsoleSink)]
+    styles = [sink.style for sink in settings.sinks if isinstance(sink, ConsoleSinkSettings)]
     console = Console()
     if not styles:
-        return Dark()
+        return NullView()
     live = styles[0] == "live" or (styles[0] == "auto" and sys.stdout.isatty())
-    return Board(console, tally) if live else Lines(console)
+    return LiveView(console, tally) if live else LineView(console)

@@ -111,12 +111,12 @@ async def _stream(
 def _source(
     assets: "list[SimulatedAsset]", *, start_ns: int, rate: float | None, samples: int | None, dirt: bool
 ) -> "SimulatorSource":
-    from connectors.simulator import CLEAN, Dirt, SimulatorSource
+    from connectors.simulator import CLEAN, CorruptionSettings, SimulatorSource
 
     ahead_ns = start_ns - time.time_ns()  # the plant's clock begins at its start, whenever that is
     return SimulatorSource(
         assets,
-        dirt=Dirt() if dirt else CLEAN,
+        dirt=CorruptionSettings() if dirt else CLEAN,
         start_ns=start_ns,
         speed=rate,
         samples=samples,
@@ -203,10 +203,10 @@ def _outlet(plant: "Plant", to: str) -> "Outlet":
 
     if to != KAFKA:
         return FileOutlet(Path(to))
-    from agent.settings import KafkaSource
+    from agent.settings import KafkaSourceSettings
     from agent.settings.connections import cluster_of
 
-    if not isinstance(plant.source, KafkaSource):
+    if not isinstance(plant.source, KafkaSourceSettings):
         fail("--to kafka: the plant's source is not Kafka; name a file", code=WRONG_USAGE)
     return TopicOutlet(cluster_of(plant.source.bootstrap, plant.source.security), plant.source.topics[0])
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from agent.contracts import ReceivedEvent
-    from agent.settings import KafkaSink
+    from agent.settings import KafkaSinkSettings
 
 _REASONS = 3
 
@@ -83,10 +83,10 @@ def _json_line(event: "ReceivedEvent") -> str:
     return orjson.dumps(attributes | data).decode()
 
 
-def _kafka_sink(config: Path) -> "KafkaSink":
-    from agent.settings import KafkaSink, load_settings
+def _kafka_sink(config: Path) -> "KafkaSinkSettings":
+    from agent.settings import KafkaSinkSettings, load_settings
 
-    sinks = [sink for sink in load_settings(config, os.environ).sinks if isinstance(sink, KafkaSink)]
+    sinks = [sink for sink in load_settings(config, os.environ).sinks if isinstance(sink, KafkaSinkSettings)]
     if not sinks:
         fail(f"{config}: sinks: none is of kind kafka, so there is no topic to read", code=WRONG_USAGE)
     return sinks[0]

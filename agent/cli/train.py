@@ -18,7 +18,7 @@ from agent.errors import SettingsError
 if TYPE_CHECKING:
     from anchormoe.data.dataset import Split
     from anchormoe.recipes.settings import RecipeSettings
-    from anchormoe.recipes.train import Trained
+    from anchormoe.recipes.train import TrainingResult
     from anchormoe.training.checkpoints import Checkpoints
 
 
@@ -48,16 +48,18 @@ def train(
 ) -> None:
     """Fit a model on the TRAIN part of a data set, judge it once on TEST, and write a bundle."""
     from anchormoe.bundle import store as bundle
-    from anchormoe.data.dataset import load
-    from anchormoe.training import distributed as parallel
+    from anchormoe.data.dataset import load_dataset
+    from anchormoe.training import distributed
 
     bundle.refuse_existing(out, force=force or resume)
     with metered("reading", quiet=as_json):
-        split = load(data, data_dir=data_dir, config=config if data.startswith("recordings:") else None, seed=seed)
+        split = load_dataset(
+            data, data_dir=data_dir, config=config if data.startswith("recordings:") else None, seed=seed
+        )
     options = {"recipe": recipe, "profile": profile, "objective": objective, "protocol": protocol}
     settings = _settings(config, changes, options | {"device": present_device(device)}, split)
     started = time.perf_counter()
-    with parallel.joined(settings.device):
+    with distributed.joined(settings.device):
         first = _is_first()
         _announce(split, settings, quiet=as_json or not first)
         checkpoints = Checkpoint(out, split, settings, resume=resume)
@@ -67,7 +69,7 @@ def train(
         )  # fmt: skip
     if not first:
         return
-    digest = bundle.write(out, trained.artefact, force=force or resume)
+    digest = bundle.write_bundle(out, trained.artefact, force=force or resume)
     if not trained.kept.fitted.interrupted:
         checkpoints.remove()
     _print(trained, out, digest, time.perf_counter() - started, as_json)
@@ -88,11 +90,11 @@ class Checkpoint:
             self.remove()
 
     def of(self, seed: int) -> "Checkpoints | None":
-        from anchormoe.training.checkpoints import DirectoryCheckpoints, OthersCheckpoints
+        from anchormoe.training.checkpoints import DirectoryCheckpoints, ReadOnlyCheckpoints
 
         kept = DirectoryCheckpoints(self._directory / f"seed-{seed}")
         if not _is_first():
-            return OthersCheckpoints(kept) if self._resume else None
+            return ReadOnlyCheckpoints(kept) if self._resume else None
         self._directory.mkdir(parents=True, exist_ok=True)
         (self._directory / "run.json").write_text(json.dumps(self._facts, sort_keys=True))
         return kept
@@ -114,9 +116,9 @@ class Checkpoint:
 
 def _is_first() -> bool:
     """Of the processes that train together; the first one speaks and writes."""
-    from anchormoe.training import distributed as parallel
+    from anchormoe.training import distributed
 
-    return parallel.rank() == 0
+    return distributed.rank() == 0
 
 
 def _settings(config: Path | None, changes: list[str], options: dict[str, Any], split: "Split") -> "RecipeSettings":
@@ -152,9 +154,9 @@ def _trained(
     checkpoints: Checkpoint,
     named: tuple[str, str],
     quiet: bool,
-) -> "Trained":
+) -> "TrainingResult":
     from agent.cli.progress import shown_progress
-    from anchormoe.recipes.train import train as run
+    from anchormoe.recipes.train import train_bundle as run
 
     try:
         with shown_progress(quiet=quiet) as progress:
@@ -169,7 +171,7 @@ def _trained(
         fail(f"interrupted before there was a model to write; kept for --resume: {', '.join(kept) or 'nothing'}")
 
 
-def _print(trained: "Trained", out: Path, digest: str, seconds: float, as_json: bool) -> None:
+def _print(trained: "TrainingResult", out: Path, digest: str, seconds: float, as_json: bool) -> None:
     from anchormoe.metrics.scores import label_of_test
 
     metrics = trained.artefact.metrics
@@ -192,7 +194,7 @@ def _print(trained: "Trained", out: Path, digest: str, seconds: float, as_json: 
     typer.echo(f"{out} written in {seconds:.0f} s, digest {digest[:12]}")
 
 
-def _seeds_line(trained: "Trained", tested: str) -> str:
+def _seeds_line(trained: "TrainingResult", tested: str) -> str:
     accuracies = [run.figures["accuracy"] for run in trained.runs]
     return (
         f"{len(accuracies)} seeds: {tested} accuracy {statistics.mean(accuracies):.3f} "

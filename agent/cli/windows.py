@@ -53,10 +53,10 @@ def show(
     as_json: bool = AS_JSON,
 ) -> None:
     """One asset's last window: a sparkline per channel, coverage, watermark and state."""
-    from agent.windows.inspect import found
+    from agent.windows.inspect import find_asset
 
     assets = _assets(config)
-    places = found(assets, asset)
+    places = find_asset(assets, asset)
     if not places:
         fail(f"{asset}: no window is stored{_near(asset, assets) or _where(config, None)}")
     if as_json:
@@ -76,10 +76,10 @@ def reset(
 
     Sends a control record through the asset's own partition of the input topic, so that a replay hears it too.
     """
-    from agent.windows.inspect import found
+    from agent.windows.inspect import find_asset
 
     assets = _assets(config)
-    places = found(assets, asset)
+    places = find_asset(assets, asset)
     if not places:
         fail(f"{asset}: no window is stored{_near(asset, assets) or _where(config, None)}")
     for partition in places:
@@ -89,15 +89,15 @@ def reset(
 
 async def _send_reset(config: Path, asset: str, partition: "Partition", reason: str) -> None:
     from agent.runtime.control_records import RESET_HEADER
-    from agent.settings import KafkaSource, load_settings
+    from agent.settings import KafkaSourceSettings, load_settings
     from agent.settings.connections import cluster_of
-    from connectors.kafka.producer import RecordWriter
+    from connectors.kafka.producer import RecordProducer
     from connectors.records import Record
 
     source = load_settings(config, os.environ).source
-    if not isinstance(source, KafkaSource):
+    if not isinstance(source, KafkaSourceSettings):
         fail(f"{config}: source: only a plant that reads from Kafka can be told", code=WRONG_USAGE)
-    writer = RecordWriter(cluster_of(source.bootstrap, source.security))
+    writer = RecordProducer(cluster_of(source.bootstrap, source.security))
     await writer.start()
     try:
         record = Record(0, -1, asset.encode(), b"", ((RESET_HEADER, reason.encode()),))
@@ -107,21 +107,21 @@ async def _send_reset(config: Path, asset: str, partition: "Partition", reason: 
 
 
 def _assets(config: Path) -> "list[StoredAsset]":
-    from agent.settings import load
+    from agent.settings import load_plant
 
-    return asyncio.run(_read(load(config, os.environ), config))
+    return asyncio.run(_read(load_plant(config, os.environ), config))
 
 
 async def _read(plant: "LoadedPlant", config: Path) -> "list[StoredAsset]":
-    from agent.settings import RedisStore
+    from agent.settings import RedisStoreSettings
     from agent.settings.connections import server_of, window_prefix
-    from agent.windows.inspect import stored_assets, unjudged
+    from agent.windows.inspect import layout_only, stored_assets
     from connectors.redis.window_reader import WindowReader
 
     store = plant.settings.store
-    if not isinstance(store, RedisStore):
+    if not isinstance(store, RedisStoreSettings):
         fail(f"{config}: store: windows of kind {store.kind} live inside the agent only", code=WRONG_USAGE)
-    groups = unjudged(plant.groups)
+    groups = layout_only(plant.groups)
     reader = WindowReader(server_of(store), prefix=window_prefix(plant.settings, store))
     try:
         await reader.start()

@@ -1,7 +1,7 @@
 """What leaves the agent, for those who receive it: models, JSON Schemas, an AsyncAPI document. Not on the hot path."""
 
 from agent.contracts.headers import DeadLetterHeaders, EventHeaders, StateHeaders
-from agent.contracts.parts import ChannelEffect, Evidence, Expert, Gap, Input, JudgedWindow, Model, Patch, Window
+from agent.contracts.parts import ChannelEffect, ClassifiedWindow, Evidence, Expert, Gap, Input, Model, Patch, Window
 from agent.contracts.published import (
     EVENT_MODELS,
     ChannelEvent,
@@ -12,12 +12,13 @@ from agent.contracts.published import (
     ModelRefusedEvent,
     OtherEvent,
 )
-from agent.contracts.received import ReceivedEvent, received
+from agent.contracts.received import ReceivedEvent, parse_event
 
 __all__ = [
     "EVENT_MODELS",
     "ChannelEffect",
     "ChannelEvent",
+    "ClassifiedWindow",
     "DeadLetterHeaders",
     "EventData",
     "EventHeaders",
@@ -27,7 +28,6 @@ __all__ = [
     "Gap",
     "GapEvent",
     "Input",
-    "JudgedWindow",
     "LastState",
     "Model",
     "ModelRefusedEvent",
@@ -36,5 +36,5 @@ __all__ = [
     "ReceivedEvent",
     "StateHeaders",
     "Window",
-    "received",
+    "parse_event",
 ]

@@ -10,7 +10,7 @@ class Window(Contract):
     end: Timestamp = described("First step after the window.")
 
 
-class JudgedWindow(Window):
+class ClassifiedWindow(Window):
     """A window and how much of it was observed."""
 
     coverage: float = described("Observed share of all values of the window, before filling.", unit="1", ge=0, le=1)

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 
 from agent.contracts.base import Contract, Timestamp, described
-from agent.contracts.parts import Evidence, Gap, Input, JudgedWindow, Model, RefusedBundle, Window
+from agent.contracts.parts import ClassifiedWindow, Evidence, Gap, Input, Model, RefusedBundle, Window
 from agent.events.payloads import CHANNEL_BACK, CHANNEL_DROPOUT, CLOCK_BACK, GAP, MODEL_REFUSED, NO_DATA, STATE
 
 Probability = Annotated[float, Field(ge=0, le=1)]
@@ -40,7 +40,7 @@ class ExplainedEvent(Announcement):
     logits: dict[str, float] | None = described(
         "Score per class, of which the probabilities are the softmax; null where the model was not asked.", unit="logit"
     )
-    window: JudgedWindow = described("The window that was judged.")
+    window: ClassifiedWindow = described("The window that was judged.")
     evidence: Evidence | None = described("Why; null where the model was not asked.")
     channel_method: str | None = described("How the channels of the patches were found; null: they were not.")
     model: Model = described("The bundle that judged.")

@@ -35,7 +35,7 @@ class ReceivedEvent:
         return getattr(self.data, "state", None)
 
 
-def received(record: RecordLike, partition: Partition) -> ReceivedEvent:
+def parse_event(record: RecordLike, partition: Partition) -> ReceivedEvent:
     """Raises RecordError for what is no event of ours."""
     headers = _texts(record.headers)
     try:

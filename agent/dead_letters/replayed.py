@@ -4,24 +4,24 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Protocol
 
-from connectors.append_log import FileJournal
+from connectors.append_log import FileAppendLog
 from connectors.kafka.admin import TopicPlan, ensure_topics, existing_topics
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.producer import RecordWriter
+from connectors.kafka.producer import RecordProducer
 from connectors.kafka.snapshot import snapshot
 from connectors.records import Record
 
 _NOTE = b"sent back"
 
 
-class SentLetters(Protocol):
+class ReplayedLetters(Protocol):
     """Remembers the letters' origins (`Letter.origin`)."""
 
     async def known(self) -> set[bytes]: ...
     async def note(self, origins: Collection[bytes]) -> None: ...
 
 
-class SentLettersTopic:
+class ReplayedLettersTopic:
     """Made by the first note: whoever only looks makes no topic."""
 
     def __init__(self, cluster: Cluster, letters_topic: str) -> None:
@@ -35,7 +35,7 @@ class SentLettersTopic:
     async def note(self, origins: Collection[bytes]) -> None:
         plan = TopicPlan(self._topic, 1, replication=None, config={"cleanup.policy": "compact"}, exact=False)
         await ensure_topics(self._cluster, [plan])
-        writer = RecordWriter(self._cluster)
+        writer = RecordProducer(self._cluster)
         try:
             await writer.start()
             await writer.write(self._topic, [Record(0, -1, origin, _NOTE) for origin in origins])
@@ -43,11 +43,11 @@ class SentLettersTopic:
             await writer.close()
 
 
-class SentLettersFile:
+class ReplayedLettersFile:
     """One origin per line."""
 
     def __init__(self, directory: Path) -> None:
-        self._journal = FileJournal(directory / "dead-letters-sent.txt")
+        self._journal = FileAppendLog(directory / "dead-letters-sent.txt")
 
     async def known(self) -> set[bytes]:
         return {entry.value for entry in await self._journal.read()}

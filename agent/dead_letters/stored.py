@@ -16,7 +16,7 @@ REFUSED_AGAIN = frozenset({LATE, ASSET_MOVED, TOO_MANY_ASSETS})
 """Nothing in the record is wrong, so decoding cannot tell whether it would fare better now; asked for by name only."""
 
 
-class Place(NamedTuple):
+class LetterPosition(NamedTuple):
     """Where a letter lies in the dead letters."""
 
     partition: int
@@ -26,24 +26,24 @@ class Place(NamedTuple):
         return f"{self.partition}:{self.offset}"
 
     @classmethod
-    def parse(cls, text: str) -> "Place":
+    def parse(cls, text: str) -> "LetterPosition":
         """`3:17`, or `17` for partition 0. Raises ValueError."""
         partition, _, offset = text.rpartition(":")
         return cls(int(partition or "0"), int(offset))
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class StoredDeadLetter:
     """A refused record: its own bytes, key and headers, and ours apart, without their prefix."""
 
-    place: Place
+    place: LetterPosition
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes], ...]
     ours: Mapping[str, str]
 
     @classmethod
-    def of(cls, place: Place, key: bytes | None, value: bytes | None, headers: Headers) -> "Letter":
+    def of(cls, place: LetterPosition, key: bytes | None, value: bytes | None, headers: Headers) -> "StoredDeadLetter":
         """Of repeated headers of ours the last one counts."""
         ours = {name.removeprefix(PREFIX): _text(text) for name, text in headers if name.startswith(PREFIX)}
         own = tuple((name, text) for name, text in headers if not name.startswith(PREFIX))
@@ -82,7 +82,7 @@ class ReasonCount:
     example: str = ""
     fields: set[str] = field(default_factory=set)
 
-    def add(self, letter: Letter) -> None:
+    def add(self, letter: StoredDeadLetter) -> None:
         known = [time for time in (self.first_ms, letter.time_ms) if time > 0]
         self.first_ms = min(known, default=0)
         self.last_ms = max(self.last_ms, letter.time_ms)
@@ -92,7 +92,7 @@ class ReasonCount:
 
 
 @dataclass(frozen=True, slots=True)
-class Returned:
+class ReplayRecord:
     """A record to send back to `topic`; into `partition`, or where its key belongs. `origin` is its letter's."""
 
     topic: str
@@ -102,7 +102,7 @@ class Returned:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ReplayFilter:
     """Which letters are to be sent again. `edits` are new bytes by place; `reasons` empty means those that may help.
 
     `sent` are origins of letters that were sent before.
@@ -110,14 +110,14 @@ class Wish:
 
     topics: Collection[str]
     reasons: Collection[str] = ()
-    edits: Mapping[Place, bytes] = field(default_factory=dict)
+    edits: Mapping[LetterPosition, bytes] = field(default_factory=dict)
     force: bool = False
     sent: Collection[bytes] = ()
 
 
-def returned(letter: Letter, decoder: Decoder, wish: Wish) -> Returned | str:
+def replay_record(letter: StoredDeadLetter, decoder: Decoder, wish: ReplayFilter) -> ReplayRecord | str:
     """The record to send, or why not."""
-    if objection := _objection(letter, wish):
+    if objection := _skip_reason(letter, wish):
         return objection
     value = wish.edits.get(letter.place, letter.value)
     again = (REPLAYED, str(letter.times_replayed + 1).encode())
@@ -129,10 +129,10 @@ def returned(letter: Letter, decoder: Decoder, wish: Wish) -> Returned | str:
         return "its asset is in no group"
     # Whoever wrote it may have chosen the partition; only a record that was in the wrong one goes by its key.
     partition = None if letter.reason == ASSET_MOVED else letter.source.number
-    return Returned(letter.source.topic, partition, record, letter.origin)
+    return ReplayRecord(letter.source.topic, partition, record, letter.origin)
 
 
-def _objection(letter: Letter, wish: Wish) -> str | None:
+def _skip_reason(letter: StoredDeadLetter, wish: ReplayFilter) -> str | None:
     if "reason" not in letter.ours or "topic" not in letter.ours:
         return "no dead letter of this agent"
     if wish.reasons and letter.reason not in wish.reasons:

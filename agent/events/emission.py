@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from agent.models.classifier import Verdict
+from agent.models.classifier import Classification
 
 Policy = Literal["changes", "all", "changes+heartbeat"]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class AssetState:
     """An asset's state at window end `end`, so since the window that ended at `since`; `reason` of an `unknown`."""
 
     end: int
@@ -31,12 +31,12 @@ class Emission:
         return changed or self.policy == "all" or beat
 
 
-def previous_of(standing: Standing | None, end: int, hop: int) -> Standing | None:
+def state_one_hop_before(standing: AssetState | None, end: int, hop: int) -> AssetState | None:
     """The state one hop before, if there was such a window. Anything older is not "the previous state"."""
     return standing if standing is not None and standing.end == end - hop else None
 
 
-def following(previous: Standing | None, verdict: Verdict, end: int) -> Standing:
+def next_state(previous: AssetState | None, verdict: Classification, end: int) -> AssetState:
     same = previous is not None and previous.state == verdict.state
     since = previous.since if same and previous is not None else end
-    return Standing(end, verdict.state, since, verdict.missing, verdict.reason)
+    return AssetState(end, verdict.state, since, verdict.missing, verdict.reason)

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from agent.events.emission import Emission
 from agent.events.evidence import EvidencePolicy
 from agent.events.payloads import ModelName, Origin
-from agent.models.classifier import Judge
-from agent.models.schedule import Speaker, Succession
+from agent.models.classifier import WindowClassifier
+from agent.models.schedule import ActiveModel, ModelSchedule
 from anchormoe.windows import Grid, Index, WindowShape
 from connectors.records import Partition
 
@@ -35,17 +35,17 @@ class Watched:
     idle_after: int
     rebuild_horizon: int
     max_assets: int
-    judge: Judge
+    judge: WindowClassifier
     model: ModelName
     publishing: Publishing
     forget_after: int = NEVER_FORGET
-    succession: Succession = field(default_factory=Succession)
+    succession: ModelSchedule = field(default_factory=ModelSchedule)
 
     def origin(self, asset: str, partition: Partition) -> Origin:
         return Origin(self.publishing.namespace, self.name, self.grid, self.shape, asset, partition)
 
-    def speakers(self, ends: Index) -> list[Speaker]:
+    def speakers(self, ends: Index) -> list[ActiveModel]:
         """Who judges the windows with these ends. May wait for a bundle to load: call it in a thread."""
-        configured = Speaker(self.judge, self.model)
+        configured = ActiveModel(self.judge, self.model)
         ends_ns = self.grid.epoch_ns + ends * self.grid.period_ns
         return [speaker or configured for speaker in self.succession.speakers(ends_ns)]

@@ -8,9 +8,9 @@ from typing import Any, Final, Literal
 
 import orjson
 
-from agent.events.emission import Standing
+from agent.events.emission import AssetState
 from agent.events.ids import event_id, iso_time, six_digits
-from agent.models.classifier import Verdict
+from agent.models.classifier import Classification
 from anchormoe.windows import Grid, WindowShape
 from connectors.records import EVENTS, STATES, Message, Partition
 
@@ -61,11 +61,11 @@ class Event:
 
 def state_event(
     origin: Origin,
-    verdict: Verdict,
+    verdict: Classification,
     *,
     end: int,
     offset: int,
-    previous: Standing | None,
+    previous: AssetState | None,
     model: ModelName,
     evidence: dict[str, Any] | None,
     channel_method: str | None,
@@ -147,7 +147,7 @@ def model_refused_event(
 
 
 def channel_events(
-    origin: Origin, previous: Standing | None, missing: tuple[str, ...], *, end: int, offset: int
+    origin: Origin, previous: AssetState | None, missing: tuple[str, ...], *, end: int, offset: int
 ) -> list[Event]:
     """Channels that dropped out of the window or came back into it since one hop before."""
     before = set(previous.missing) if previous else set()
@@ -191,7 +191,7 @@ def source_of(namespace: str) -> str:
     return f"/anchormoe-agent/{namespace}"
 
 
-def state_message(origin: Origin, standing: Standing) -> Message:
+def state_message(origin: Origin, standing: AssetState) -> Message:
     """The last state of an asset, for a compacted topic; readers keep the one with the greatest end."""
     data = {
         "asset": origin.asset,
@@ -213,7 +213,7 @@ def _input(partition: Partition, offset: int) -> dict[str, Any]:
     return {"topic": partition.topic, "partition": partition.number, "offset": offset}
 
 
-def _per_class(verdict: Verdict, field: str) -> dict[str, float] | None:
+def _per_class(verdict: Classification, field: str) -> dict[str, float] | None:
     if verdict.prediction is None:
         return None
     values = getattr(verdict.prediction, field)[verdict.at]

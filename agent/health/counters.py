@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Tally:
+class Counters:
     records: int = 0
     windows: int = 0
     checkpoints: int = 0

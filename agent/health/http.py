@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from agent.errors import SettingsError
 from agent.health.metrics import CONTENT_TYPE, exposition
-from agent.health.status import Vitals
+from agent.health.status import RuntimeStatus
 
 log = structlog.get_logger()
 
@@ -34,7 +34,7 @@ class Check:
     detail: str
 
 
-def liveness(vitals: Vitals, *, no_progress_s: float) -> list[Check]:
+def liveness(vitals: RuntimeStatus, *, no_progress_s: float) -> list[Check]:
     """The loop turns, and where there is lag there is progress."""
     beat_age = None if vitals.last_beat is None else vitals.clock() - vitals.last_beat
     turning = beat_age is None or beat_age < _LOOP_SILENT_AFTER_S
@@ -45,7 +45,7 @@ def liveness(vitals: Vitals, *, no_progress_s: float) -> list[Check]:
     ]
 
 
-def readiness(vitals: Vitals) -> list[Check]:
+def readiness(vitals: RuntimeStatus) -> list[Check]:
     """Partitions are assigned, the models are loaded, the store answers."""
     held = len(vitals.holdings)
     words = {None: "the store was not asked yet", True: "the store answers", False: "the store does not answer"}
@@ -56,7 +56,7 @@ def readiness(vitals: Vitals) -> list[Check]:
     ]
 
 
-def _progress(vitals: Vitals, limit_s: float) -> str:
+def _progress(vitals: RuntimeStatus, limit_s: float) -> str:
     if vitals.waiting_for_store:
         return "reading waits for the store"
     if vitals.idle:
@@ -89,7 +89,7 @@ class HealthPages:
     """With a token, figures and reasons are for those who have it; the two probes answer anybody with one word."""
 
     def __init__(
-        self, vitals: Vitals, registry: CollectorRegistry, *, no_progress_s: float, token: str | None = None
+        self, vitals: RuntimeStatus, registry: CollectorRegistry, *, no_progress_s: float, token: str | None = None
     ) -> None:
         self._vitals, self._registry = vitals, registry
         self._no_progress_s, self._token = no_progress_s, token

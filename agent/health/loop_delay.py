@@ -2,12 +2,12 @@
 
 import asyncio
 
-from agent.health.status import Vitals
+from agent.health.status import RuntimeStatus
 
 PERIOD_S = 0.05
 
 
-async def beat(vitals: Vitals, *, period_s: float = PERIOD_S) -> None:
+async def measure_loop_delay(vitals: RuntimeStatus, *, period_s: float = PERIOD_S) -> None:
     """Runs until cancelled. What delays this ticker delays Kafka's heartbeats too."""
     while True:
         due = vitals.clock() + period_s

@@ -15,8 +15,8 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from agent.dead_letters.letter import LATE
-from agent.health.counters import Tally
-from agent.health.status import Distribution, Vitals
+from agent.health.counters import Counters
+from agent.health.status import Histogram, RuntimeStatus
 from connectors.records import Partition
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -27,7 +27,7 @@ _NS_PER_S = 1e9
 class AgentCollector(Collector):
     """Asks nothing of the agent between two scrapes. `wall_s` is the wall clock in epoch seconds."""
 
-    def __init__(self, tally: Tally, vitals: Vitals, wall_s: Callable[[], float] = time.time) -> None:
+    def __init__(self, tally: Counters, vitals: RuntimeStatus, wall_s: Callable[[], float] = time.time) -> None:
         self._tally, self._vitals, self._wall_s = tally, vitals, wall_s
 
     def collect(self) -> Iterable[Metric]:
@@ -95,7 +95,7 @@ class AgentCollector(Collector):
         yield _histogram("loop_delay_seconds", "Delay of the 50 ms ticker on the event loop.", vitals.loop_delay)
 
 
-def registry_of(tally: Tally, vitals: Vitals, wall_s: Callable[[], float] = time.time) -> CollectorRegistry:
+def registry_of(tally: Counters, vitals: RuntimeStatus, wall_s: Callable[[], float] = time.time) -> CollectorRegistry:
     """The agent's own registry: nothing that a library registers globally gets in."""
     registry = CollectorRegistry()
     registry.register(AgentCollector(tally, vitals, wall_s))
@@ -136,11 +136,11 @@ def _per_partition(name: str, meaning: str, values: dict[Partition, int] | dict[
     return family
 
 
-def _histogram(name: str, meaning: str, values: Distribution) -> Metric:
+def _histogram(name: str, meaning: str, values: Histogram) -> Metric:
     return HistogramMetricFamily(f"anchormoe_{name}", meaning, buckets=_buckets(values), sum_value=values.total)
 
 
-def _buckets(values: Distribution) -> list[tuple[str, float]]:
+def _buckets(values: Histogram) -> list[tuple[str, float]]:
     """Prometheus wants cumulative counts."""
     buckets, sofar = [], 0
     for bound, count in zip((*values.bounds, float("inf")), values.counts, strict=True):

@@ -19,7 +19,7 @@ _PEAK_PERIOD_S = 60.0
 
 
 @dataclass(slots=True)
-class Distribution:
+class Histogram:
     """How often a value fell at or below each bound; the last count is for what lies above all of them.
 
     One writer at a time; a reader in another thread may see a count before its sum.
@@ -38,7 +38,7 @@ class Distribution:
 
 
 @dataclass(slots=True)
-class Peak:
+class RollingMax:
     """The largest value of the last one to two periods: old enough for every scraper to see, young enough to fade."""
 
     _period: float = -1.0
@@ -61,7 +61,7 @@ class Peak:
 
 
 @dataclass(slots=True)
-class Holding:
+class PartitionStatus:
     """An owned partition: the owner's epoch, the next offset to read, the newest event time in it (ns)."""
 
     epoch: int
@@ -70,7 +70,7 @@ class Holding:
 
 
 @dataclass(slots=True)
-class Vitals:
+class RuntimeStatus:
     """Times are the clock's (monotonic seconds). `well_at` is when the agent last got on or had nothing to do."""
 
     clock: Callable[[], float] = time.monotonic
@@ -82,17 +82,15 @@ class Vitals:
     store_reachable: bool | None = None
     waiting_for_store: bool = False
     paused: bool = False
-    holdings: dict[Partition, Holding] = field(default_factory=dict)
+    holdings: dict[Partition, PartitionStatus] = field(default_factory=dict)
     lag: dict[Partition, int] | None = None
     queued_batches: int = 0
     queued_windows: int = 0
-    batch_records: Distribution = field(default_factory=lambda: Distribution(_COUNTS))
-    batch_windows: Distribution = field(default_factory=lambda: Distribution(_COUNTS))
-    stages: dict[Stage, Distribution] = field(
-        default_factory=lambda: {stage: Distribution(_SECONDS) for stage in STAGES}
-    )
-    loop_delay: Distribution = field(default_factory=lambda: Distribution(_SECONDS))
-    loop_delay_peak: Peak = field(default_factory=Peak)
+    batch_records: Histogram = field(default_factory=lambda: Histogram(_COUNTS))
+    batch_windows: Histogram = field(default_factory=lambda: Histogram(_COUNTS))
+    stages: dict[Stage, Histogram] = field(default_factory=lambda: {stage: Histogram(_SECONDS) for stage in STAGES})
+    loop_delay: Histogram = field(default_factory=lambda: Histogram(_SECONDS))
+    loop_delay_peak: RollingMax = field(default_factory=RollingMax)
     checkpoint_bytes: int = 0
     rejected_claims: int = 0
     source_restarts: int = 0
@@ -130,14 +128,14 @@ class Vitals:
     def holds(self, epochs: Mapping[Partition, int]) -> None:
         """These partitions and no others are ours; one with another epoch was taken anew."""
         kept = {at: held for at, held in self.holdings.items() if epochs.get(at) == held.epoch}
-        self.holdings = {at: kept.get(at) or Holding(epoch) for at, epoch in epochs.items()}
+        self.holdings = {at: kept.get(at) or PartitionStatus(epoch) for at, epoch in epochs.items()}
         self.progressed()
 
     def took_in(self, partition: Partition, *, records: int, due: int, position: int, newest_ns: int | None) -> None:
         """A batch is in the windows and made some of them due."""
         self.batch_records.observe(records)
         self.batch_windows.observe(due)
-        held = self.holdings.setdefault(partition, Holding(0))
+        held = self.holdings.setdefault(partition, PartitionStatus(0))
         held.position = position
         if newest_ns is not None:
             held.newest_ns = max(newest_ns, held.newest_ns or newest_ns)

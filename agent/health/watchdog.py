@@ -10,7 +10,7 @@ from typing import Protocol
 
 import structlog
 
-from agent.health.status import Vitals
+from agent.health.status import RuntimeStatus
 from connectors.errors import ConnectorError
 from connectors.records import Partition
 
@@ -38,10 +38,10 @@ class Stuck(ConnectorError):
     """There are records to read, and nothing moves although the source was restarted."""
 
 
-class Patient(Protocol):
+class Monitored(Protocol):
     """What the watchdog needs of a pipeline."""
 
-    vitals: Vitals
+    vitals: RuntimeStatus
 
     async def lag(self) -> Mapping[Partition, int] | None: ...
     async def look_after_store(self) -> None: ...
@@ -51,7 +51,9 @@ class Patient(Protocol):
 class Watchdog:
     """Looks several times per limit. Every look also measures the lag, which nobody else does."""
 
-    def __init__(self, patient: Patient, *, limit_s: float, at_the_latest: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self, patient: Monitored, *, limit_s: float, at_the_latest: Callable[[str], None] | None = None
+    ) -> None:
         self._patient, self._vitals, self._limit_s = patient, patient.vitals, limit_s
         self._pause_s = min(limit_s / _LOOKS_PER_LIMIT, _LONGEST_PAUSE_S)
         self._at_the_latest = at_the_latest or end_by_force

@@ -42,13 +42,13 @@ class Activation:
         return f"{self.group}/{self.effective_ns}".encode()
 
 
-def encoded(activation: Activation) -> bytes:
+def encode_activation(activation: Activation) -> bytes:
     """The times again as text, for people who look into the log."""
     readable = {"effective": iso_time(activation.effective_ns), "written": iso_time(activation.written_ns)}
     return orjson.dumps(asdict(activation) | readable)
 
 
-def decoded(value: bytes | None) -> Activation:
+def decode_activation(value: bytes | None) -> Activation:
     """Raises RecordError for what is none."""
     try:
         entry = orjson.loads(value or b"")
@@ -97,7 +97,9 @@ def rollback_end(line: tuple[Activation, ...], now_ns: int) -> int:
     return max(soonest, line[-1].effective_ns) if line else soonest
 
 
-def complaints(activation: Activation, *, now_ns: int, groups: Collection[str], digests: Collection[str]) -> list[str]:
+def activation_problems(
+    activation: Activation, *, now_ns: int, groups: Collection[str], digests: Collection[str]
+) -> list[str]:
     """Why it must not be written; `groups` and `digests` are those that exist."""
     found = []
     if activation.group not in groups:

@@ -26,15 +26,15 @@ class StoredBundle:
     problem: str | None = None
 
 
-def stored_bundles(directory: Path) -> list[StoredBundle]:
+def list_bundles(directory: Path) -> list[StoredBundle]:
     """All sub-directories with a manifest, by name; hidden ones are still being written."""
     if not directory.is_dir():
         raise ModelError(f"{directory}: there is no such directory of bundles")
     found = sorted(path for path in directory.iterdir() if not path.name.startswith(".") and path.is_dir())
-    return [described(path, path.name) for path in found if (path / MANIFEST).exists()]
+    return [describe_bundle(path, path.name) for path in found if (path / MANIFEST).exists()]
 
 
-def described(directory: Path, place: str | None) -> StoredBundle:
+def describe_bundle(directory: Path, place: str | None) -> StoredBundle:
     try:
         content = read_file(directory, MANIFEST)
         facts = BundleConfig.from_dict(parse_json(read_file(directory, CONFIG), CONFIG), sha256(content))
@@ -45,7 +45,7 @@ def described(directory: Path, place: str | None) -> StoredBundle:
     return StoredBundle(place, facts.digest, facts.name, facts.version, accuracy, created_ns)
 
 
-def located(directory: Path, place: str) -> Path:
+def bundle_path(directory: Path, place: str) -> Path:
     """Where a bundle lies; an activation cannot lead out of the directory. Raises ModelError."""
     path = directory / place
     if not path.resolve().is_relative_to(directory.resolve()) or path.resolve() == directory.resolve():
@@ -53,7 +53,7 @@ def located(directory: Path, place: str) -> Path:
     return path
 
 
-def chosen(bundles: list[StoredBundle], wanted: str) -> StoredBundle:
+def find_bundle(bundles: list[StoredBundle], wanted: str) -> StoredBundle:
     """By place or by the beginning of the digest. Raises ModelError."""
     fitting = [each for each in bundles if each.place == wanted.rstrip("/")] or [
         each for each in bundles if len(wanted) >= _SHORTEST_DIGEST and each.digest.startswith(wanted)

@@ -19,7 +19,7 @@ _MISSING_BELOW = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Classification:
     """What the agent says about one window. `prediction` and `at` are None and −1 where the model was not asked."""
 
     classes: tuple[str, ...]
@@ -32,7 +32,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
+class WindowClassifier:
     """The rules of one group around its model."""
 
     predictor: "Predictor"
@@ -41,7 +41,7 @@ class Judge:
     fill_rules: Sequence[FillRule]
     min_coverage: float
 
-    def verdicts(self, windows: Floats) -> list[Verdict]:
+    def verdicts(self, windows: Floats) -> list[Classification]:
         """One verdict per window (B, C, T; NaN is missing). Blocks while the model works: call it in a thread."""
         observed = ~np.isnan(windows)
         covered = coverage(observed)
@@ -63,13 +63,15 @@ class Judge:
     def _predict(self, windows: Floats) -> "Prediction":
         return self.predictor.predict(*fill(windows, self.fill_rules))
 
-    def _verdict(self, covered: float, missing: NDArray[np.bool_], prediction: "Prediction | None", at: int) -> Verdict:
+    def _verdict(
+        self, covered: float, missing: NDArray[np.bool_], prediction: "Prediction | None", at: int
+    ) -> Classification:
         names = tuple(name for name, gone in zip(self.channels, missing, strict=True) if gone)
         if prediction is None or at < 0:
-            return Verdict(self.classes, UNKNOWN, LOW_COVERAGE, covered, names, None, -1)
+            return Classification(self.classes, UNKNOWN, LOW_COVERAGE, covered, names, None, -1)
         rule = prediction.abstention[at]
         state = UNKNOWN if rule else self.classes[int(prediction.label[at])]
-        return Verdict(self.classes, state, rule, covered, names, prediction, at)
+        return Classification(self.classes, state, rule, covered, names, prediction, at)
 
 
 def _dropped_out(observed: Mask) -> Mask:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from agent.errors import SettingsError
 from agent.events.payloads import ModelName
 from agent.models.activations import Activation
-from agent.models.bundle_directory import located
-from agent.models.classifier import Judge
-from agent.models.schedule import Speaker
+from agent.models.bundle_directory import bundle_path
+from agent.models.classifier import WindowClassifier
+from agent.models.schedule import ActiveModel
 from agent.settings import Group, ResolvedGroup, reconcile
 from anchormoe.errors import ModelError
 from anchormoe.windows import FillRule
@@ -23,7 +23,7 @@ LoadModel = Callable[[Path], "Predictor"]
 
 
 @dataclass(frozen=True, slots=True)
-class Candidates:
+class CompatibleBundles:
     """What one group takes. `running` is the group as its windows are kept: no other shape can be judged."""
 
     directory: Path
@@ -31,17 +31,17 @@ class Candidates:
     running: ResolvedGroup
     load: LoadModel
 
-    def speaker(self, activation: Activation) -> Speaker:
+    def speaker(self, activation: Activation) -> ActiveModel:
         """Raises ModelError with the reason of a refusal. Takes seconds: call it in a thread."""
-        place = self.running.bundle if activation.bundle is None else located(self.directory, activation.bundle)
+        place = self.running.bundle if activation.bundle is None else bundle_path(self.directory, activation.bundle)
         predictor = self.load(place)
         if predictor.config.digest != activation.digest:
             wrong = f"its digest is {predictor.config.digest[:12]}, the activation says {activation.digest[:12]}"
             raise ModelError(f"{activation.bundle or place.name}: {wrong}")
-        return speaker_of(fitted(self.stated, self.running, predictor.config), predictor)
+        return active_model(resolve_for_bundle(self.stated, self.running, predictor.config), predictor)
 
 
-def fitted(stated: Group, running: ResolvedGroup, config: "BundleConfig") -> ResolvedGroup:
+def resolve_for_bundle(stated: Group, running: ResolvedGroup, config: "BundleConfig") -> ResolvedGroup:
     """The group with the bundle's rules: holes are kept as holes, so each bundle fills them as in its training data.
 
     Raises ModelError: channels, units, period and window must be those of the windows that are kept.
@@ -62,7 +62,9 @@ def _unfilled(group: ResolvedGroup) -> ResolvedGroup:
     return replace(group, channels=tuple(replace(channel, fill=FillRule()) for channel in group.channels))
 
 
-def speaker_of(group: ResolvedGroup, predictor: "Predictor") -> Speaker:
+def active_model(group: ResolvedGroup, predictor: "Predictor") -> ActiveModel:
     config = predictor.config
-    judge = Judge(predictor, tuple(config.classes), group.channel_names, group.fill_rules, group.min_coverage)
-    return Speaker(judge, ModelName(config.name, config.version, config.digest))
+    judge = WindowClassifier(
+        predictor, tuple(config.classes), group.channel_names, group.fill_rules, group.min_coverage
+    )
+    return ActiveModel(judge, ModelName(config.name, config.version, config.digest))

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agent.events.ids import iso_time
-from agent.models.activations import Activation, decoded, in_force, predecessor, timeline
-from agent.models.bundle_directory import StoredBundle, chosen
+from agent.models.activations import Activation, decode_activation, in_force, predecessor, timeline
+from agent.models.bundle_directory import StoredBundle, find_bundle
 from connectors.errors import RecordError
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class ActivePeriod:
     """A stretch of window ends in which a bundle speaks in a group; None is for ever."""
 
     group: str
@@ -44,7 +44,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Lineup:
+class ModelOverview:
     """The bundles of the directory, each group's configured one, and each group's activations in order."""
 
     bundles: Sequence[StoredBundle]
@@ -54,12 +54,12 @@ class Lineup:
     @classmethod
     def of(
         cls, values: Sequence[bytes], bundles: Sequence[StoredBundle], configured: Mapping[str, StoredBundle]
-    ) -> "Lineup":
+    ) -> "ModelOverview":
         """What is no activation is left out, as the agents do."""
         activations = []
         for value in values:
             with suppress(RecordError):
-                activations.append(decoded(value))
+                activations.append(decode_activation(value))
         return cls(bundles, configured, {group: timeline(activations, group) for group in configured})
 
     @property
@@ -68,7 +68,7 @@ class Lineup:
 
     def proposal(self, group: str, wanted: str) -> Activation:
         """A bundle for a group; when, by whom and why is still open. Raises ModelError."""
-        found = chosen(list(self.bundles), wanted)
+        found = find_bundle(list(self.bundles), wanted)
         return Activation(group, 0, found.digest, found.place, by="", written_ns=0, reason="")
 
     def predecessor(self, group: str) -> Activation | None:
@@ -79,13 +79,13 @@ class Lineup:
     def complete(self, proposal: Activation, effective_ns: int, *, by: str, now_ns: int, reason: str) -> Activation:
         return replace(proposal, effective_ns=effective_ns, by=by, written_ns=now_ns, reason=reason)
 
-    def turns(self, group: str) -> list[Turn]:
+    def turns(self, group: str) -> list[ActivePeriod]:
         """In order of time, the configured bundle first."""
         line = self.lines[group]
         ends = [*(each.effective_ns for each in line), None]
-        first = Turn(group, self.configured[group].digest, None, ends[0])
+        first = ActivePeriod(group, self.configured[group].digest, None, ends[0])
         later = [
-            Turn(group, each.digest, each.effective_ns, until, each.by, each.reason)
+            ActivePeriod(group, each.digest, each.effective_ns, until, each.by, each.reason)
             for each, until in zip(line, ends[1:], strict=True)
         ]
         return [first, *later]
@@ -128,7 +128,7 @@ class Lineup:
             for bundle, turns in self._with_turns()
         ]
 
-    def _with_turns(self) -> list[tuple[StoredBundle, list[Turn]]]:
+    def _with_turns(self) -> list[tuple[StoredBundle, list[ActivePeriod]]]:
         """The directory's, then configured ones that lie elsewhere, then those that spoke and are no longer there."""
         turns = [turn for group in self.lines for turn in self.turns(group)]
         here = {bundle.digest for bundle in self.bundles}
@@ -140,7 +140,7 @@ class Lineup:
         ]
 
 
-def _speaks(turns: Sequence[Turn], now_ns: int) -> str:
+def _speaks(turns: Sequence[ActivePeriod], now_ns: int) -> str:
     """Active and pending ones; the past is in the JSON."""
     told = [(turn.state(now_ns), turn.told()) for turn in turns]
     return "; ".join(text if state == "active" else f"pending: {text}" for state, text in told if state != "past")

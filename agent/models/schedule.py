@@ -9,33 +9,33 @@ import numpy as np
 
 from agent.events.payloads import ModelName
 from agent.models.activations import CONFIGURED, Activation, places
-from agent.models.classifier import Judge
+from agent.models.classifier import WindowClassifier
 from anchormoe.windows import Index
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Speaker:
+class ActiveModel:
     """A model with the rules around it and the name under which it speaks."""
 
-    judge: Judge
+    judge: WindowClassifier
     model: ModelName
 
 
-Loading = Callable[[Activation], "Future[Speaker | None]"]
+Loading = Callable[[Activation], "Future[ActiveModel | None]"]
 """Begins to load and check a bundle in another thread; the result is None when it is refused."""
 
 
-class Successor:
+class ScheduledModel:
     """An activation and its model, which is loaded when it is wanted and may be put away again."""
 
     def __init__(self, activation: Activation, loading: Loading) -> None:
         self.activation = activation
         self._loading = loading
-        self._loaded: Future[Speaker | None] | None = None
+        self._loaded: Future[ActiveModel | None] | None = None
         self._wanted = False
         self._turn = Lock()  # the event loop and the model's thread may want it at the same moment
 
-    def load(self) -> "Future[Speaker | None]":
+    def load(self) -> "Future[ActiveModel | None]":
         with self._turn:
             if self._loaded is None:
                 self._loaded = self._loading(self.activation)
@@ -50,14 +50,16 @@ class Successor:
             return unused
 
 
-class Succession:
+class ModelSchedule:
     """The activations of one group in order. The event loop adds, the model's thread asks.
 
     `newest_ns` is the greatest window end that anybody has asked for.
     """
 
     def __init__(self) -> None:
-        self._line: tuple[Successor, ...] = ()  # replaced as a whole, so that a reader in another thread sees one line
+        self._line: tuple[
+            ScheduledModel, ...
+        ] = ()  # replaced as a whole, so that a reader in another thread sees one line
         self.newest_ns = -1
 
     def __len__(self) -> int:
@@ -66,10 +68,10 @@ class Succession:
     def add(self, activation: Activation, loading: Loading) -> None:
         """Of two activations for one end the later one counts."""
         others = [each for each in self._line if each.activation.effective_ns != activation.effective_ns]
-        line = [*others, Successor(activation, loading)]
+        line = [*others, ScheduledModel(activation, loading)]
         self._line = tuple(sorted(line, key=lambda each: each.activation.effective_ns))
 
-    def speakers(self, ends_ns: Index) -> "list[Speaker | None]":
+    def speakers(self, ends_ns: Index) -> "list[ActiveModel | None]":
         """For each window the one to judge it, None for the configured one.
 
         Waits for a bundle that is still being checked: no window is judged by the wrong model to save time.
@@ -82,7 +84,7 @@ class Succession:
         found = {place: _accepted(line, place) for place in np.unique(chosen).tolist()}
         return [found[place] for place in chosen.tolist()]
 
-    def from_now_on(self, now_ns: int) -> "list[Successor]":
+    def from_now_on(self, now_ns: int) -> "list[ScheduledModel]":
         """The one in force at a time and all that follow."""
         line = self._line
         first = int(places([each.activation.effective_ns for each in line], np.array([now_ns]))[0])
@@ -94,7 +96,7 @@ class Succession:
         return [each.activation for each in self._line if id(each) not in kept and each.put_away_if_unused()]
 
 
-def _accepted(line: tuple[Successor, ...], place: int) -> Speaker | None:
+def _accepted(line: tuple[ScheduledModel, ...], place: int) -> ActiveModel | None:
     """The model at this place, or the nearest one before it that was not refused."""
     while place > CONFIGURED:
         speaker = line[place].load().result()

@@ -20,7 +20,7 @@ _TIME = TimeReader("iso", utc_offset_minutes=0)
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Interval:
+class TruthInterval:
     """The asset was in the state from `start_ns` on, up to and without `end_ns`."""
 
     asset: str
@@ -38,13 +38,13 @@ class Interval:
         return orjson.dumps({"asset": self.asset, "state": self.state, **times, "fault": self.fault}) + b"\n"
 
 
-def read_truth(lines: Iterable[bytes], name: str) -> list[Interval]:
+def read_truth(lines: Iterable[bytes], name: str) -> list[TruthInterval]:
     """In order; times without a zone are UTC. Raises DataError that names the line."""
     found = [_interval(line, f"{name}:{number}") for number, line in enumerate(lines, 1) if line.strip()]
     return sorted(found)
 
 
-def _interval(line: bytes, place: str) -> Interval:
+def _interval(line: bytes, place: str) -> TruthInterval:
     try:
         given = orjson.loads(line)
         asset, state = str(given["asset"]), str(given["state"])
@@ -54,4 +54,4 @@ def _interval(line: bytes, place: str) -> Interval:
         raise DataError(f"{place}: needs asset, state, start and end as ISO times: {error}") from error
     if end <= start:
         raise DataError(f"{place}: it ends before it begins")
-    return Interval(asset, start, end, state, fault)
+    return TruthInterval(asset, start, end, state, fault)

@@ -9,16 +9,16 @@ from typing import Protocol
 import orjson
 
 from agent.app import Parts, build
-from agent.health.counters import Tally
+from agent.health.counters import Counters
 from agent.models.compatibility import LoadModel
 from agent.offline.event_set import EventSet
-from agent.runtime.alongside import alongside
-from agent.runtime.gc_tuning import calm_collector
-from agent.runtime.pipeline import Pace, Pipeline
+from agent.runtime.alongside import run_with_helpers
+from agent.runtime.gc_tuning import gc_tuning
+from agent.runtime.pipeline import Pipeline, PipelineLimits
 from agent.settings import LoadedPlant, ResolvedGroup
 from connectors.base import Source
 from connectors.jsonl import to_line
-from connectors.log_range import Stretch
+from connectors.log_range import OffsetRange
 from connectors.memory import MemoryWindowStore
 from connectors.records import DEAD_LETTERS, EVENTS, Message, Partition
 
@@ -32,7 +32,7 @@ _LETTERS_KEPT = 100_000
 
 
 @dataclass(slots=True)
-class Replayed:
+class ReplayResult:
     """What came out. `letters` are lines of dead letters, the first hundred thousand.
 
     `before` counts the records that were read before the begin, only to fill the windows.
@@ -40,7 +40,7 @@ class Replayed:
 
     events: EventSet = field(default_factory=EventSet)
     letters: list[bytes] = field(default_factory=list)
-    tally: Tally = field(default_factory=Tally)
+    tally: Counters = field(default_factory=Counters)
     before: int = 0
     seconds: float = 0.0
     whole: bool = False
@@ -54,13 +54,13 @@ class BoundedSource(Source, Protocol):
     """Files, or a range of topics. What was read only to fill the windows lies before a stretch's `start`."""
 
     @property
-    def stretches(self) -> Mapping[Partition, Stretch]: ...
+    def stretches(self) -> Mapping[Partition, OffsetRange]: ...
 
 
 class ReplaySink:
     """What records of the replayed stretches made. Last states are left out: they follow from the events."""
 
-    def __init__(self, into: Replayed, source: BoundedSource) -> None:
+    def __init__(self, into: ReplayResult, source: BoundedSource) -> None:
         self._into, self._source = into, source
 
     async def start(self) -> None:
@@ -111,24 +111,24 @@ async def replay(
     stop: asyncio.Event,
     report: Report,
     load_model: LoadModel | None = None,
-) -> Replayed:
+) -> ReplayResult:
     """As fast as it goes, until the source ends or `stop`. Raises what the live agent would."""
-    replayed = Replayed()
+    replayed = ReplayResult()
     parts = Parts(source, MemoryWindowStore(), ReplaySink(replayed, source), _unhurried(plant))
     pipeline = build(plant, load_model=load_model, parts=parts)
     begun = time.monotonic()
-    with calm_collector():
-        await alongside(pipeline.run(stop), [_watch(pipeline, report)])
+    with gc_tuning():
+        await run_with_helpers(pipeline.run(stop), [_watch(pipeline, report)])
     replayed.seconds, replayed.whole = time.monotonic() - begun, not stop.is_set()
     replayed.tally.records, replayed.tally.windows = pipeline.tally.records, pipeline.tally.windows
     replayed.before = sum(stretch.start - stretch.begin for stretch in source.stretches.values())
     return replayed
 
 
-def _unhurried(plant: LoadedPlant) -> Pace:
+def _unhurried(plant: LoadedPlant) -> PipelineLimits:
     """No checkpoints on the way: after a crash a replay begins anew."""
     limits = plant.settings.limits
-    return Pace(
+    return PipelineLimits(
         max_records=limits.max_batch_records,
         in_flight=limits.in_flight_batches,
         checkpoint_every_s=_NEVER_S,

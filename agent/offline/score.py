@@ -14,7 +14,7 @@ import numpy as np
 
 from agent.events.payloads import GAP, STATE
 from agent.models.classifier import UNKNOWN
-from agent.offline.ground_truth import Interval
+from agent.offline.ground_truth import TruthInterval
 from connectors.timestamps import TimeReader
 
 _NS_PER_S = 1e9
@@ -49,7 +49,7 @@ class Score:
 class _Piece:
     """A stretch of time in which neither the truth nor the agent's word changes."""
 
-    interval: Interval
+    interval: TruthInterval
     said: str
     start_ns: int
     end_ns: int
@@ -63,9 +63,9 @@ class _Piece:
         return self.said == self.interval.state
 
 
-def score(events: Iterable[Mapping[str, Any]], truth: Sequence[Interval], *, tolerance_ns: int) -> Score | None:
+def score(events: Iterable[Mapping[str, Any]], truth: Sequence[TruthInterval], *, tolerance_ns: int) -> Score | None:
     """None without any truth. An alarm that begins within `tolerance_ns` after a fault is late, not false."""
-    words = said_over_time(events)
+    words = state_timeline(events)
     by_asset = {asset: list(own) for asset, own in groupby(sorted(truth), key=lambda each: each.asset)}
     pieces = [piece for asset, own in by_asset.items() for piece in _pieces(own, words.get(asset, []))]
     total = sum(piece.length_ns for piece in pieces)
@@ -90,7 +90,7 @@ def score(events: Iterable[Mapping[str, Any]], truth: Sequence[Interval], *, tol
     )
 
 
-def said_over_time(events: Iterable[Mapping[str, Any]]) -> dict[str, Moments]:
+def state_timeline(events: Iterable[Mapping[str, Any]]) -> dict[str, Moments]:
     """Per asset, from the payloads of events in any order."""
     words: dict[str, list[tuple[int, str]]] = {}
     for event in events:
@@ -101,7 +101,7 @@ def said_over_time(events: Iterable[Mapping[str, Any]]) -> dict[str, Moments]:
     return {asset: sorted(moments, key=lambda moment: moment[0]) for asset, moments in words.items()}
 
 
-def _pieces(intervals: Sequence[Interval], moments: Moments) -> Iterator[_Piece]:
+def _pieces(intervals: Sequence[TruthInterval], moments: Moments) -> Iterator[_Piece]:
     times = [time for time, _ in moments]
     for interval in intervals:
         first, stop = bisect_right(times, interval.start_ns), bisect_left(times, interval.end_ns)
@@ -134,7 +134,7 @@ def _delays(pieces: Sequence[_Piece]) -> Iterator[int | None]:
             yield next((piece.start_ns - interval.start_ns for piece in own if piece.right), None)
 
 
-def _false_alarms(intervals: Sequence[Interval], moments: Moments, harmless: set[str], tolerance_ns: int) -> int:
+def _false_alarms(intervals: Sequence[TruthInterval], moments: Moments, harmless: set[str], tolerance_ns: int) -> int:
     """Unbroken runs of a fault's name that meet no fault of the asset, whichever it was."""
     begin, end = intervals[0].start_ns, intervals[-1].end_ns
     faults = [each for each in intervals if each.fault]

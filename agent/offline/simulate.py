@@ -8,10 +8,10 @@ import orjson
 
 from agent.errors import SettingsError
 from agent.events.ids import iso_time
-from agent.offline.ground_truth import Interval
-from agent.settings import Channel, Group, Plant, SimulatorSource
+from agent.offline.ground_truth import TruthInterval
+from agent.settings import Channel, Group, Plant, SimulatorSourceSettings
 from connectors.records import Record, RecordLike
-from connectors.simulator.labels import stretches
+from connectors.simulator.labels import labelled_intervals
 from connectors.simulator.plants import KINDS, PlantKind, SimulatedAsset
 from connectors.timestamps import NS_PER_UNIT
 
@@ -26,7 +26,7 @@ def simulated_assets(
 
     `channels` are those of each group's bundle, where it is known. Raises SettingsError.
     """
-    if not named and isinstance(plant.source, SimulatorSource):
+    if not named and isinstance(plant.source, SimulatorSourceSettings):
         named = {asset.id: asset.kind for asset in plant.source.assets}
     if not named:
         named = {
@@ -61,7 +61,7 @@ def asset_ids(patterns: Sequence[str], count: int) -> list[str]:
 
 def truth_of(
     assets: Sequence[SimulatedAsset], *, start_ns: int, length_ns: int, samples: int | None = None
-) -> list[Interval]:
+) -> list[TruthInterval]:
     """For `length_ns` from the start on, or for the first `samples` of an asset that has no more."""
     return [
         interval
@@ -70,11 +70,11 @@ def truth_of(
     ]
 
 
-def _intervals(asset: SimulatedAsset, start_ns: int, samples: int) -> Iterator[Interval]:
+def _intervals(asset: SimulatedAsset, start_ns: int, samples: int) -> Iterator[TruthInterval]:
     kind = asset.kind
-    for state, first, stop in stretches(asset, samples):
+    for state, first, stop in labelled_intervals(asset, samples):
         begin_ns, end_ns = start_ns + first * kind.period_ns, start_ns + stop * kind.period_ns
-        yield Interval(asset.name, begin_ns, end_ns, kind.states[state], fault=state != 0)
+        yield TruthInterval(asset.name, begin_ns, end_ns, kind.states[state], fault=state != 0)
 
 
 @dataclass(frozen=True, slots=True)

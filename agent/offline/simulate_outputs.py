@@ -24,9 +24,9 @@ class TopicOutlet:
     """A topic, keyed by asset."""
 
     def __init__(self, cluster: "Cluster", topic: str) -> None:
-        from connectors.kafka.producer import RecordWriter
+        from connectors.kafka.producer import RecordProducer
 
-        self._writer, self._topic = RecordWriter(cluster), topic
+        self._writer, self._topic = RecordProducer(cluster), topic
 
     async def start(self) -> None:
         await self._writer.start()

@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 _OURS = (SettingsError, ConnectorError, ModelError, DataError)
 
 
-async def alongside(work: Coroutine[Any, Any, Result], helpers: Collection[Coroutine[Any, Any, None]]) -> Result:
+async def run_with_helpers(work: Coroutine[Any, Any, Result], helpers: Collection[Coroutine[Any, Any, None]]) -> Result:
     """The work's result; helpers run as long as it does. Never raises an ExceptionGroup."""
     failure = None
     try:

@@ -7,10 +7,10 @@ from typing import Literal
 
 import structlog
 
-from agent.windows.group import GroupWindows, OwnedPartition, checkpoint_of
+from agent.windows.group import GroupWindows, OwnedPartition, make_checkpoint
 from connectors.base import ClaimLost, Source, WindowStore
 from connectors.errors import ConnectorError, TransientError
-from connectors.failpoints import AFTER_COMMIT, AFTER_HEADER, passing
+from connectors.failpoints import AFTER_COMMIT, AFTER_HEADER, hit
 
 log = structlog.get_logger()
 
@@ -18,7 +18,7 @@ _Deed = Literal["asking", "storing"]
 
 
 @dataclass(frozen=True, slots=True)
-class Endurance:
+class OutagePolicy:
     """How long to go on without the store: first without committing, then paused, then not at all."""
 
     pause_after_s: float = 60.0
@@ -29,10 +29,10 @@ class Checkpointer:
     """While the store is down the agent goes on publishing without committing, then pauses, then gives up."""
 
     def __init__(
-        self, source: Source, store: WindowStore, clock: Callable[[], float], endurance: Endurance | None = None
+        self, source: Source, store: WindowStore, clock: Callable[[], float], endurance: OutagePolicy | None = None
     ) -> None:
         self._source, self._store, self._clock = source, store, clock
-        self._endurance = endurance or Endurance()
+        self._endurance = endurance or OutagePolicy()
         self._down_since: dict[_Deed, float] = {}
 
     @property
@@ -54,9 +54,9 @@ class Checkpointer:
         try:
             for owned in (each for each in partitions if each.position != each.saved):
                 await self._renewed(owned, partial(self._store_all, owned))
-                passing(AFTER_HEADER)
+                hit(AFTER_HEADER)
                 await self._source.commit({owned.partition: owned.commits(owned.position)})
-                passing(AFTER_COMMIT)
+                hit(AFTER_COMMIT)
                 owned.saved = owned.position
         except TransientError as error:
             self._went_down("storing", error)
@@ -83,11 +83,11 @@ class Checkpointer:
     async def _store_windows(self, owned: OwnedPartition, windows: GroupWindows) -> None:
         windows.horizon.note(owned.position, windows.rings.newest)
         dirty = windows.rings.dirty_rows()
-        lost = await self._store.save(owned.claim, windows.layout, checkpoint_of(windows))
+        lost = await self._store.save(owned.claim, windows.layout, make_checkpoint(windows))
         if lost:
             log.warning("stored windows had vanished", partition=str(owned.partition), assets=len(lost))
             windows.rings.mark_lost([windows.rings.rows[asset] for asset in lost])
-            if await self._store.save(owned.claim, windows.layout, checkpoint_of(windows)):
+            if await self._store.save(owned.claim, windows.layout, make_checkpoint(windows)):
                 raise ConnectorError(f"the store keeps losing windows of {owned.partition}")
         windows.rings.mark_clean(dirty)
         windows.forgotten.clear()

@@ -17,7 +17,7 @@ class Reset:
     offset: int
 
 
-def pieces(batch: Batch) -> Iterator[Batch | Reset]:
+def split_at_resets(batch: Batch) -> Iterator[Batch | Reset]:
     """The batch, cut at its control records; mostly there are none."""
     records = batch.records
     controls = [at for at, record in enumerate(records) if record.headers and _is_reset(record)]

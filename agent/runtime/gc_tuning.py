@@ -9,7 +9,7 @@ _ALLOCATIONS = 50_000
 
 
 @contextmanager
-def calm_collector() -> Iterator[None]:
+def gc_tuning() -> Iterator[None]:
     """What is loaded by now (torch alone has hundreds of thousands of objects) is no longer looked through.
 
     By default the collector runs every 700 new objects: it took more time than fetching the records.

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from agent.health.status import Vitals
+from agent.health.status import RuntimeStatus
 from connectors.base import Checkpoint, Claim, Fenced, StoredWindows, WindowStore
 from connectors.errors import ConnectorError, TransientError
 from connectors.records import Partition
@@ -12,7 +12,7 @@ from connectors.records import Partition
 class MeasuredStore:
     """Passes every call on; changes nothing."""
 
-    def __init__(self, store: WindowStore, vitals: Vitals) -> None:
+    def __init__(self, store: WindowStore, vitals: RuntimeStatus) -> None:
         self._store, self._vitals = store, vitals
 
     async def start(self) -> None:

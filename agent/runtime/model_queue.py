@@ -4,18 +4,18 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from agent.events.assemble import Assessment, assess_together
-from agent.health.status import Vitals
+from agent.events.assemble import BatchResult, assemble_batches
+from agent.health.status import RuntimeStatus
 from agent.runtime.model_thread import ModelThread
-from agent.windows.ingest import Intake
+from agent.windows.ingest import Ingested
 from connectors.records import Partition
 
-Judged = asyncio.Future[list[Assessment]]
+Judged = asyncio.Future[list[BatchResult]]
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    intakes: Sequence[Intake]
+    intakes: Sequence[Ingested]
     partition: Partition
     judged: Judged
 
@@ -29,7 +29,7 @@ class ModelQueue:
 
     def __init__(
         self,
-        vitals: Vitals,
+        vitals: RuntimeStatus,
         clock: Callable[[], float],
         *,
         batch: int,
@@ -45,7 +45,7 @@ class ModelQueue:
         # One thread: torch never runs on the event loop, and batches keep their order.
         self._worker = ModelThread()
 
-    def add(self, intakes: Sequence[Intake], partition: Partition) -> Judged:
+    def add(self, intakes: Sequence[Ingested], partition: Partition) -> Judged:
         """What will be said about a batch. A batch that says nothing is done at once, if nothing waits before it."""
         judged: Judged = asyncio.get_running_loop().create_future()
         spoken = [intake for intake in intakes if intake.says_something]
@@ -90,7 +90,7 @@ class ModelQueue:
         done = asyncio.wrap_future(self._worker.submit(lambda: self._judge(waiting)))
         done.add_done_callback(lambda judged: self._judged(waiting, judged))
 
-    def _judged(self, waiting: Sequence[Waiting], judged: "asyncio.Future[list[list[Assessment]]]") -> None:
+    def _judged(self, waiting: Sequence[Waiting], judged: "asyncio.Future[list[list[BatchResult]]]") -> None:
         self._calls -= 1
         _deliver(waiting, judged)
         if not self._calls and (self._wanted or self.due):
@@ -101,14 +101,14 @@ class ModelQueue:
         """A thread cannot be cancelled, but its batches are small; put it under a time-out all the same."""
         await self._worker.close()
 
-    def _judge(self, waiting: Sequence[Waiting]) -> list[list[Assessment]]:
+    def _judge(self, waiting: Sequence[Waiting]) -> list[list[BatchResult]]:
         with self._vitals.stage("judge"):
             together = [(intake, one.partition) for one in waiting for intake in one.intakes]
-            said = iter(assess_together(together, self._vitals.progressed))
+            said = iter(assemble_batches(together, self._vitals.progressed))
             return [[next(said) for _ in one.intakes] for one in waiting]
 
 
-def _deliver(waiting: Sequence[Waiting], judged: "asyncio.Future[list[list[Assessment]]]") -> None:
+def _deliver(waiting: Sequence[Waiting], judged: "asyncio.Future[list[list[BatchResult]]]") -> None:
     for at, one in enumerate(waiting):
         if one.judged.done():
             continue  # given up: its partition was lost meanwhile

@@ -9,20 +9,20 @@ from dataclasses import dataclass
 
 import structlog
 
-from agent.events.assemble import Sighting
+from agent.events.assemble import OutgoingEvent
 from agent.events.group import Watched
 from agent.events.payloads import model_refused_event
-from agent.health.status import Vitals
-from agent.models.activations import Activation, decoded
-from agent.models.compatibility import Candidates
-from agent.models.schedule import Speaker, Successor
+from agent.health.status import RuntimeStatus
+from agent.models.activations import Activation, decode_activation
+from agent.models.compatibility import CompatibleBundles
+from agent.models.schedule import ActiveModel, ScheduledModel
 from anchormoe.errors import ModelError
-from connectors.append_log import Entry, Journal
+from connectors.append_log import AppendLog, Entry
 from connectors.errors import ConnectorError, RecordError
 
 log = structlog.get_logger()
 
-Announce = Callable[[list[Sighting]], Awaitable[None]]
+Announce = Callable[[list[OutgoingEvent]], Awaitable[None]]
 
 FOLLOW_EVERY_S = 1.0
 GIVE_UP_AFTER_S = 45.0
@@ -31,27 +31,27 @@ PUT_AWAY_EVERY_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Reloadable:
+class ReloadableGroup:
     """A group whose model may change: its windows, and what it takes."""
 
     watched: Watched
-    candidates: Candidates
+    candidates: CompatibleBundles
 
 
-class Reloading:
+class ModelReloader:
     """`begin` → `follow` beside the work → `close`. Bundles are loaded and checked in a thread of their own."""
 
     def __init__(
         self,
-        journal: Journal,
-        groups: Mapping[str, Reloadable],
-        vitals: Vitals,
+        journal: AppendLog,
+        groups: Mapping[str, ReloadableGroup],
+        vitals: RuntimeStatus,
         *,
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._journal, self._groups, self._vitals, self._now_ns = journal, groups, vitals, now_ns
         self._loader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="bundles")
-        self._refusals: deque[Sighting] = deque()
+        self._refusals: deque[OutgoingEvent] = deque()
         self._begun = asyncio.Event()
         self._heard_at = self._put_away_at = vitals.clock()
 
@@ -110,7 +110,7 @@ class Reloading:
 
     def _hear(self, entry: Entry) -> None:
         try:
-            activation = decoded(entry.value)
+            activation = decode_activation(entry.value)
         except RecordError as error:
             self._vitals.reloads["malformed"] += 1
             log.warning("not an activation", partition=str(entry.partition), offset=entry.offset, reason=str(error))
@@ -123,7 +123,7 @@ class Reloading:
             log.warning("activation came too late: windows after its end are judged", **_named(activation))
         group.watched.succession.add(activation, lambda wanted: self._loading(wanted, group, entry))
 
-    def _current(self) -> list[Successor]:
+    def _current(self) -> list[ScheduledModel]:
         now_ns = self._now_ns()
         return [each for group in self._groups.values() for each in group.watched.succession.from_now_on(now_ns)]
 
@@ -135,10 +135,10 @@ class Reloading:
             for activation in group.watched.succession.put_away_unused(self._now_ns()):
                 log.info("model put away", **_named(activation))
 
-    def _loading(self, activation: Activation, group: Reloadable, entry: Entry) -> "Future[Speaker | None]":
+    def _loading(self, activation: Activation, group: ReloadableGroup, entry: Entry) -> "Future[ActiveModel | None]":
         return self._loader.submit(self._load, activation, group, entry)
 
-    def _load(self, activation: Activation, group: Reloadable, entry: Entry) -> Speaker | None:
+    def _load(self, activation: Activation, group: ReloadableGroup, entry: Entry) -> ActiveModel | None:
         """Runs in the loader's thread; whoever needs the model waits for the answer."""
         try:
             speaker = group.candidates.speaker(activation)
@@ -161,7 +161,7 @@ def _named(activation: Activation) -> dict[str, str | int | None]:
     }
 
 
-def _refusal(activation: Activation, watched: Watched, entry: Entry, reason: str) -> Sighting:
+def _refusal(activation: Activation, watched: Watched, entry: Entry, reason: str) -> OutgoingEvent:
     origin = watched.origin(watched.name, entry.partition)
     event = model_refused_event(
         origin,
@@ -171,4 +171,4 @@ def _refusal(activation: Activation, watched: Watched, entry: Entry, reason: str
         reason=reason,
         offset=entry.offset,
     )
-    return Sighting(event, origin, watched.channels)
+    return OutgoingEvent(event, origin, watched.channels)

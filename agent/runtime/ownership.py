@@ -5,9 +5,9 @@ from collections.abc import Collection, Mapping
 import structlog
 
 from agent.events.group import Watched
-from agent.windows.group import GroupWindows, OwnedPartition, rebuild_offset, restore
+from agent.windows.group import GroupWindows, OwnedPartition, parse_rebuild_offset, restore_windows
 from connectors.base import Claim, Source, WindowStore
-from connectors.failpoints import DURING_TAKEOVER, passing
+from connectors.failpoints import DURING_TAKEOVER, hit
 from connectors.records import Partition, Position
 
 log = structlog.get_logger()
@@ -27,7 +27,7 @@ class Ownership:
         committed = await self._source.committed(partition)
         first = await self._source.first_offset(partition)
         groups = {name: await self._windows(claim, watched, committed, first) for name, watched in self._groups.items()}
-        passing(DURING_TAKEOVER)
+        hit(DURING_TAKEOVER)
         position = min(windows.cursor for windows in groups.values())
         publish_from = committed.offset if committed else 0
         if committed is None:
@@ -58,11 +58,11 @@ class Ownership:
     async def _windows(self, claim: Claim, watched: Watched, committed: Position | None, first: int) -> GroupWindows:
         windows = GroupWindows.empty(watched, cursor=0)
         stored = await self._store.load(claim, windows.layout)
-        if stored is not None and restore(windows, stored) and windows.cursor >= first:
+        if stored is not None and restore_windows(windows, stored) and windows.cursor >= first:
             return windows
         if committed is None:
             return GroupWindows.empty(watched, cursor=await self._source.start_offset(claim.partition))
-        wanted = rebuild_offset(committed.metadata)
+        wanted = parse_rebuild_offset(committed.metadata)
         windows = GroupWindows.empty(watched, cursor=committed.offset if wanted is None else max(wanted, first))
         windows.lossy = wanted is None or wanted < first
         event = "windows are rebuilt from the log"

@@ -11,22 +11,22 @@ from itertools import takewhile
 import structlog
 
 from agent.dead_letters.letter import DeadLetter, dead_letter
-from agent.events.assemble import Sighting, silent_assets
+from agent.events.assemble import OutgoingEvent, idle_events
 from agent.events.group import Watched
-from agent.health.counters import Tally
-from agent.health.status import Vitals
-from agent.runtime.checkpointer import Checkpointer, Endurance
-from agent.runtime.control_records import Reset, pieces
+from agent.health.counters import Counters
+from agent.health.status import RuntimeStatus
+from agent.runtime.checkpointer import Checkpointer, OutagePolicy
+from agent.runtime.control_records import Reset, split_at_resets
 from agent.runtime.deadlines import close_within, within
 from agent.runtime.measured_store import MeasuredStore
 from agent.runtime.model_queue import Judged, ModelQueue
-from agent.runtime.model_reload import Reloading
-from agent.runtime.observer import Observer, Unobserved
+from agent.runtime.model_reload import ModelReloader
+from agent.runtime.observer import NullObserver, Observer
 from agent.runtime.ownership import Ownership
-from agent.runtime.poller import Polling
+from agent.runtime.poller import Poller
 from agent.runtime.publisher import Publisher
 from agent.windows.group import OwnedPartition
-from agent.windows.ingest import Intake, take_in, unseen_assets
+from agent.windows.ingest import Ingested, ingest, unseen_assets
 from connectors.base import Sink, Source, WindowStore
 from connectors.decoding import Decoded, Decoder, Readings
 from connectors.errors import ConnectorError, TransientError
@@ -40,7 +40,7 @@ _TAKE_AGAIN_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class PipelineLimits:
     """How much at once, how often, and how long an end may take."""
 
     max_records: int = 5_000
@@ -55,11 +55,11 @@ class Pace:
     stop_deadline_s: float = 20.0
     close_deadline_s: float = 5.0
     restate_every_s: float = 600.0
-    endurance: Endurance = field(default_factory=Endurance)
+    endurance: OutagePolicy = field(default_factory=OutagePolicy)
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class InFlightBatch:
     """A batch whose windows are being judged."""
 
     owned: OwnedPartition
@@ -79,25 +79,25 @@ class Pipeline:
         sink: Sink,
         decoder: Decoder,
         groups: Mapping[str, Watched],
-        pace: Pace,
+        pace: PipelineLimits,
         observer: Observer | None = None,
-        tally: Tally | None = None,
-        vitals: Vitals | None = None,
-        models: Reloading | None = None,
+        tally: Counters | None = None,
+        vitals: RuntimeStatus | None = None,
+        models: ModelReloader | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.tally, self.vitals, self.models = tally or Tally(), vitals or Vitals(clock), models
+        self.tally, self.vitals, self.models = tally or Counters(), vitals or RuntimeStatus(clock), models
         self._store = MeasuredStore(store, self.vitals)
         self._source, self._sink, self._decoder = source, sink, decoder
         self._pace, self._clock = pace, clock
         self._ownership = Ownership(source, self._store, groups)
         self._checkpointer = Checkpointer(source, self._store, clock, pace.endurance)
-        self._publisher = Publisher(sink, self.tally, observer or Unobserved())
-        self._work: deque[Work] = deque()
+        self._publisher = Publisher(sink, self.tally, observer or NullObserver())
+        self._work: deque[InFlightBatch] = deque()
         self._last_checkpoint, self._records_at_checkpoint = clock(), 0
         # A rebalance calls `revoked` while the loop is at work; whoever holds the turn may touch windows.
         self._turn = asyncio.Lock()
-        self._polling = Polling(source, leave_within_s=pace.revoke_deadline_s)
+        self._polling = Poller(source, leave_within_s=pace.revoke_deadline_s)
         self._model = ModelQueue(
             self.vitals, clock, batch=pace.model_batch, max_wait_s=pace.model_wait_s, on_judged=self._polling.end
         )
@@ -157,13 +157,13 @@ class Pipeline:
             told = [
                 sighting
                 for windows in owned.groups.values()
-                for sighting in silent_assets(windows, owned.partition, self._clock(), max(owned.position - 1, 0))
+                for sighting in idle_events(windows, owned.partition, self._clock(), max(owned.position - 1, 0))
             ]
             if told:
                 await self._checkpointer.verify(owned)
                 await self._publisher.announce(told)
 
-    async def announce(self, sightings: list[Sighting]) -> None:
+    async def announce(self, sightings: list[OutgoingEvent]) -> None:
         """For helpers that have something to tell; not while a batch is being published."""
         async with self._turn:
             await self._publisher.announce(sightings)
@@ -260,7 +260,7 @@ class Pipeline:
             return
         if first < owned.position:
             batch = Batch(batch.partition, [each for each in batch.records if each.offset >= owned.position])
-        for piece in pieces(batch):
+        for piece in split_at_resets(batch):
             if isinstance(piece, Reset):
                 self._reset(owned, piece)
             else:
@@ -300,7 +300,7 @@ class Pipeline:
         due = sum(len(intake.applied.due.row) for intake in intakes)
         self.tally.windows += due
         self._move_on(owned, batch.records[-1].offset)
-        self._work.append(Work(owned, letters, due, self._model.add(intakes, batch.partition)))
+        self._work.append(InFlightBatch(owned, letters, due, self._model.add(intakes, batch.partition)))
         self._report_intake(owned, len(batch.records), due, decoded.readings)
 
     def _count_ignored(self, decoded: Decoded) -> None:
@@ -309,10 +309,10 @@ class Pipeline:
         if decoded.ignored_channels:
             self.tally.ignored["unknown_channel"] += decoded.ignored_channels
 
-    def _take_in(self, owned: OwnedPartition, batch: Batch, readings: Readings) -> Intake:
+    def _take_in(self, owned: OwnedPartition, batch: Batch, readings: Readings) -> Ingested:
         windows = owned.groups[readings.group]
         strangers = self._ownership.strangers(unseen_assets(windows, readings), batch.partition)
-        intake = take_in(windows, batch, readings, strangers=strangers)
+        intake = ingest(windows, batch, readings, strangers=strangers)
         windows.silence.heard(intake.rows, self._clock())
         self.tally.forgotten += len(intake.forgotten)
         self._ownership.forget(windows.forgotten - windows.rings.rows.keys())
@@ -345,7 +345,7 @@ class Pipeline:
             self.vitals.progressed()
             self._report_queue()
 
-    async def _publish(self, judged: Sequence[Work]) -> None:
+    async def _publish(self, judged: Sequence[InFlightBatch]) -> None:
         """Batches of one partition together: one question whose it is, one wait for the acknowledgements."""
         owned, letters = judged[0].owned, [letter for work in judged for letter in work.letters]
         said = [assessment for work in judged for assessment in work.assessments.result()]
@@ -381,5 +381,5 @@ class Pipeline:
             await close_within(self._pace.close_deadline_s, name, close)
 
 
-def _goes_with(first: Work, work: Work) -> bool:
+def _goes_with(first: InFlightBatch, work: InFlightBatch) -> bool:
     return work.owned is first.owned and work.assessments.done()

@@ -7,7 +7,7 @@ from connectors.errors import ConnectorError
 from connectors.records import Batch
 
 
-class Polling:
+class Poller:
     """`joined` tells whether there is a source to ask."""
 
     def __init__(self, source: Source, *, leave_within_s: float) -> None:

@@ -1,21 +1,21 @@
 """Out they go, in order: events and dead letters first, then the last states they lead to."""
 
 from agent.dead_letters.letter import DeadLetter
-from agent.events.assemble import Assessment, Sighting
+from agent.events.assemble import BatchResult, OutgoingEvent
 from agent.events.payloads import event_message, state_message
-from agent.health.counters import Tally
+from agent.health.counters import Counters
 from agent.runtime.observer import Observer
 from agent.windows.group import OwnedPartition
 from connectors.base import Sink
-from connectors.failpoints import AFTER_PUBLISH, AFTER_STATES, passing
+from connectors.failpoints import AFTER_PUBLISH, AFTER_STATES, hit
 from connectors.records import Message
 
 
 class Publisher:
-    def __init__(self, sink: Sink, tally: Tally, observer: Observer) -> None:
+    def __init__(self, sink: Sink, tally: Counters, observer: Observer) -> None:
         self._sink, self._tally, self._observer = sink, tally, observer
 
-    async def publish(self, owned: OwnedPartition, said: list[Assessment], letters: list[DeadLetter]) -> None:
+    async def publish(self, owned: OwnedPartition, said: list[BatchResult], letters: list[DeadLetter]) -> None:
         """What an earlier owner has published (below `publish_from`) is not said again."""
         new = [
             sighting
@@ -26,7 +26,7 @@ class Publisher:
         refused = [letter for letter in letters if letter.offset >= owned.publish_from]
         await self._write([event_message(sighting.event, sighting.origin.namespace) for sighting in new], refused)
         if new or refused:
-            passing(AFTER_PUBLISH)
+            hit(AFTER_PUBLISH)
         await self._write_states(new)
         self._count(said, new, refused)
 
@@ -40,7 +40,7 @@ class Publisher:
         if messages:
             await self._sink.write(messages)
 
-    async def announce(self, sightings: list[Sighting]) -> None:
+    async def announce(self, sightings: list[OutgoingEvent]) -> None:
         """Technical events that belong to no batch."""
         await self._write([event_message(sighting.event, sighting.origin.namespace) for sighting in sightings], [])
         self._count([], sightings, [])
@@ -50,13 +50,13 @@ class Publisher:
         if messages:
             await self._sink.write(messages)
 
-    async def _write_states(self, new: list[Sighting]) -> None:
+    async def _write_states(self, new: list[OutgoingEvent]) -> None:
         last = {sighting.event.asset: (sighting.origin, sighting.standing) for sighting in new if sighting.standing}
         if last:
             await self._sink.write([state_message(origin, standing) for origin, standing in last.values()])
-            passing(AFTER_STATES)
+            hit(AFTER_STATES)
 
-    def _count(self, said: list[Assessment], new: list[Sighting], refused: list[DeadLetter]) -> None:
+    def _count(self, said: list[BatchResult], new: list[OutgoingEvent], refused: list[DeadLetter]) -> None:
         for assessment in said:
             for glance in assessment.glances:
                 self._observer.judged(glance)

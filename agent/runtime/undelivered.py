@@ -8,7 +8,7 @@ from importlib.metadata import version
 import orjson
 import structlog
 
-from agent.health.counters import Tally
+from agent.health.counters import Counters
 from connectors.base import Sink
 from connectors.errors import ConnectorError
 from connectors.records import DEAD_LETTERS, Message
@@ -20,29 +20,29 @@ REFUSED = "webhook_refused"
 UNAVAILABLE = "webhook_unavailable"
 
 
-class Refusals:
+class UndeliveredEvents:
     """What a `WebhookSink` is given; several may share it, and the keeper still sees one write at a time."""
 
-    def __init__(self, keeper: Sink, tally: Tally) -> None:
+    def __init__(self, keeper: Sink, tally: Counters) -> None:
         self._keeper, self._tally = keeper, tally
         self._turn = asyncio.Lock()
 
     async def keep(self, refused: Sequence[Refused]) -> None:
         """Raises what the keeper raises: an event that nobody has must not be committed."""
         async with self._turn:
-            await self._keeper.write([refused_event(each) for each in refused])
+            await self._keeper.write([undelivered_letter(each) for each in refused])
         for each in refused:
-            self._tally.dead_letters[reason_of(each)] += 1
+            self._tally.dead_letters[undelivered_reason(each)] += 1
         log.warning(
             "events not taken by a webhook; kept as dead letters", count=len(refused), last=str(refused[-1].error)
         )
 
 
-def reason_of(refused: Refused) -> str:
+def undelivered_reason(refused: Refused) -> str:
     return REFUSED if isinstance(refused.error, ConnectorError) else UNAVAILABLE
 
 
-def refused_event(refused: Refused) -> Message:
+def undelivered_letter(refused: Refused) -> Message:
     """The event as it was, with our `dl_` headers. Partition and offset are those of the record that made it.
 
     No Kafka topic can be called like its `dl_topic`, so `dead-letters replay` never takes it for a sensor record.
@@ -50,7 +50,7 @@ def refused_event(refused: Refused) -> Message:
     message = refused.message
     made_by = orjson.loads(message.value or b"{}").get("input", {})
     ours = {
-        "dl_reason": reason_of(refused),
+        "dl_reason": undelivered_reason(refused),
         "dl_detail": str(refused.error),
         "dl_field": "",
         "dl_exception": type(refused.error).__name__,

@@ -4,16 +4,29 @@ from agent.settings.alarms import AlarmRule, Alarms, AlarmWebhook
 from agent.settings.formats import file_format, group_layouts, record_format
 from agent.settings.groups import Channel, Group, Window
 from agent.settings.http import Http
-from agent.settings.loading import Examination, LoadedPlant, examine, load, load_settings
+from agent.settings.loading import Examination, LoadedPlant, examine, load_plant, load_settings
 from agent.settings.models import Models
 from agent.settings.network import KafkaSecurity, Retries
-from agent.settings.plant import Checkpointing, Inference, Limits, Logging, Plant, schema
+from agent.settings.plant import Checkpointing, Inference, Limits, Logging, Plant, settings_schema
 from agent.settings.problems import Problem
 from agent.settings.records import Records, TimeField
 from agent.settings.resolve import ResolvedChannel, ResolvedGroup, reconcile
-from agent.settings.sinks import ConsoleSink, Emission, JsonlSink, KafkaSink, Sink, WebhookSink
-from agent.settings.sources import FileSource, KafkaSource, MemorySource, SimulatorSource, Source
-from agent.settings.stores import MemoryStore, RedisStore, RedisTls, Store
+from agent.settings.sinks import (
+    ConsoleSinkSettings,
+    Emission,
+    JsonlSinkSettings,
+    KafkaSinkSettings,
+    Sink,
+    WebhookSinkSettings,
+)
+from agent.settings.sources import (
+    FileSourceSettings,
+    KafkaSourceSettings,
+    MemorySourceSettings,
+    SimulatorSourceSettings,
+    Source,
+)
+from agent.settings.stores import MemoryStoreSettings, RedisStoreSettings, RedisTls, Store
 from agent.settings.units import Duration, Size
 
 __all__ = [
@@ -22,46 +35,46 @@ __all__ = [
     "Alarms",
     "Channel",
     "Checkpointing",
-    "ConsoleSink",
+    "ConsoleSinkSettings",
     "Duration",
     "Emission",
     "Examination",
-    "FileSource",
+    "FileSourceSettings",
     "Group",
     "Http",
     "Inference",
-    "JsonlSink",
+    "JsonlSinkSettings",
     "KafkaSecurity",
-    "KafkaSink",
-    "KafkaSource",
+    "KafkaSinkSettings",
+    "KafkaSourceSettings",
     "Limits",
     "LoadedPlant",
     "Logging",
-    "MemorySource",
-    "MemoryStore",
+    "MemorySourceSettings",
+    "MemoryStoreSettings",
     "Models",
     "Plant",
     "Problem",
     "Records",
-    "RedisStore",
+    "RedisStoreSettings",
     "RedisTls",
     "ResolvedChannel",
     "ResolvedGroup",
     "Retries",
-    "SimulatorSource",
+    "SimulatorSourceSettings",
     "Sink",
     "Size",
     "Source",
     "Store",
     "TimeField",
-    "WebhookSink",
+    "WebhookSinkSettings",
     "Window",
     "examine",
     "file_format",
     "group_layouts",
-    "load",
+    "load_plant",
     "load_settings",
     "reconcile",
     "record_format",
-    "schema",
+    "settings_schema",
 ]

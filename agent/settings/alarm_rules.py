@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from agent.settings.alarms import AlarmRule, Alarms
 from agent.settings.groups import Group, overlap
 from agent.settings.problems import Problem, warning
-from agent.settings.sinks import Emission, KafkaSink, Sink
-from agent.settings.sources import KafkaSource, Source
+from agent.settings.sinks import Emission, KafkaSinkSettings, Sink
+from agent.settings.sources import KafkaSourceSettings, Source
 from agent.settings.units import Duration
 
 Found = Iterator[Problem]
@@ -20,13 +20,13 @@ def alarms_are_rationalised(alarms: Alarms | None) -> Found:
 
 
 def alarms_need_a_topic(alarms: Alarms | None, sinks: Sequence[Sink]) -> Found:
-    if alarms is not None and not any(isinstance(sink, KafkaSink) for sink in sinks):
+    if alarms is not None and not any(isinstance(sink, KafkaSinkSettings) for sink in sinks):
         yield Problem(("alarms",), "no sink is of kind kafka, so there are no events to read", "add one")
 
 
 def alarm_topics_are_apart(alarms: Alarms | None, sinks: Sequence[Sink], source: Source) -> Found:
-    taken = {topic for sink in sinks if isinstance(sink, KafkaSink) for _, topic in sink.topics}
-    taken |= set(source.topics) if isinstance(source, KafkaSource) else set()
+    taken = {topic for sink in sinks if isinstance(sink, KafkaSinkSettings) for _, topic in sink.topics}
+    taken |= set(source.topics) if isinstance(source, KafkaSourceSettings) else set()
     for name, topic in alarms.topics if alarms else ():
         if topic in taken:
             yield Problem(

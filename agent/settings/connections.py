@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.settings import KafkaSecurity, KafkaSink, Plant, RedisStore
+from agent.settings import KafkaSecurity, KafkaSinkSettings, Plant, RedisStoreSettings
 
 if TYPE_CHECKING:
     from connectors.kafka.cluster import Cluster
@@ -28,12 +28,12 @@ def cluster_of(bootstrap: str | None, security: KafkaSecurity) -> "Cluster":
     )
 
 
-def sink_cluster(sink: KafkaSink) -> "Cluster":
+def sink_cluster(sink: KafkaSinkSettings) -> "Cluster":
     """Where it writes; by the time the settings are loaded it has the source's address if it had none of its own."""
     return cluster_of(sink.bootstrap, sink.security or KafkaSecurity())
 
 
-def server_of(store: RedisStore) -> "Server":
+def server_of(store: RedisStoreSettings) -> "Server":
     from connectors.redis.server import Server
 
     return Server(
@@ -50,7 +50,7 @@ def server_of(store: RedisStore) -> "Server":
     )
 
 
-def window_prefix(settings: Plant, store: RedisStore) -> str:
+def window_prefix(settings: Plant, store: RedisStoreSettings) -> str:
     """What the keys of all windows begin with."""
     return f"{store.key_prefix}:{settings.namespace}"
 

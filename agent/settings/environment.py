@@ -16,7 +16,7 @@ from agent.settings.problems import refusal
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class Environment:
     """`look_up=False` leaves secrets and files alone, for a build server that has none of them."""
 
     base: Path = Path()
@@ -24,24 +24,24 @@ class Surroundings:
     look_up: bool = True
 
 
-def surroundings(info: ValidationInfo) -> Surroundings:
-    return info.context if isinstance(info.context, Surroundings) else Surroundings(look_up=False)
+def read_environment(info: ValidationInfo) -> Environment:
+    return info.context if isinstance(info.context, Environment) else Environment(look_up=False)
 
 
 def with_address(raw: Any, name: str, variable: str, info: ValidationInfo) -> Any:
     """The section with the address from the environment, which wins over the file."""
-    address = surroundings(info).environ.get(variable)
+    address = read_environment(info).environ.get(variable)
     return {**raw, name: address} if address and isinstance(raw, dict) else raw
 
 
-def _from_environment(variable: str, around: Surroundings) -> str:
+def _from_environment(variable: str, around: Environment) -> str:
     value = around.environ.get(variable, "")
     if not value:
         raise refusal(f"the environment variable {variable} is not set", "set it, or name another one")
     return value
 
 
-def _from_file(name: str, around: Surroundings) -> str:
+def _from_file(name: str, around: Environment) -> str:
     try:
         value = (around.base / name).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
@@ -63,7 +63,7 @@ def _referred(value: Any, info: ValidationInfo) -> str:
     kind, name = next(iter(value.items())) if isinstance(value, dict) and len(value) == 1 else ("", None)
     if kind not in _READERS or not isinstance(name, str) or not name:
         raise refusal("a secret is not written into this file", "write {env: VARIABLE} or {file: PATH}")
-    around = surroundings(info)
+    around = read_environment(info)
     return _READERS[kind](name, around) if around.look_up else f"<{kind} {name}>"
 
 
@@ -76,17 +76,17 @@ def _text(value: Any, info: ValidationInfo) -> Any:
 
 
 def _resolved(path: Path, info: ValidationInfo) -> Path:
-    return surroundings(info).base / path
+    return read_environment(info).base / path
 
 
 def _existing(path: Path, info: ValidationInfo) -> Path:
-    if surroundings(info).look_up and not path.is_file():
+    if read_environment(info).look_up and not path.is_file():
         raise refusal(f"there is no file {path}", "name an existing file, relative to this configuration")
     return path
 
 
 def _matching(path: Path, info: ValidationInfo) -> Path:
-    if surroundings(info).look_up and not glob.glob(os.fspath(path), recursive=True):
+    if read_environment(info).look_up and not glob.glob(os.fspath(path), recursive=True):
         raise refusal(f"nothing matches {path}", "name existing files, relative to this configuration")
     return path
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from agent.settings.plant import Plant
 from agent.settings.records import Records
 from agent.settings.resolve import ResolvedChannel, ResolvedGroup
-from agent.settings.sources import FileSource
+from agent.settings.sources import FileSourceSettings
 from connectors.files.rows import FileFormat
 from connectors.record_schema import ChannelField, GroupLayout, RecordFormat
 
@@ -40,7 +40,7 @@ def _channel_field(channel: ResolvedChannel) -> ChannelField:
     return ChannelField(channel.name, channel.field, channel.scale, channel.offset, low, high)
 
 
-def file_format(settings: Plant, source: FileSource | None = None) -> FileFormat:
+def file_format(settings: Plant, source: FileSourceSettings | None = None) -> FileFormat:
     """How lines become records; without a file source as the records of any other source say."""
     records = settings.records
     plain = FileFormat(

@@ -9,15 +9,15 @@ from pydantic import TypeAdapter, ValidationError
 
 from agent.errors import SettingsError
 from agent.settings.document import Document, read_document
-from agent.settings.environment import Surroundings
+from agent.settings.environment import Environment
 from agent.settings.groups import Group
 from agent.settings.plant import Plant
 from agent.settings.problems import Problem
 from agent.settings.resolve import ResolvedGroup, differences, read_facts, reconcile
 from agent.settings.rules import broken_rules
-from agent.settings.sinks import KafkaSink, Sink
-from agent.settings.sources import KafkaSource
-from agent.settings.validation_errors import complaints
+from agent.settings.sinks import KafkaSinkSettings, Sink
+from agent.settings.sources import KafkaSourceSettings
+from agent.settings.validation_errors import validation_problems
 from anchormoe.errors import ModelError
 
 
@@ -57,7 +57,7 @@ def place(path: Path, problem: Problem) -> str:
     return f"{where}: {problem}"
 
 
-def load(path: Path, environ: Mapping[str, str]) -> LoadedPlant:
+def load_plant(path: Path, environ: Mapping[str, str]) -> LoadedPlant:
     """Raises SettingsError with every problem; connects to nothing."""
     examination = examine(path, environ)
     if examination.loaded is None:
@@ -78,7 +78,7 @@ def examine(
 ) -> Examination:
     """Raises SettingsError only where there are no settings to speak of: no file, no YAML."""
     document = read_document(path)
-    around = Surroundings(path.parent, environ, look_up=with_secrets)
+    around = Environment(path.parent, environ, look_up=with_secrets)
     plant, problems = _validated(document.content, around)
     problems = [*document.repeated, *problems]
     sections = _sections(plant) if plant else dict(_sound_sections(document.content, around, problems))
@@ -92,18 +92,18 @@ def examine(
     return _concluded(document, plant, groups, problems)
 
 
-def _validated(content: Any, around: Surroundings) -> tuple[Plant | None, list[Problem]]:
+def _validated(content: Any, around: Environment) -> tuple[Plant | None, list[Problem]]:
     try:
         return Plant.model_validate(content, context=around), []
     except ValidationError as error:
-        return None, list(complaints(error, Plant, content))
+        return None, list(validation_problems(error, Plant, content))
 
 
 def _sections(plant: Plant) -> dict[str, Any]:
     return {name: getattr(plant, name) for name in Plant.model_fields}
 
 
-def _sound_sections(content: Any, around: Surroundings, problems: list[Problem]) -> Iterator[tuple[str, Any]]:
+def _sound_sections(content: Any, around: Environment, problems: list[Problem]) -> Iterator[tuple[str, Any]]:
     """The sections nobody complained about, so that the rules between them can speak in the same breath."""
     unsound = {problem.path[0] for problem in problems if problem.path}
     for name, field in Plant.model_fields.items():
@@ -115,7 +115,7 @@ def _sound_sections(content: Any, around: Surroundings, problems: list[Problem])
             yield name, field.get_default()
 
 
-def _sound_groups(content: Any, around: Surroundings, problems: list[Problem]) -> Iterator[tuple[int, Group]]:
+def _sound_groups(content: Any, around: Environment, problems: list[Problem]) -> Iterator[tuple[int, Group]]:
     """Each group by itself: a mistake in one does not hide what its neighbour's bundle has to say."""
     groups = content.get("groups")
     unsound = {problem.path[1] for problem in problems if problem.path[:1] == ("groups",) and len(problem.path) > 1}
@@ -162,13 +162,13 @@ def _order(problem: Problem) -> tuple[int, int, str]:
 def on_one_cluster(plant: Plant) -> Plant:
     """Kafka sinks without an address of their own write where the source reads, with the same login."""
     source = plant.source
-    if not isinstance(source, KafkaSource):
+    if not isinstance(source, KafkaSourceSettings):
         return plant
     return plant.model_copy(update={"sinks": tuple(_sharing(sink, source) for sink in plant.sinks)})
 
 
-def _sharing(sink: Sink, source: KafkaSource) -> Sink:
-    if not isinstance(sink, KafkaSink) or sink.bootstrap not in (None, source.bootstrap):
+def _sharing(sink: Sink, source: KafkaSourceSettings) -> Sink:
+    if not isinstance(sink, KafkaSinkSettings) or sink.bootstrap not in (None, source.bootstrap):
         return sink
     shared = {"bootstrap": source.bootstrap, "security": sink.security or source.security}
     return sink.model_copy(update=shared)

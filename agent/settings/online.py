@@ -5,7 +5,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from agent.settings import Examination, KafkaSecurity, KafkaSink, KafkaSource, LoadedPlant, Plant, Problem, RedisStore
+from agent.settings import (
+    Examination,
+    KafkaSecurity,
+    KafkaSinkSettings,
+    KafkaSourceSettings,
+    LoadedPlant,
+    Plant,
+    Problem,
+    RedisStoreSettings,
+)
 from agent.settings.connections import cluster_of, server_of
 from agent.settings.document import read_document
 from agent.settings.problems import Path
@@ -52,7 +61,7 @@ async def examine_services(plant: LoadedPlant, *, timeout_s: float = TIMEOUT_S) 
             group.create_task(_ask_kafka(cluster, uses, needs, timeout_s))
             for cluster, uses in _uses_by_cluster(settings).items()
         ]
-        if isinstance(settings.store, RedisStore):
+        if isinstance(settings.store, RedisStoreSettings):
             asked.append(group.create_task(_ask_redis(settings.store, timeout_s)))
     return sum((task.result() for task in asked), Findings())
 
@@ -75,7 +84,7 @@ async def _ask_kafka(cluster: "Cluster", uses: list[Use], needs: Needs, timeout_
     return Findings(tuple(kafka_problems(uses, facts, needs)))
 
 
-async def _ask_redis(store: RedisStore, timeout_s: float) -> Findings:
+async def _ask_redis(store: RedisStoreSettings, timeout_s: float) -> Findings:
     from connectors.redis.inspection import inspect_redis
 
     server = server_of(store)
@@ -100,18 +109,18 @@ def _uses_by_cluster(settings: Plant) -> "dict[Cluster, list[Use]]":
 
 def _uses(settings: Plant) -> "Iterator[tuple[Cluster, Use]]":
     source = settings.source
-    if isinstance(source, KafkaSource):
+    if isinstance(source, KafkaSourceSettings):
         cluster = cluster_of(source.bootstrap, source.security)
         for at, topic in enumerate(source.topics):
             yield cluster, Use(("source", "topics", at), topic, "input")
     for at, sink in enumerate(settings.sinks):
-        if isinstance(sink, KafkaSink):
+        if isinstance(sink, KafkaSinkSettings):
             cluster = cluster_of(sink.bootstrap, sink.security or KafkaSecurity())
             for use in _written(settings, sink, ("sinks", at, "topics")):
                 yield cluster, use
 
 
-def _written(settings: Plant, sink: KafkaSink, path: Path) -> Iterator[Use]:
+def _written(settings: Plant, sink: KafkaSinkSettings, path: Path) -> Iterator[Use]:
     for role in _STREAMS:
         yield Use((*path, role), getattr(sink.topics, role), role)
     if settings.models is not None and sink is settings.kafka_sink:

@@ -10,9 +10,9 @@ from agent.settings.http import Http
 from agent.settings.models import Models
 from agent.settings.records import Records
 from agent.settings.section import Count, Section, Shape, Slug
-from agent.settings.sinks import Emission, KafkaSink, Sink
-from agent.settings.sources import KafkaSource, Source
-from agent.settings.stores import MemoryStore, Store
+from agent.settings.sinks import Emission, KafkaSinkSettings, Sink
+from agent.settings.sources import KafkaSourceSettings, Source
+from agent.settings.stores import MemoryStoreSettings, Store
 from agent.settings.units import Duration, Size
 
 
@@ -66,7 +66,9 @@ class Plant(Section):
     records: Records = Field(default=Records(), description="The format of the records.")
     groups: tuple[Group, ...] = Field(min_length=1, description="Which model judges which assets.")
     models: Models | None = Field(default=None, description="Bundles that can take over; null: none can.")
-    store: Store = Field(default=MemoryStore(kind="memory"), description="Where windows are kept between two starts.")
+    store: Store = Field(
+        default=MemoryStoreSettings(kind="memory"), description="Where windows are kept between two starts."
+    )
     sinks: tuple[Sink, ...] = Field(min_length=1, description="Where events, states and dead letters go.")
     emission: Emission = Field(default=Emission(), description="Which windows become events.")
     inference: Inference = Field(default=Inference(), description="How the model runs.")
@@ -78,15 +80,15 @@ class Plant(Section):
 
     @property
     def consumer_group(self) -> str:
-        named = self.source.group if isinstance(self.source, KafkaSource) else None
+        named = self.source.group if isinstance(self.source, KafkaSourceSettings) else None
         return named or f"anchormoe-{self.namespace}"
 
     @property
-    def kafka_sink(self) -> KafkaSink | None:
+    def kafka_sink(self) -> KafkaSinkSettings | None:
         """The first one: where activations are kept too."""
-        return next((sink for sink in self.sinks if isinstance(sink, KafkaSink)), None)
+        return next((sink for sink in self.sinks if isinstance(sink, KafkaSinkSettings)), None)
 
 
-def schema() -> dict[str, Any]:
+def settings_schema() -> dict[str, Any]:
     """The JSON Schema that editors use to complete and check plant.yaml."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | Plant.model_json_schema()

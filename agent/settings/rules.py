@@ -16,9 +16,23 @@ from agent.settings.plant import Checkpointing, Inference, Limits
 from agent.settings.problems import Problem, warning
 from agent.settings.records import Records
 from agent.settings.resolve import ResolvedGroup
-from agent.settings.sinks import ConsoleSink, Emission, JsonlSink, KafkaSink, Sink, WebhookSink
-from agent.settings.sources import FileSource, KafkaSource, MemorySource, SimulatorSource, Source, repeated
-from agent.settings.stores import MemoryStore, RedisStore, Store
+from agent.settings.sinks import (
+    ConsoleSinkSettings,
+    Emission,
+    JsonlSinkSettings,
+    KafkaSinkSettings,
+    Sink,
+    WebhookSinkSettings,
+)
+from agent.settings.sources import (
+    FileSourceSettings,
+    KafkaSourceSettings,
+    MemorySourceSettings,
+    SimulatorSourceSettings,
+    Source,
+    repeated,
+)
+from agent.settings.stores import MemoryStoreSettings, RedisStoreSettings, Store
 from agent.settings.units import Duration, Size
 
 Found = Iterator[Problem]
@@ -36,7 +50,7 @@ def groups_are_apart(groups: Sequence[Group]) -> Found:
 
 
 def simulated_assets_are_watched(source: Source, groups: Sequence[Group]) -> Found:
-    if not isinstance(source, SimulatorSource):
+    if not isinstance(source, SimulatorSourceSettings):
         return
     patterns = [pattern for group in groups for pattern in group.assets]
     for at, asset in enumerate(source.assets):
@@ -45,60 +59,70 @@ def simulated_assets_are_watched(source: Source, groups: Sequence[Group]) -> Fou
 
 
 def a_group_has_simulated_assets(source: Source, groups: Sequence[Group]) -> Found:
-    ids = [asset.id for asset in source.assets] if isinstance(source, SimulatorSource) else []
+    ids = [asset.id for asset in source.assets] if isinstance(source, SimulatorSourceSettings) else []
     for at, group in enumerate(groups):
         if ids and not any(overlap(pattern, asset) for pattern in group.assets for asset in ids):
             yield warning(("groups", at, "assets"), "no simulated asset is meant", "simulate one, or remove the group")
 
 
 def sinks_are_apart(sinks: Sequence[Sink]) -> Found:
-    consoles = [at for at, sink in enumerate(sinks) if isinstance(sink, ConsoleSink)]
+    consoles = [at for at, sink in enumerate(sinks) if isinstance(sink, ConsoleSinkSettings)]
     for at in consoles[1:]:
         yield Problem(("sinks", at), "a second console", "keep one")
-    directories = [str(sink.directory) if isinstance(sink, JsonlSink) else f" {at}" for at, sink in enumerate(sinks)]
+    directories = [
+        str(sink.directory) if isinstance(sink, JsonlSinkSettings) else f" {at}" for at, sink in enumerate(sinks)
+    ]
     for at, directory in repeated(directories):
         yield Problem(("sinks", at, "directory"), f"{directory} is written by another sink", "choose another one")
 
 
 def webhooks_have_a_keeper(sinks: Sequence[Sink]) -> Found:
     """What a receiver refuses is a dead letter, and a dead letter needs a place."""
-    if any(isinstance(sink, KafkaSink | JsonlSink) for sink in sinks):
+    if any(isinstance(sink, KafkaSinkSettings | JsonlSinkSettings) for sink in sinks):
         return
     for at, sink in enumerate(sinks):
-        if isinstance(sink, WebhookSink):
+        if isinstance(sink, WebhookSinkSettings):
             wrong = "a webhook alone has no place for the events that its receiver refuses"
             yield Problem(("sinks", at, "kind"), wrong, "add a kafka or jsonl sink beside it")
 
 
 def kafka_sinks_have_an_address(source: Source, sinks: Sequence[Sink]) -> Found:
     for at, sink in enumerate(sinks):
-        if isinstance(sink, KafkaSink) and sink.bootstrap is None and not isinstance(source, KafkaSource):
+        if (
+            isinstance(sink, KafkaSinkSettings)
+            and sink.bootstrap is None
+            and not isinstance(source, KafkaSourceSettings)
+        ):
             right = f"write host:port here or set {KAFKA_ADDRESS_VARIABLE}"
             yield Problem(("sinks", at, "bootstrap"), "no address, and the source is not Kafka", right)
 
 
 def outputs_are_not_inputs(source: Source, sinks: Sequence[Sink]) -> Found:
-    read = source.topics if isinstance(source, KafkaSource) else ()
+    read = source.topics if isinstance(source, KafkaSourceSettings) else ()
     for at, sink in enumerate(sinks):
-        for name, topic in sink.topics if isinstance(sink, KafkaSink) else ():
+        for name, topic in sink.topics if isinstance(sink, KafkaSinkSettings) else ():
             if topic in read:
                 wrong = f"{topic} is a topic of the source, which would feed itself"
                 yield Problem(("sinks", at, "topics", name), wrong, "choose another topic")
 
 
 def activations_have_one_home(models: Models | None, sinks: Sequence[Sink]) -> Found:
-    if models is not None and models.activations is not None and any(isinstance(sink, KafkaSink) for sink in sinks):
+    if (
+        models is not None
+        and models.activations is not None
+        and any(isinstance(sink, KafkaSinkSettings) for sink in sinks)
+    ):
         wrong = "without effect: with a Kafka sink, activations are kept in a topic"
         yield Problem(("models", "activations"), wrong, "remove it; sinks.topics.activations names the topic")
 
 
 def retries_end_before_the_next_poll(source: Source, sinks: Sequence[Sink], store: Store) -> Found:
     """One batch may have to wait for every sink and for the store, one after the other."""
-    if not isinstance(source, KafkaSource):
+    if not isinstance(source, KafkaSourceSettings):
         return
-    waits = [sink.retries.worst_case_ns(sink.timeout) for sink in sinks if isinstance(sink, WebhookSink)]
-    waits += [sink.timeout for sink in sinks if isinstance(sink, KafkaSink)]
-    if isinstance(store, RedisStore):
+    waits = [sink.retries.worst_case_ns(sink.timeout) for sink in sinks if isinstance(sink, WebhookSinkSettings)]
+    waits += [sink.timeout for sink in sinks if isinstance(sink, KafkaSinkSettings)]
+    if isinstance(store, RedisStoreSettings):
         waits.append(store.retries.worst_case_ns(store.timeout))
     longest = source.timeouts.max_poll_interval
     if sum(waits) >= longest:
@@ -107,13 +131,13 @@ def retries_end_before_the_next_poll(source: Source, sinks: Sequence[Sink], stor
 
 
 def a_revoke_ends_before_the_rebalance(source: Source, checkpoint: Checkpointing) -> Found:
-    if isinstance(source, KafkaSource) and checkpoint.revoke_deadline >= source.timeouts.rebalance:
+    if isinstance(source, KafkaSourceSettings) and checkpoint.revoke_deadline >= source.timeouts.rebalance:
         right = f"below source.timeouts.rebalance, {source.timeouts.rebalance}"
         yield Problem(("checkpoint", "revoke_deadline"), f"{checkpoint.revoke_deadline} is too long", right)
 
 
 def checkpoints_come_before_the_next_poll(source: Source, checkpoint: Checkpointing) -> Found:
-    if isinstance(source, KafkaSource) and checkpoint.every >= source.timeouts.max_poll_interval:
+    if isinstance(source, KafkaSourceSettings) and checkpoint.every >= source.timeouts.max_poll_interval:
         right = f"below source.timeouts.max_poll_interval, {source.timeouts.max_poll_interval}"
         yield Problem(("checkpoint", "every"), f"{checkpoint.every} is too long", right)
 
@@ -145,7 +169,7 @@ def heartbeats_fall_on_windows(resolved: Sequence[ResolvedGroup], emission: Emis
 def stored_windows_outlive_a_window(resolved: Sequence[ResolvedGroup], store: Store) -> Found:
     for group in resolved:
         needed = 2 * (group.shape.length + group.shape.hop + group.shape.lateness) * group.grid.period_ns
-        if isinstance(store, RedisStore) and store.ttl < needed:
+        if isinstance(store, RedisStoreSettings) and store.ttl < needed:
             wrong = f"{store.ttl} is shorter than two windows of group {group.name}"
             yield Problem(("store", "ttl"), wrong, f"at least {_readable(needed)}")
 
@@ -182,9 +206,9 @@ def a_heartbeat_needs_its_policy(emission: Emission) -> Found:
 
 def logins_are_encrypted(source: Source, sinks: Sequence[Sink]) -> Found:
     secured: list[tuple[tuple[str | int, ...], KafkaSecurity | None]] = [
-        (("sinks", at), sink.security) for at, sink in enumerate(sinks) if isinstance(sink, KafkaSink)
+        (("sinks", at), sink.security) for at, sink in enumerate(sinks) if isinstance(sink, KafkaSinkSettings)
     ]
-    if isinstance(source, KafkaSource):
+    if isinstance(source, KafkaSourceSettings):
         secured.append((("source",), source.security))
     for path, security in secured:
         if security is not None and security.logs_in and not security.encrypted:
@@ -192,19 +216,19 @@ def logins_are_encrypted(source: Source, sinks: Sequence[Sink]) -> Found:
 
 
 def a_memory_source_needs_a_host(source: Source) -> Found:
-    if isinstance(source, MemorySource):
+    if isinstance(source, MemorySourceSettings):
         wrong = "memory: nothing comes in unless the program around the agent puts it in"
         yield warning(("source", "kind"), wrong, "use kafka, file or simulator with `anchormoe-agent run`")
 
 
 def an_asset_is_named_once(source: Source, records: Records) -> Found:
-    if isinstance(source, FileSource) and source.asset is not None and records.asset_field is not None:
+    if isinstance(source, FileSourceSettings) and source.asset is not None and records.asset_field is not None:
         wrong = f"without effect: records.asset_field names the assets, {records.asset_field}"
         yield Problem(("source", "asset"), wrong, "remove one of them")
 
 
 def memory_forgets(source: Source, store: Store) -> Found:
-    if isinstance(source, KafkaSource) and isinstance(store, MemoryStore):
+    if isinstance(source, KafkaSourceSettings) and isinstance(store, MemoryStoreSettings):
         wrong = "memory: after a restart or a rebalance, windows are rebuilt from Kafka each time"
         yield warning(("store", "kind"), wrong, "use kind: redis in production")
 

@@ -14,7 +14,7 @@ from agent.settings.sources import repeated
 from agent.settings.units import Duration, Size
 
 
-class ConsoleSink(Section):
+class ConsoleSinkSettings(Section):
     """The terminal."""
 
     kind: Literal["console"]
@@ -23,7 +23,7 @@ class ConsoleSink(Section):
     )
 
 
-class JsonlSink(Section):
+class JsonlSinkSettings(Section):
     """Files with one JSON object per line, one file per stream, rotated by size."""
 
     kind: Literal["jsonl"]
@@ -48,7 +48,7 @@ class Topics(Section):
             yield Problem((names[at],), f"{topic} is used twice", "give every stream its own topic")
 
 
-class KafkaSink(Section):
+class KafkaSinkSettings(Section):
     """Topics of a Kafka cluster, written with acks=all by an idempotent producer."""
 
     kind: Literal["kafka"]
@@ -70,7 +70,7 @@ class KafkaSink(Section):
         return with_address(raw, "bootstrap", KAFKA_ADDRESS_VARIABLE, info)
 
 
-class WebhookSink(Section):
+class WebhookSinkSettings(Section):
     """An HTTP address that takes every event by POST."""
 
     kind: Literal["webhook"]
@@ -82,7 +82,9 @@ class WebhookSink(Section):
     retries: Retries = Field(default=Retries(), description="Tries per event, then it is dead-lettered.")
 
 
-Sink = Annotated[ConsoleSink | JsonlSink | KafkaSink | WebhookSink, Field(discriminator="kind")]
+Sink = Annotated[
+    ConsoleSinkSettings | JsonlSinkSettings | KafkaSinkSettings | WebhookSinkSettings, Field(discriminator="kind")
+]
 
 
 class Emission(Section):

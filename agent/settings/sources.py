@@ -21,18 +21,18 @@ def repeated(values: list[str]) -> Iterator[tuple[int, str]]:
     return ((at, value) for at, value in enumerate(values) if value in values[:at])
 
 
-class SimulatedAsset(Section):
+class SimulatedAssetSettings(Section):
     """One machine or patient of the simulated plant."""
 
     id: AssetId = Field(description="Asset id, as in its records' keys.")
     kind: Literal["pump", "gearbox", "patient"] = Field(description="Which signals and faults it has.")
 
 
-class SimulatorSource(Section):
+class SimulatorSourceSettings(Section):
     """A plant made up from a seed: faults come and go, sensors drop out, samples come late."""
 
     kind: Literal["simulator"]
-    assets: tuple[SimulatedAsset, ...] = Field(min_length=1, description="What is simulated.")
+    assets: tuple[SimulatedAssetSettings, ...] = Field(min_length=1, description="What is simulated.")
     seed: Whole = Field(default=0, ge=0, description="The same seed gives the same plant.")
     speed: Speed | None = Field(default=1.0, description="Event time per wall time; 1 is real time, null unlimited.")
     dirt: Flag = Field(default=True, description="Late, repeated and missing samples, dropouts, clock jumps.")
@@ -63,7 +63,7 @@ class KafkaTimeouts(Section):
             yield Problem(("rebalance",), f"{self.rebalance} is too long", allowed)
 
 
-class KafkaSource(Section):
+class KafkaSourceSettings(Section):
     """Topics of a Kafka cluster, read as a consumer group; partitions are shared between the agents of the group."""
 
     kind: Literal["kafka"]
@@ -91,7 +91,7 @@ class KafkaSource(Section):
             yield Problem(("topics", at), f"{topic} is there twice", "name every topic once")
 
 
-class FileSource(Section):
+class FileSourceSettings(Section):
     """Recordings, read from beginning to end."""
 
     kind: Literal["file"]
@@ -128,13 +128,13 @@ class FileSource(Section):
                 yield Problem(("paths", at), f"the ending {path.suffix!r} does not say how it is written", right)
 
 
-class MemorySource(Section):
+class MemorySourceSettings(Section):
     """Records put in by this process: for tests and for embedding."""
 
     kind: Literal["memory"]
 
 
 Source = Annotated[
-    SimulatorSource | KafkaSource | FileSource | MemorySource,
+    SimulatorSourceSettings | KafkaSourceSettings | FileSourceSettings | MemorySourceSettings,
     Field(discriminator="kind"),
 ]

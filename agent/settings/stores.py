@@ -29,7 +29,7 @@ def _redis_address(url: str) -> str:
 RedisUrl = Annotated[str, AfterValidator(_redis_address)]
 
 
-class MemoryStore(Section):
+class MemoryStoreSettings(Section):
     """This process only; after a restart the windows are rebuilt from the source."""
 
     kind: Literal["memory"]
@@ -48,7 +48,7 @@ class RedisTls(Section):
             yield Problem((missing,), "missing", "cert_file and key_file belong together")
 
 
-class RedisStore(Section):
+class RedisStoreSettings(Section):
     """Redis or Valkey with maxmemory-policy noeviction."""
 
     kind: Literal["redis"]
@@ -101,4 +101,4 @@ def _credentials_apart(written: Any, given: Any) -> Any:
     return {**given, **moved, "url": parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()}
 
 
-Store = Annotated[MemoryStore | RedisStore, Field(discriminator="kind")]
+Store = Annotated[MemoryStoreSettings | RedisStoreSettings, Field(discriminator="kind")]

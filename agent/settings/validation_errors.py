@@ -14,7 +14,7 @@ _KINDS = {dict: "a mapping", list: "a list", str: "a text", bool: "true or false
 _SHOWN = 60
 
 
-def complaints(error: ValidationError, tree: type[Section], raw: Any) -> Iterator[Problem]:
+def validation_problems(error: ValidationError, tree: type[Section], raw: Any) -> Iterator[Problem]:
     """Every problem that validating `raw` as `tree` found."""
     for detail in error.errors(include_url=False):
         path = _as_written(detail["loc"], raw)

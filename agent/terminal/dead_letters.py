@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agent.dead_letters.stored import Letter, ReasonCount
+from agent.dead_letters.stored import ReasonCount, StoredDeadLetter
 from agent.events.ids import iso_time
 
 _BYTES_SHOWN = 4_096
@@ -31,7 +31,7 @@ def counts_text(counts: Mapping[str, ReasonCount]) -> str:
     return aligned(rows)
 
 
-def each_text(letters: Sequence[Letter]) -> str:
+def each_text(letters: Sequence[StoredDeadLetter]) -> str:
     rows = [("place", "time", "key", "came from", "detail")]
     for letter in letters:
         origin = f"{letter.source}@{letter.ours.get('offset', '?')}"
@@ -40,7 +40,7 @@ def each_text(letters: Sequence[Letter]) -> str:
     return aligned(rows) if letters else "no dead letters"
 
 
-def each_json(letter: Letter) -> dict[str, Any]:
+def each_json(letter: StoredDeadLetter) -> dict[str, Any]:
     facts = {"place": str(letter.place), "key": readable(letter.key), "value": readable(letter.value)}
     return facts | dict(letter.ours)
 
@@ -52,7 +52,7 @@ def aligned(rows: Sequence[tuple[str, ...]]) -> str:
     )
 
 
-def described(letter: Letter) -> list[str]:
+def described(letter: StoredDeadLetter) -> list[str]:
     ours = letter.ours
     field = f" (field {ours['field']})" if ours.get("field") else ""
     origin = f"{letter.source}@{ours.get('offset', '?')} at {time_text(letter.time_ms)}"

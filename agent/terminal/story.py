@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from agent.events.assemble import Sighting
+from agent.events.assemble import OutgoingEvent
 from agent.events.payloads import CHANNEL_BACK, CHANNEL_DROPOUT, CLOCK_BACK, GAP, MODEL_REFUSED, NO_DATA, STATE
 from agent.terminal.sparkline import span_marks, sparkline
 
@@ -53,7 +53,7 @@ def sum_line(data: dict[str, Any]) -> str:
     )
 
 
-def picture(sighting: Sighting, width: int) -> list[tuple[str, str]]:
+def picture(sighting: OutgoingEvent, width: int) -> list[tuple[str, str]]:
     """(label, sparkline) of the channels that carried the evidence, then the marks of the spans."""
     data, window = sighting.event.data, sighting.window
     if window is None or data.get("evidence") is None:

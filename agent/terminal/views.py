@@ -9,10 +9,10 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from agent.events.assemble import Glance, Sighting
+from agent.events.assemble import OutgoingEvent, WindowResult
 from agent.events.ids import iso_time
 from agent.events.payloads import STATE
-from agent.health.counters import Tally
+from agent.health.counters import Counters
 from agent.models.classifier import UNKNOWN
 from agent.terminal.story import clock, headline, patch_lines, picture, sum_line
 
@@ -31,12 +31,12 @@ class View(Protocol):
     """An observer with a beginning and an end."""
 
     def start(self) -> None: ...
-    def judged(self, glance: Glance) -> None: ...
-    def published(self, sighting: Sighting) -> None: ...
+    def judged(self, glance: WindowResult) -> None: ...
+    def published(self, sighting: OutgoingEvent) -> None: ...
     def stop(self) -> None: ...
 
 
-class Lines:
+class LineView:
     """One line per event and the reasons below it: for logs, pipes and small terminals."""
 
     def __init__(self, console: Console) -> None:
@@ -45,10 +45,10 @@ class Lines:
     def start(self) -> None:
         """Nothing to prepare."""
 
-    def judged(self, glance: Glance) -> None:
+    def judged(self, glance: WindowResult) -> None:
         """Only what is published makes a line."""
 
-    def published(self, sighting: Sighting) -> None:
+    def published(self, sighting: OutgoingEvent) -> None:
         data = sighting.event.data
         self._say(f"{iso_time(sighting.event.time_ns)}  {headline(data)}")
         if data["type"] == STATE and data["evidence"]:
@@ -62,32 +62,32 @@ class Lines:
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-class Dark:
+class NullView:
     """Nothing is shown: the events go elsewhere."""
 
     def start(self) -> None: ...
-    def judged(self, glance: Glance) -> None: ...
-    def published(self, sighting: Sighting) -> None: ...
+    def judged(self, glance: WindowResult) -> None: ...
+    def published(self, sighting: OutgoingEvent) -> None: ...
     def stop(self) -> None: ...
 
 
-class Board:
+class LiveView:
     """A table of all assets, and the last change with its window, its evidence and its sum."""
 
-    def __init__(self, console: Console, tally: Tally) -> None:
+    def __init__(self, console: Console, tally: Counters) -> None:
         self._console, self._tally = console, tally
-        self._glances: dict[str, Glance] = {}
-        self._last_change: Sighting | None = None
+        self._glances: dict[str, WindowResult] = {}
+        self._last_change: OutgoingEvent | None = None
         self._recent: list[str] = []
         self._live = Live(console=console, refresh_per_second=_REFRESH_PER_S, get_renderable=self._render)
 
     def start(self) -> None:
         self._live.start()
 
-    def judged(self, glance: Glance) -> None:
+    def judged(self, glance: WindowResult) -> None:
         self._glances[glance.asset] = glance
 
-    def published(self, sighting: Sighting) -> None:
+    def published(self, sighting: OutgoingEvent) -> None:
         data = sighting.event.data
         self._recent = [f"{clock(iso_time(sighting.event.time_ns))}  {headline(data)}", *self._recent][:5]
         if data["type"] == STATE and data["evidence"] and data["state"] != data["previous_state"]:
@@ -124,7 +124,7 @@ class Board:
             table.add_row(glance.asset, state, clock(iso_time(glance.since_ns)), probability, _note(glance))
         return table
 
-    def _shown(self) -> list[Glance]:
+    def _shown(self) -> list[WindowResult]:
         """As many as the terminal is high, the unusual and the latest first; then in the order of their names."""
         below = _OTHER_LINES + (_EVENTS_LINES if self._is_high else 0)
         rows = max(self._console.height - below, _LEAST_ROWS)
@@ -157,6 +157,6 @@ def _style(state: str) -> str:
     return "yellow" if state == UNKNOWN else "green" if _is_usual(state) else "bold red"
 
 
-def _note(glance: Glance) -> str:
+def _note(glance: WindowResult) -> str:
     gone = f"missing: {', '.join(glance.standing.missing)}" if glance.standing.missing else ""
     return ", ".join(part for part in ((glance.reason or "").replace("_", " "), gone) if part)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agent.windows.ring_buffers import NEVER, Rings, first_of_each
+from agent.windows.ring_buffers import NEVER, RingBuffers, first_of_each
 from anchormoe.windows import Floats, Index, Mask
 
 
@@ -43,13 +43,13 @@ class Gaps:
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class AssignedWindows:
     due: Due
     gaps: Gaps
     late: Mask
 
 
-def apply(rings: Rings, samples: Samples, *, idle_after: int) -> Applied:
+def assign_windows(rings: RingBuffers, samples: Samples, *, idle_after: int) -> AssignedWindows:
     """Take a batch into the rings.
 
     1. order it by asset, keeping the log's order within an asset, and follow each asset's running maximum;
@@ -71,7 +71,7 @@ def apply(rings: Rings, samples: Samples, *, idle_after: int) -> Applied:
         if number:
             _step_over(rings, cuts, part, upto + number * rings.slack)
         _take(rings, cuts, part)
-    return Applied(cuts.collected(), _gaps(batch, idle_after), batch.in_log_order(late))
+    return AssignedWindows(cuts.collected(), _gaps(batch, idle_after), batch.in_log_order(late))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def _last_of_each(row: Index) -> Mask:
     return last
 
 
-def _step_over(rings: Rings, cuts: "_Cuts", part: _Sorted, upto: Index) -> None:
+def _step_over(rings: RingBuffers, cuts: "_Cuts", part: _Sorted, upto: Index) -> None:
     """Advance to just before the round's first sample: an asset that jumped ahead leaves windows behind."""
     once = _last_of_each(part.row)
     row, upto = part.row[once], upto[once]
@@ -142,7 +142,7 @@ def _step_over(rings: Rings, cuts: "_Cuts", part: _Sorted, upto: Index) -> None:
     cuts.advance(row[known], upto[known])
 
 
-def _take(rings: Rings, cuts: "_Cuts", part: _Sorted) -> None:
+def _take(rings: RingBuffers, cuts: "_Cuts", part: _Sorted) -> None:
     """Write the samples that are not late, then cut what the round's last maximum makes due."""
     first, last = first_of_each(part.row), _last_of_each(part.row)
     rows, newest = part.row[last], part.running[last]
@@ -180,7 +180,7 @@ def _holds_a_sample(windows: Floats) -> Mask:
 class _Cuts:
     """Collects due windows and finds the sample that made each one due."""
 
-    def __init__(self, rings: Rings, batch: _Sorted) -> None:
+    def __init__(self, rings: RingBuffers, batch: _Sorted) -> None:
         self._rings = rings
         self._batch = batch
         self._parts: list[Due] = []

@@ -11,7 +11,7 @@ from agent.windows.ring_buffers import NEVER
 from anchormoe.windows import Index, Mask
 
 
-class Attendance:
+class AssetExpiry:
     """The group's clock, and where it stood when each asset (by row) was last heard."""
 
     def __init__(self, after: int) -> None:

@@ -8,14 +8,14 @@ from typing import Any
 
 import orjson
 
-from agent.events.emission import Standing
+from agent.events.emission import AssetState
 from agent.events.group import Watched
-from agent.windows.expiry import Attendance
-from agent.windows.idle import Silence
+from agent.windows.expiry import AssetExpiry
+from agent.windows.idle import IdleDetector
 from agent.windows.late_runs import LateRuns
-from agent.windows.rebuild_offset import Horizon
-from agent.windows.ring_buffers import Rings
-from agent.windows.row_index import KnownRows
+from agent.windows.rebuild_offset import RebuildOffset
+from agent.windows.ring_buffers import RingBuffers
+from agent.windows.row_index import RowIndex
 from connectors.base import Checkpoint, Claim, RingWrite, StoredWindows
 from connectors.records import Partition, Position
 
@@ -33,24 +33,24 @@ class GroupWindows:
     """
 
     watched: Watched
-    rings: Rings
-    horizon: Horizon
+    rings: RingBuffers
+    horizon: RebuildOffset
     late_runs: LateRuns
-    attendance: Attendance
-    standings: dict[str, Standing] = field(default_factory=dict)
+    attendance: AssetExpiry
+    standings: dict[str, AssetState] = field(default_factory=dict)
     cursor: int = 0
     lossy: bool = False
     whole_from: dict[str, int] = field(default_factory=dict)
-    silence: Silence = field(default_factory=Silence)
-    known_rows: KnownRows = field(default_factory=KnownRows)
+    silence: IdleDetector = field(default_factory=IdleDetector)
+    known_rows: RowIndex = field(default_factory=RowIndex)
     forgotten: set[str] = field(default_factory=set)
 
     @classmethod
     def empty(cls, watched: Watched, *, cursor: int) -> "GroupWindows":
         shape = watched.shape
-        horizon = Horizon(shape.length + shape.hop + shape.lateness, watched.rebuild_horizon, base=cursor)
-        rings = Rings(shape, len(watched.channels))
-        return cls(watched, rings, horizon, LateRuns(shape.length), Attendance(watched.forget_after), cursor=cursor)
+        horizon = RebuildOffset(shape.length + shape.hop + shape.lateness, watched.rebuild_horizon, base=cursor)
+        rings = RingBuffers(shape, len(watched.channels))
+        return cls(watched, rings, horizon, LateRuns(shape.length), AssetExpiry(watched.forget_after), cursor=cursor)
 
     def forget_samples(self, asset: str) -> None:
         """What `windows reset` asks for; the standing is forgotten by whoever judges, in its own order."""
@@ -121,13 +121,13 @@ class OwnedPartition:
         return f"{_REBUILD}{min(group.rebuild_offset for group in self.groups.values())}"
 
 
-def rebuild_offset(metadata: str) -> int | None:
+def parse_rebuild_offset(metadata: str) -> int | None:
     """What `rebuild_metadata` said, or None when the commit is not ours."""
     number = metadata.removeprefix(_REBUILD)
     return int(number) if metadata.startswith(_REBUILD) and number.isdigit() else None
 
 
-def checkpoint_of(windows: GroupWindows) -> Checkpoint:
+def make_checkpoint(windows: GroupWindows) -> Checkpoint:
     """The rings' changes since the last one, and a header that lists every asset."""
     rings = windows.rings
     rows = [int(row) for row in rings.dirty_rows()]
@@ -135,7 +135,7 @@ def checkpoint_of(windows: GroupWindows) -> Checkpoint:
     return Checkpoint(writes, _header(windows), list(rings.rows), sorted(windows.forgotten - rings.rows.keys()))
 
 
-def restore(windows: GroupWindows, stored: StoredWindows) -> bool:
+def restore_windows(windows: GroupWindows, stored: StoredWindows) -> bool:
     """Put stored windows back; False when a listed ring is missing or does not fit: then use nothing of it."""
     header = orjson.loads(stored.header)
     for name, newest, heard, standing in header["assets"]:
@@ -146,7 +146,7 @@ def restore(windows: GroupWindows, stored: StoredWindows) -> bool:
         windows.attendance.heard(row + 1)[row] = heard
         if standing is not None:
             end, state, since, missing, reason = standing
-            windows.standings[name] = Standing(end, state, since, tuple(missing), reason)
+            windows.standings[name] = AssetState(end, state, since, tuple(missing), reason)
     windows.attendance.clock = header["clock"]
     windows.late_runs.runs = {windows.rings.rows[name]: run for name, run in header["late_runs"].items()}
     windows.cursor = header["cursor"]
@@ -173,7 +173,7 @@ def _header(windows: GroupWindows) -> bytes:
     )
 
 
-def _standing(standing: Standing | None) -> tuple[Any, ...] | None:
+def _standing(standing: AssetState | None) -> tuple[Any, ...] | None:
     if standing is None:
         return None
     return standing.end, standing.state, standing.since, standing.missing, standing.reason

@@ -12,7 +12,7 @@ from anchormoe.windows import Index
 _NEVER_HEARD = np.inf
 
 
-class Silence:
+class IdleDetector:
     """When each asset (by row) was last heard, in seconds of a monotonic clock."""
 
     def __init__(self) -> None:

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from agent.dead_letters.letter import ASSET_MOVED, DETAILS, LATE, TOO_MANY_ASSETS, DeadLetter, dead_letter
-from agent.windows.assigner import Applied, Due, Gaps, Samples, apply
+from agent.windows.assigner import AssignedWindows, Due, Gaps, Samples, assign_windows
 from agent.windows.group import GroupWindows
 from agent.windows.row_index import UNSEEN
 from anchormoe.windows import Index, Mask
@@ -18,7 +18,7 @@ _STRANGER, _ONE_TOO_MANY = -1, -2
 
 
 @dataclass(frozen=True, slots=True)
-class ClockBack:
+class ClockRegression:
     """An asset that sends nothing but late samples: its newest index and the sample's, both in steps."""
 
     asset: str
@@ -28,7 +28,7 @@ class ClockBack:
 
 
 @dataclass(frozen=True, slots=True)
-class Forgotten:
+class ExpiredAsset:
     """From this offset on the asset is one that was never seen."""
 
     asset: str
@@ -36,7 +36,7 @@ class Forgotten:
 
 
 @dataclass(frozen=True, slots=True)
-class Intake:
+class Ingested:
     """What a batch did to the windows of one group: due windows and gaps, in log order.
 
     `offsets` are those of the samples. Whose windows and gaps they are is noted by name: by the time they are judged
@@ -45,13 +45,13 @@ class Intake:
 
     windows: GroupWindows
     rows: Index
-    applied: Applied
+    applied: AssignedWindows
     due_assets: list[str]
     gap_assets: list[str]
     offsets: Index
     refused: list[DeadLetter]
-    clocks_back: list[ClockBack]
-    forgotten: list[Forgotten]
+    clocks_back: list[ClockRegression]
+    forgotten: list[ExpiredAsset]
 
     @property
     def says_something(self) -> bool:
@@ -79,7 +79,7 @@ class _Arrived:
         return _Arrived(part, self.offset[which], self.index[which])
 
 
-def take_in(windows: GroupWindows, batch: Batch, readings: Readings, *, strangers: Collection[str] = ()) -> Intake:
+def ingest(windows: GroupWindows, batch: Batch, readings: Readings, *, strangers: Collection[str] = ()) -> Ingested:
     """Apply the readings to the rings; what is late, a stranger or beyond the asset limit becomes a dead letter.
 
     Readings that the restored windows already hold (below their cursor) are skipped: a redelivery is not late.
@@ -89,9 +89,9 @@ def take_in(windows: GroupWindows, batch: Batch, readings: Readings, *, stranger
     fresh = offsets >= windows.cursor
     if not fresh.all():
         arrived = arrived.only(fresh)
-    places = [0, *_cuts(windows, arrived), len(arrived.index)]
+    places = [0, *_split_points(windows, arrived), len(arrived.index)]
     parts = [arrived.only(slice(low, high)) for low, high in pairwise(places)] if len(places) > 2 else [arrived]
-    return _together([_take(windows, batch, part, strangers) for part in parts])
+    return _merge([_ingest_piece(windows, batch, part, strangers) for part in parts])
 
 
 def unseen_assets(windows: GroupWindows, readings: Readings) -> list[str]:
@@ -100,7 +100,7 @@ def unseen_assets(windows: GroupWindows, readings: Readings) -> list[str]:
     return [readings.assets[number] for number in dict.fromkeys(readings.asset[unseen].tolist())]
 
 
-def _cuts(windows: GroupWindows, arrived: _Arrived) -> list[int]:
+def _split_points(windows: GroupWindows, arrived: _Arrived) -> list[int]:
     """Where the batch must be cut, because something about an asset depends on who is gone by then. Mostly nowhere.
 
     1. before a sample whose own asset may be gone, 2. before one of a new asset, if there may be no room for it.
@@ -116,22 +116,24 @@ def _cuts(windows: GroupWindows, arrived: _Arrived) -> list[int]:
     return [int(at) for at in np.flatnonzero(begin) if at > 0]
 
 
-def _take(windows: GroupWindows, batch: Batch, arrived: _Arrived, strangers: Collection[str]) -> Intake:
+def _ingest_piece(windows: GroupWindows, batch: Batch, arrived: _Arrived, strangers: Collection[str]) -> Ingested:
     readings = arrived.readings
-    forgotten = [Forgotten(asset, int(arrived.offset[0])) for asset in windows.let_go()] if len(arrived.offset) else []
+    forgotten = (
+        [ExpiredAsset(asset, int(arrived.offset[0])) for asset in windows.let_go()] if len(arrived.offset) else []
+    )
     row = _rows(windows, readings, strangers)
     used = arrived.only(row >= 0) if (row < 0).any() else arrived
     if windows.lossy:
         _note_first_seen(windows, used)
     samples = Samples(row[row >= 0], used.index, used.readings.values)
     windows.attendance.follow(samples.row, samples.index)
-    applied = apply(windows.rings, samples, idle_after=windows.watched.idle_after)
+    applied = assign_windows(windows.rings, samples, idle_after=windows.watched.idle_after)
     refused = [
         *_letters(batch, readings.record[row == _STRANGER], ASSET_MOVED),
         *_letters(batch, readings.record[row == _ONE_TOO_MANY], TOO_MANY_ASSETS),
         *_letters(batch, used.readings.record[applied.late], LATE),
     ]
-    return Intake(
+    return Ingested(
         windows=windows,
         rows=samples.row,
         applied=applied,
@@ -179,9 +181,11 @@ def _note_first_seen(windows: GroupWindows, used: _Arrived) -> None:
         windows.whole_from.setdefault(used.readings.assets[number], index)
 
 
-def _clocks_back(windows: GroupWindows, samples: Samples, applied: Applied, offsets: Index) -> list[ClockBack]:
+def _clocks_back(
+    windows: GroupWindows, samples: Samples, applied: AssignedWindows, offsets: Index
+) -> list[ClockRegression]:
     return [
-        ClockBack(
+        ClockRegression(
             windows.rings.names[row], int(windows.rings.newest[row]), int(samples.index[place]), int(offsets[place])
         )
         for row, place in windows.late_runs.follow(samples.row, applied.late)
@@ -204,15 +208,15 @@ def _letters(batch: Batch, records: Index, reason: str) -> list[DeadLetter]:
     ]
 
 
-def _together(parts: Sequence[Intake]) -> Intake:
+def _merge(parts: Sequence[Ingested]) -> Ingested:
     """The parts of one batch, in log order."""
     if len(parts) == 1:
         return parts[0]
     before = np.cumsum([0, *(len(part.rows) for part in parts[:-1])]).tolist()
-    return Intake(
+    return Ingested(
         windows=parts[0].windows,
         rows=np.concatenate([part.rows for part in parts]),
-        applied=Applied(
+        applied=AssignedWindows(
             due=_joined_due([part.applied.due for part in parts], before),
             gaps=_joined_gaps([part.applied.gaps for part in parts], before),
             late=np.concatenate([part.applied.late for part in parts]),

@@ -8,14 +8,14 @@ import numpy as np
 
 from agent.events.group import Publishing, Watched
 from agent.settings import ResolvedGroup
-from agent.windows.group import GroupWindows, restore
+from agent.windows.group import GroupWindows, restore_windows
 from agent.windows.ring_buffers import NEVER
 from anchormoe.windows import Floats, coverage
 from connectors.base import StoredWindows
 from connectors.records import Partition
 
 if TYPE_CHECKING:
-    from agent.models.classifier import Judge
+    from agent.models.classifier import WindowClassifier
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class StoredAsset:
         }
 
 
-def unjudged(groups: Iterable[ResolvedGroup]) -> dict[str, Watched]:
+def layout_only(groups: Iterable[ResolvedGroup]) -> dict[str, Watched]:
     """The groups by the layout of their stored windows; without a model, for looking needs none."""
     watched = [_without_judge(group) for group in groups]
     return {GroupWindows.empty(each, cursor=0).layout: each for each in watched}
@@ -60,7 +60,7 @@ def unjudged(groups: Iterable[ResolvedGroup]) -> dict[str, Watched]:
 def stored_assets(watched: Watched, partition: Partition, stored: StoredWindows) -> Iterator[StoredAsset]:
     """In order of first sight. Nothing when a ring is missing: then the owner rebuilds, and there is nothing to see."""
     windows = GroupWindows.empty(watched, cursor=0)
-    if not restore(windows, stored):
+    if not restore_windows(windows, stored):
         return
     for row, name in enumerate(windows.rings.names):
         newest = int(windows.rings.newest[row])
@@ -94,12 +94,12 @@ def _without_judge(group: ResolvedGroup) -> Watched:
         idle_after=group.idle_after,
         rebuild_horizon=0,
         max_assets=group.max_assets,
-        judge=cast("Judge", None),
+        judge=cast("WindowClassifier", None),
         model=cast("Any", None),
         publishing=cast("Publishing", None),
     )
 
 
-def found(assets: Iterable[StoredAsset], name: str) -> Mapping[Partition, StoredAsset]:
+def find_asset(assets: Iterable[StoredAsset], name: str) -> Mapping[Partition, StoredAsset]:
     """The asset wherever it is stored; in more than one place only when it has moved."""
     return {each.partition: each for each in assets if each.asset == name}

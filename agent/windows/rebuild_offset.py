@@ -11,7 +11,7 @@ _KEPT_NOTES = 32
 
 
 @dataclass(slots=True)
-class Horizon:
+class RebuildOffset:
     """Notes of how far each asset was when an offset was reached.
 
     `reach` is what a ring must hold again (steps); `silence` is how long an asset may be silent, by the group's clock,

@@ -17,7 +17,7 @@ _FIRST_CAPACITY = 8
 _WINDOWS_AT_ONCE = 64  # their places stay in the processor's cache
 
 
-class Rings:
+class RingBuffers:
     """Storage only: when a window is due is `agent.windowing`'s business."""
 
     def __init__(self, shape: WindowShape, channels: int) -> None:

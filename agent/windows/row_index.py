@@ -8,7 +8,7 @@ UNSEEN = -3
 """Instead of a row: this asset's name has to be looked up."""
 
 
-class KnownRows:
+class RowIndex:
     def __init__(self) -> None:
         self._names: list[str] = []
         self._rows: Index = np.empty(0, dtype=np.int64)

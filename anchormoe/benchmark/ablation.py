@@ -11,7 +11,7 @@ import numpy as np
 
 from anchormoe.benchmark.comparison import Difference, Spread, entries_of, paired, spread
 from anchormoe.benchmark.methods import Method, register
-from anchormoe.benchmark.recipe_methods import Own
+from anchormoe.benchmark.recipe_methods import RecipeMethod
 from anchormoe.benchmark.runner import LoadSplit, Plan, Results
 from anchormoe.data import dataset
 from anchormoe.data.dataset import Dataset, Split
@@ -58,7 +58,7 @@ METHODS = tuple(row.name for row in (*EXPERTS, *PAPER))
 
 
 def _registered(recipe: str, row: Row) -> Method:
-    own = Own(recipe=recipe, changes=MappingProxyType({recipe: row.changes}))
+    own = RecipeMethod(recipe=recipe, changes=MappingProxyType({recipe: row.changes}))
     return register(Method(row.name, row.label, own.run, own.version))
 
 
@@ -73,7 +73,7 @@ def loader(data_dir: Path | None) -> LoadSplit:
 
     @lru_cache(maxsize=1)
     def load(spec: str, seed: int) -> Split:
-        split = dataset.load(spec, data_dir=data_dir, seed=seed)
+        split = dataset.load_dataset(spec, data_dir=data_dir, seed=seed)
         return Split(first_of_each_class(split.train, TRAIN_CASES), split.test)
 
     return lambda spec, seed: load(spec, seed if spec.startswith("synthetic:") else 0)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from anchormoe.benchmark.methods import Effort, Method, Outcome, register
+from anchormoe.benchmark.methods import Effort, Method, MethodResult, register
 from anchormoe.cases import Cases
 from anchormoe.data.dataset import Dataset
 
@@ -40,22 +40,22 @@ def _interpolated(x: npt.NDArray[np.float32], mask: npt.NDArray[np.bool_]) -> np
     return filled
 
 
-def _run(classifier: Any, train: Dataset, test: Dataset) -> Outcome:
+def _run(classifier: Any, train: Dataset, test: Dataset) -> MethodResult:
     length = padded_length(train)
     started = time.perf_counter()
     classifier.fit(padded(train.cases, length), train.y)
     fitted = time.perf_counter()
     predicted = np.asarray(classifier.predict(padded(test.cases, length)), dtype=np.int64)
-    return Outcome(predicted, fit_s=fitted - started, predict_s=time.perf_counter() - fitted)
+    return MethodResult(predicted, fit_s=fitted - started, predict_s=time.perf_counter() - fitted)
 
 
-def _minirocket(train: Dataset, test: Dataset, seed: int, effort: Effort) -> Outcome:
+def _minirocket(train: Dataset, test: Dataset, seed: int, effort: Effort) -> MethodResult:
     from aeon.classification.convolution_based import MiniRocketClassifier
 
     return _run(MiniRocketClassifier(random_state=seed, n_jobs=effort.n_jobs), train, test)
 
 
-def _multirocket_hydra(train: Dataset, test: Dataset, seed: int, effort: Effort) -> Outcome:
+def _multirocket_hydra(train: Dataset, test: Dataset, seed: int, effort: Effort) -> MethodResult:
     from aeon.classification.convolution_based import MultiRocketHydraClassifier
 
     return _run(MultiRocketHydraClassifier(random_state=seed, n_jobs=effort.n_jobs), train, test)

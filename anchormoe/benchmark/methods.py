@@ -22,7 +22,7 @@ class Effort:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class MethodResult:
     """One run on TEST: `probabilities` (N, Y) where the method has real ones, `metrics` beyond the usual ones."""
 
     predicted: npt.NDArray[np.int64]
@@ -39,7 +39,7 @@ class Method:
 
     name: str
     label: str
-    run: Callable[[Dataset, Dataset, int, Effort], Outcome]
+    run: Callable[[Dataset, Dataset, int, Effort], MethodResult]
     version: Callable[[Effort], str]
     refuses: Callable[[Dataset, Dataset], str | None] = lambda train, test: None
 

@@ -8,16 +8,16 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anchormoe.benchmark.methods import Effort, Method, Outcome, register
+from anchormoe.benchmark.methods import Effort, Method, MethodResult, register
 from anchormoe.data.dataset import Dataset
-from anchormoe.metrics.evaluate import judge
+from anchormoe.metrics.evaluate import evaluate_predictions
 
 if TYPE_CHECKING:
     from anchormoe.recipes.fit import FittedModel
 
 
 @dataclass(frozen=True, slots=True)
-class Own:
+class RecipeMethod:
     """A method with its own recipe or objective; None leaves it to the caller.
 
     `changes` are settings of its sources, by source and name.
@@ -27,7 +27,7 @@ class Own:
     objective: str | None = None
     changes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    def run(self, train: Dataset, test: Dataset, seed: int, effort: Effort) -> Outcome:
+    def run(self, train: Dataset, test: Dataset, seed: int, effort: Effort) -> MethodResult:
         return _run(train, test, seed, self._used(effort), self.changes)
 
     def version(self, effort: Effort) -> str:
@@ -39,7 +39,9 @@ class Own:
         return replace(effort, recipe=self.recipe or effort.recipe, objective=self.objective or effort.objective)
 
 
-def _run(train: Dataset, test: Dataset, seed: int, effort: Effort, changes: Mapping[str, Mapping[str, Any]]) -> Outcome:
+def _run(
+    train: Dataset, test: Dataset, seed: int, effort: Effort, changes: Mapping[str, Mapping[str, Any]]
+) -> MethodResult:
     # Imported here: fitting brings torch and numba with it, which a benchmark read from its ledger does not need.
     from anchormoe.recipes.fit import fit_model
     from anchormoe.recipes.pack import predictor_of
@@ -60,9 +62,9 @@ def _run(train: Dataset, test: Dataset, seed: int, effort: Effort, changes: Mapp
     predictor = predictor_of(fitted, train)
     said = predictor.predict_cases(test.cases)
     done = time.perf_counter()
-    figures = judge(predictor, test, said=said)
+    figures = evaluate_predictions(predictor, test, said=said)
     kept = {name: figures[name] for name in _KEPT if name in figures}
-    return Outcome(said.label, ready - started, done - ready, said.probabilities, kept, _facts(fitted, train))
+    return MethodResult(said.label, ready - started, done - ready, said.probabilities, kept, _facts(fitted, train))
 
 
 _FACTS = ("weights", "scale", "conformal_coverage", "abstention_rates")
@@ -79,23 +81,27 @@ def _facts(fitted: "FittedModel", train: Dataset) -> dict[str, object]:
     return chosen | {"out_of_fold": {name: promised[name] for name in _PROMISED}}
 
 
+_JUDGING = ("benchmark", "metrics")
+"""Folders whose sources cannot change what a method predicts."""
+
+
 @cache
 def code_digest() -> str:
     """Twelve hex digits over the library's sources, except those that only judge."""
     root = Path(__file__).parent.parent
-    files = sorted(path for path in root.rglob("*.py") if path.parent.name != "evaluation")
+    files = sorted(path for path in root.rglob("*.py") if path.parent.name not in _JUDGING)
     digest = hashlib.sha256()
     for path in files:
         digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:12]
 
 
-def _registered(name: str, label: str, own: Own) -> Method:
+def _registered(name: str, label: str, own: RecipeMethod) -> Method:
     return register(Method(name, label, own.run, own.version))
 
 
-DEFAULT = _registered("anchormoe", "AnchorMoE (ours)", Own())
-LOCALIZE = _registered("anchormoe-localize", "AnchorMoE, objective localize", Own(objective="localize"))
-KERNEL = _registered("anchormoe-kernel", "AnchorMoE, recipe kernel", Own(recipe="kernel"))
-EXPERTS = _registered("anchormoe-experts", "AnchorMoE, recipe experts", Own(recipe="experts"))
-PAPER = _registered("anchormoe-paper", "AnchorMoE, recipe paper", Own(recipe="paper"))
+DEFAULT = _registered("anchormoe", "AnchorMoE (ours)", RecipeMethod())
+LOCALIZE = _registered("anchormoe-localize", "AnchorMoE, objective localize", RecipeMethod(objective="localize"))
+KERNEL = _registered("anchormoe-kernel", "AnchorMoE, recipe kernel", RecipeMethod(recipe="kernel"))
+EXPERTS = _registered("anchormoe-experts", "AnchorMoE, recipe experts", RecipeMethod(recipe="experts"))
+PAPER = _registered("anchormoe-paper", "AnchorMoE, recipe paper", RecipeMethod(recipe="paper"))

@@ -49,7 +49,7 @@ class Results:
     missing: dict[str, str]
 
 
-def run(plan: Plan, ledger: Ledger, load_split: LoadSplit, *, progress: ProgressCallback = silent) -> Results:
+def run_benchmark(plan: Plan, ledger: Ledger, load_split: LoadSplit, *, progress: ProgressCallback = silent) -> Results:
     """Run what the ledger does not hold yet. A set that cannot be loaded is named in `missing`, the others go on."""
     entries: list[Entry] = []
     truth: dict[tuple[str, int], npt.NDArray[np.int64]] = {}
@@ -73,7 +73,7 @@ def loader(source: str, data_dir: Path | None) -> LoadSplit:
 
     @lru_cache(maxsize=1)
     def load(name: str, seed: int) -> Split:
-        return dataset.load(f"{source}:{name}", data_dir=data_dir, seed=seed)
+        return dataset.load_dataset(f"{source}:{name}", data_dir=data_dir, seed=seed)
 
     return lambda name, seed: load(name, seed if source == "synthetic" else 0)
 

@@ -29,7 +29,7 @@ def _paper() -> type[Source]:
 SOURCE_TYPES: SourceTypes = {"kernel": _kernel, "experts": _experts, "paper": _paper}
 
 
-def placed(source: Source, device: str) -> Source:
+def place_source(source: Source, device: str) -> Source:
     """The source on a device, if it is one that computes there."""
     move = getattr(source, "to", None)
     return source if move is None else move(device)

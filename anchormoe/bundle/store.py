@@ -72,7 +72,7 @@ class Bundle:
     settings: Mapping[str, Any]
 
 
-def write(directory: Path, artefact: Artefact, *, force: bool = False) -> str:
+def write_bundle(directory: Path, artefact: Artefact, *, force: bool = False) -> str:
     """Write beside, then rename. An existing directory needs `force`, and must be a bundle. Gives the digest."""
     refuse_existing(directory, force=force)
     files = _files(artefact)
@@ -90,7 +90,7 @@ def write(directory: Path, artefact: Artefact, *, force: bool = False) -> str:
 
 
 def refuse_existing(directory: Path, *, force: bool) -> None:
-    """Raises ModelError where `write` would destroy something; a caller asks before hours of training."""
+    """Raises ModelError where `write_bundle` would destroy something; a caller asks before hours of training."""
     if not directory.exists() or (directory.is_dir() and not any(directory.iterdir())):
         return
     if not directory.is_dir() or not (directory / MANIFEST).is_file():
@@ -99,7 +99,7 @@ def refuse_existing(directory: Path, *, force: bool) -> None:
         raise ModelError(f"{directory}: exists; --force replaces it")
 
 
-def load(directory: Path, *, sources: SourceTypes = SOURCE_TYPES) -> Bundle:
+def load_bundle(directory: Path, *, sources: SourceTypes = SOURCE_TYPES) -> Bundle:
     """Read and check manifest, hashes, shapes, types and finiteness, in this order. Raises ModelError."""
     if not directory.is_dir():
         raise ModelError(f"{directory}: no such bundle directory")

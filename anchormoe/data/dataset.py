@@ -73,21 +73,21 @@ class Split:
     mixed: Dataset | None = None
 
 
-def load(spec: str, *, data_dir: Path | None = None, config: Path | None = None, seed: int = 0) -> Split:
+def load_dataset(spec: str, *, data_dir: Path | None = None, config: Path | None = None, seed: int = 0) -> Split:
     """`uea:NATOPS`, `synthetic:distractor` or `recordings:DIR`; `seed` draws synthetic sets. Raises DataError."""
     source, _, name = spec.partition(":")
     if source not in SOURCES or not name:
         raise DataError(f"data {spec!r}: expected one of " + ", ".join(f"{known}:…" for known in SOURCES))
     # Imported here: the UEA loader brings aeon with it (seconds), which the other sources do not need.
     if source == "uea":
-        from anchormoe.data.uea import load as load_uea
+        from anchormoe.data.uea import load_uea
 
         return load_uea(name, data_dir=data_dir)
     if source == "synthetic":
-        from anchormoe.data.synthetic import load as load_synthetic
+        from anchormoe.data.synthetic import load_synthetic
 
         return load_synthetic(name, seed=seed)
-    from anchormoe.data.recordings import load as load_recordings
+    from anchormoe.data.recordings import load_recordings
 
     return load_recordings(Path(name), config=config)
 

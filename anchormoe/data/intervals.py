@@ -17,7 +17,7 @@ SHOWN_NAMES = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class LabelInterval:
     """[start, end) in nanoseconds; `recording` is a name (path without suffix), or None for every recording."""
 
     start_ns: int
@@ -26,7 +26,7 @@ class Interval:
     recording: str | None = None
 
 
-def read_intervals(directory: Path, name: str, config: RecordingConfig) -> list[Interval]:
+def read_intervals(directory: Path, name: str, config: RecordingConfig) -> list[LabelInterval]:
     """All rows, in order of time. DataError on an end before its start, on overlaps within a recording, and on a
     recording that is no file of the directory: a misspelt name would lose its labels without a word.
     """
@@ -39,7 +39,7 @@ def read_intervals(directory: Path, name: str, config: RecordingConfig) -> list[
     )
     names = [str(name) for name in table["recording"]] if "recording" in table else [None] * len(starts)
     rows = [
-        Interval(int(start), int(end), _label(path, row, label), name)
+        LabelInterval(int(start), int(end), _label(path, row, label), name)
         for row, (start, end, label, name) in enumerate(zip(starts, ends, table["label"], names, strict=True), start=1)
     ]
     _refuse_unknown(directory, path, rows)
@@ -56,7 +56,7 @@ def _label(path: Path, row: int, value: object) -> str:
 
 
 def labels_at(
-    times_ns: npt.NDArray[np.int64], intervals: Sequence[Interval], *, recording: str, default: str | None
+    times_ns: npt.NDArray[np.int64], intervals: Sequence[LabelInterval], *, recording: str, default: str | None
 ) -> npt.NDArray[np.object_]:
     """The label of each time; `default`, or None for unlabelled, outside every interval."""
     labels = np.full(len(times_ns), default, dtype=object)
@@ -75,7 +75,7 @@ def _names_recordings(path: Path, separator: str | None) -> bool:
     return "recording" in [name.strip().strip('"') for name in header.split(separator or sniffed_separator(header))]
 
 
-def _refuse_unknown(directory: Path, path: Path, rows: Sequence[Interval]) -> None:
+def _refuse_unknown(directory: Path, path: Path, rows: Sequence[LabelInterval]) -> None:
     files = (file for file in directory.rglob("*") if file.suffix.lower() in SUFFIXES and file != path)
     known = sorted({file.relative_to(directory).with_suffix("").as_posix() for file in files})
     for number, row in enumerate(rows, start=1):
@@ -84,13 +84,13 @@ def _refuse_unknown(directory: Path, path: Path, rows: Sequence[Interval]) -> No
             raise DataError(f"{path}, row {number}: no recording is called {row.recording!r}; there are {there}")
 
 
-def _refuse_backward(path: Path, rows: Sequence[Interval]) -> None:
+def _refuse_backward(path: Path, rows: Sequence[LabelInterval]) -> None:
     for at, row in enumerate(rows):
         if row.end_ns <= row.start_ns:
             raise DataError(f"{path}, row {at + 1}: the interval ends before it starts")
 
 
-def _refuse_overlap(path: Path, rows: Sequence[Interval]) -> None:
+def _refuse_overlap(path: Path, rows: Sequence[LabelInterval]) -> None:
     order = sorted(range(len(rows)), key=lambda at: (rows[at].recording or "", rows[at].start_ns))
     for before, after in pairwise(order):
         if rows[before].recording == rows[after].recording and rows[after].start_ns < rows[before].end_ns:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from anchormoe.data.intervals import Interval, labels_at, read_intervals
+from anchormoe.data.intervals import LabelInterval, labels_at, read_intervals
 from anchormoe.data.recording_config import RecordingConfig
 from anchormoe.data.tables import Columns, as_word, numbers, read_table
 from anchormoe.data.timestamps import to_nanoseconds
@@ -41,7 +41,7 @@ def _files(directory: Path, config: RecordingConfig) -> list[Path]:
     return sorted(found)
 
 
-def _read(path: Path, directory: Path, config: RecordingConfig, intervals: Sequence[Interval]) -> Iterator[Piece]:
+def _read(path: Path, directory: Path, config: RecordingConfig, intervals: Sequence[LabelInterval]) -> Iterator[Piece]:
     table = read_table(path, _columns(config), separator=config.separator, decimal=config.decimal)
     times = to_nanoseconds(path, table[config.timestamp], offset_ns=config.offset_ns, unit=config.timestamp_unit)
     values = np.stack([numbers(path, name, table[name]) for name in config.channels], axis=1)  # (n, C)
@@ -77,7 +77,7 @@ def _labels(
     table: Columns,
     times_ns: npt.NDArray[np.int64],
     config: RecordingConfig,
-    intervals: Sequence[Interval],
+    intervals: Sequence[LabelInterval],
 ) -> npt.NDArray[np.object_]:
     if config.labels.column is not None:
         words = [as_word(value) for value in table[config.labels.column]]

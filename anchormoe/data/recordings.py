@@ -32,7 +32,7 @@ class _Pile:
     owner: npt.NDArray[np.int64]
 
 
-def load(directory: Path, *, config: Path | None) -> Split:
+def load_recordings(directory: Path, *, config: Path | None) -> Split:
     """Read, resample, cut and split the recordings below `directory` as the configuration says. Raises DataError."""
     settings = read_config(config)
     archive = read_archive(directory, settings)

@@ -69,7 +69,7 @@ class Drawn:
     truth: npt.NDArray[np.bool_]
 
 
-def load(name: str, *, seed: int) -> Split:
+def load_synthetic(name: str, *, seed: int) -> Split:
     """900 cases drawn with seed + 1 and 300 with seed + 2."""
     design = DESIGNS.get(name)
     if design is None:

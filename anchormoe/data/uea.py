@@ -31,7 +31,7 @@ class _Part:
     declared: tuple[str, ...]
 
 
-def load(name: str, *, data_dir: Path | None = None) -> Split:
+def load_uea(name: str, *, data_dir: Path | None = None) -> Split:
     """Read `NAME/NAME_TRAIN.ts` and `_TEST` in `data_dir`, else in $ANCHORMOE_DATA, else in aeon's own package data."""
     folder = _folder(name, data_dir)
     train, test = (_read(_file(folder, name, part)) for part in ("TRAIN", "TEST"))

@@ -12,7 +12,7 @@ from anchormoe.experts.augmentation import drawn_noise, drawn_shifts, kept_evide
 from anchormoe.experts.net import CommitteeNet
 from anchormoe.experts.settings import CommitteeSettings
 from anchormoe.experts.tokens import Series, for_members
-from anchormoe.training.checkpoints import Kept
+from anchormoe.training.checkpoints import StageCheckpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Batches:
     def facts(self) -> Json:
         return self._rng.bit_generator.state
 
-    def restore(self, kept: Kept) -> None:
+    def restore(self, kept: StageCheckpoint) -> None:
         """The opposite of `tensors` (in the group `batches`) and `facts` (under `orders`)."""
         tensors = kept.group("batches")
         self._generator.set_state(tensors.pop("generator"))

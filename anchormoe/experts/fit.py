@@ -9,14 +9,14 @@ from torch import Tensor
 from anchormoe.cases import Bool, Cases, Float64, Int64
 from anchormoe.evidence import Json
 from anchormoe.experts.batches import TrainingSet
-from anchormoe.experts.loop import Course, train
+from anchormoe.experts.loop import ExpertsHistory, train_committee
 from anchormoe.experts.net import CommitteeNet, NetShape
 from anchormoe.experts.selection import choose, log_losses, out_of_fold
 from anchormoe.experts.settings import CommitteeSettings
 from anchormoe.experts.source import Committee
 from anchormoe.experts.tokens import Geometry, prepare
-from anchormoe.progress import Postponing, Progress, ProgressCallback, silent
-from anchormoe.training import distributed as parallel
+from anchormoe.progress import DeferredInterrupt, Progress, ProgressCallback, silent
+from anchormoe.training import distributed
 from anchormoe.training.checkpoints import Checkpoints
 from anchormoe.training.folds import make_folds
 
@@ -53,13 +53,13 @@ def fit_committee(
     held_out, trained = make_folds(y, folds=settings.folds, groups=groups, seed=seed)
     data, mean, scale = _training_set(net, cases, y, sample_weight)
     data = replace(data, trained=np.tile(trained, (len(settings.variants), 1)))
-    course = train(net, data, settings, seed=seed, progress=progress, checkpoints=checkpoints)
+    course = train_committee(net, data, settings, seed=seed, progress=progress, checkpoints=checkpoints)
     net.fold_summaries(mean, scale)
-    later = Postponing(progress)
+    later = DeferredInterrupt(progress)
     oof = _out_of_fold(net, cases, held_out, later)
     kept = choose(oof, y, kept=settings.kept)
     source = Committee(net.subset([v * settings.folds + fold for v in kept for fold in range(settings.folds)]))
-    stopped = course.steps < course.planned or parallel.any_of_us(later.asked, net.bias.device)
+    stopped = course.steps < course.planned or distributed.any_rank(later.asked, net.bias.device)
     report = _report(course, source, oof, y, kept, settings) | {"interrupted": stopped}
     return CommitteeFit(source, oof[kept].mean(0), report)
 
@@ -116,7 +116,7 @@ def _case_weights(sample_weight: Float64 | None, size: int, device: torch.device
 
 
 def _report(
-    course: Course, source: Committee, oof: Float64, y: Int64, kept: list[int], settings: CommitteeSettings
+    course: ExpertsHistory, source: Committee, oof: Float64, y: Int64, kept: list[int], settings: CommitteeSettings
 ) -> dict[str, Json]:
     return {
         "members": source.members,

@@ -9,7 +9,7 @@ from torch.nn import functional
 from anchormoe.experts.net import CommitteeNet, centred, places
 
 
-class Folded(NamedTuple):
+class FusedWeights(NamedTuple):
     """Of G members, width D, M experts, Y classes."""
 
     mix: Tensor
@@ -27,9 +27,9 @@ class Folded(NamedTuple):
 
 
 @torch.inference_mode()
-def folded(net: CommitteeNet) -> Folded:
+def fuse_weights(net: CommitteeNet) -> FusedWeights:
     inner = torch.cat((net.expert, net.router), -1)
-    return Folded(
+    return FusedWeights(
         mix=net.mix + torch.eye(net.shape.width, device=net.mix.device),
         inner=net.norm.transpose(1, 2) * inner,
         inner_bias=functional.pad(net.expert_bias, (0, net.shape.experts)) + torch.bmm(net.norm_bias, inner),
@@ -40,12 +40,12 @@ def folded(net: CommitteeNet) -> Folded:
 
 
 @torch.inference_mode()
-def placed(net: CommitteeNet, tokens: int) -> Tensor:
+def prepare_weights(net: CommitteeNet, tokens: int) -> Tensor:
     """(G, P, D): the stem's bias, and the place code of members that know it."""
     knows = torch.tensor(net.shape.positioned, device=net.place.device)[:, None, None]
     return places(tokens, net.shape.geometry, net.place.device) @ net.place * knows + net.stem_bias
 
 
-def filled(weight: Tensor, multiple: int) -> Tensor:
+def padded_to(weight: Tensor, multiple: int) -> Tensor:
     """With zeros behind the last axis, up to a multiple."""
     return functional.pad(weight, (0, -weight.shape[-1] % multiple)).contiguous()

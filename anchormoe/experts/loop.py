@@ -12,9 +12,9 @@ from anchormoe.experts.losses import cross_entropy, orthogonality, reliability_a
 from anchormoe.experts.net import CommitteeNet
 from anchormoe.experts.settings import CommitteeSettings
 from anchormoe.progress import Progress, ProgressCallback
-from anchormoe.training import distributed as parallel
-from anchormoe.training.checkpoints import Checkpoints, Kept, grouped
-from anchormoe.training.heap import give_back
+from anchormoe.training import distributed
+from anchormoe.training.checkpoints import Checkpoints, StageCheckpoint, prefixed_checkpoints
+from anchormoe.training.heap import trim_heap
 from anchormoe.training.optimizer_state import model_tensors, optimizer_tensors, restore_optimizer
 
 STAGE = "experts"
@@ -27,7 +27,7 @@ _REPORTS_PER_CHECKPOINT = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class ExpertsHistory:
     """What a training run did."""
 
     steps: int
@@ -64,13 +64,13 @@ class _Run:
         """After the step that was just made."""
         return (self.step - 1) % max(1, self.planned // _REPORTS) == 0 or self.step == self.planned
 
-    def kept(self) -> Kept:
+    def kept(self) -> StageCheckpoint:
         model, optimizer = model_tensors(self.net), optimizer_tensors(self.optimizer)
-        tensors = grouped(model=model, optimizer=optimizer, batches=self.batches.tensors())
-        return Kept(tensors, {"step": self.step, "losses": self.losses, "validation": self.validation,
+        tensors = prefixed_checkpoints(model=model, optimizer=optimizer, batches=self.batches.tensors())
+        return StageCheckpoint(tensors, {"step": self.step, "losses": self.losses, "validation": self.validation,
                               "orders": self.batches.facts()})  # fmt: skip
 
-    def restore(self, kept: Kept) -> None:
+    def restore(self, kept: StageCheckpoint) -> None:
         """Raises ModelError when another kind of run was kept."""
         try:
             self.net.load_state_dict(kept.group("model"))
@@ -82,10 +82,10 @@ class _Run:
             raise ModelError(f"a checkpoint does not fit these experts: {error}") from error
 
 
-def train(
+def train_committee(
     net: CommitteeNet, data: TrainingSet, settings: CommitteeSettings, *, seed: int, progress: ProgressCallback,
     checkpoints: Checkpoints | None = None, mixed_precision: bool | None = None,
-) -> Course:  # fmt: skip
+) -> ExpertsHistory:  # fmt: skip
     """Changes `net`. A KeyboardInterrupt out of `progress` ends training; the members stay as they are then.
 
     A run that is taken up from `checkpoints` ends as one that was never interrupted. On a GPU products are taken in
@@ -102,8 +102,8 @@ def train(
         if run.report_due:
             run.losses.append(float(loss) / net.shape.members)
             stopped = _reported(run, progress, checkpoints)
-            give_back(data.series.x.nbytes)
-    return Course(run.step, run.planned, tuple(run.losses), tuple(run.validation))
+            trim_heap(data.series.x.nbytes)
+    return ExpertsHistory(run.step, run.planned, tuple(run.losses), tuple(run.validation))
 
 
 def _start(net: CommitteeNet, data: TrainingSet, settings: CommitteeSettings, seed: int, mixed_precision: bool) -> _Run:
@@ -127,7 +127,7 @@ def _update(run: _Run, loss: Tensor, learning_rate: float) -> Tensor:
         group["lr"] = learning_rate
     run.optimizer.zero_grad(set_to_none=True)
     loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-    total = parallel.share_gradients(run.net, loss.detach())
+    total = distributed.share_gradients(run.net, loss.detach())
     run.optimizer.step()
     return total
 
@@ -135,7 +135,7 @@ def _update(run: _Run, loss: Tensor, learning_rate: float) -> Tensor:
 def _reported(run: _Run, progress: ProgressCallback, checkpoints: Checkpoints | None) -> bool:
     """In the first process; True for all of them when training is to stop. What is kept then is where it stopped."""
     asked = False
-    if parallel.rank() == 0:
+    if distributed.rank() == 0:
         due = len(run.losses) % _REPORTS_PER_CHECKPOINT == 0 or run.step == run.planned
         run.validation.append(_validated(run) if due or not run.validation else run.validation[-1])
         try:
@@ -144,7 +144,7 @@ def _reported(run: _Run, progress: ProgressCallback, checkpoints: Checkpoints | 
             asked = True
         if checkpoints and (asked or due):
             checkpoints.save(STAGE, run.kept())
-    return parallel.any_of_us(asked, run.net.bias.device)
+    return distributed.any_rank(asked, run.net.bias.device)
 
 
 def _validated(run: _Run) -> dict[str, float]:
@@ -167,7 +167,7 @@ def _loss(run: _Run, settings: CommitteeSettings, ramp: float) -> Tensor:
     """
     net, batches = run.net, run.batches
     whole, draws = batches.take()
-    rank, world = parallel.rank(), parallel.world()
+    rank, world = distributed.rank(), distributed.world()
     batch, own = whole.every(world, rank), draws.every(world, rank)
     if not batch.y.shape[1]:
         return net.bias.sum() * 0

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from anchormoe.cases import Float64
-from anchormoe.experts.fused_weights import filled, folded, placed
+from anchormoe.experts.fused_weights import fuse_weights, padded_to, prepare_weights
 from anchormoe.experts.net import GAIN, CommitteeNet
 from anchormoe.experts.tokens import Series, for_members
 from anchormoe.simd.jit import Array, compiled, inlined
@@ -28,17 +28,17 @@ def possible(net: CommitteeNet) -> bool:
     return plain and net.bias.device.type == "cpu"
 
 
-class CompiledCommittee:
+class NumbaCommittee:
     """`CommitteeNet` frozen at its current weights. Thread-safe: calls share nothing but constants."""
 
     @torch.inference_mode()
     def __init__(self, net: CommitteeNet) -> None:
-        self.shape, own = net.shape, folded(net)
+        self.shape, own = net.shape, fuse_weights(net)
         heads = own.head[:, None].expand(-1, net.shape.experts, -1, -1)
         heads = torch.cat((heads, net.reliability[..., None]), -1)  # (G, M, D, Y + 1)
         biases = torch.nn.functional.pad(net.reliability_bias[..., None], (net.shape.classes, 0))
         products = (net.stem, own.mix, net.mix_bias, own.inner, own.inner_bias, heads, biases)
-        self._weights = tuple(_flat(filled(one, OUTPUTS)) for one in products)
+        self._weights = tuple(_flat(padded_to(one, OUTPUTS)) for one in products)
         self._ends = tuple(one.double().numpy().copy() for one in (own.head, own.summary, own.bias))
         self._place = lru_cache(maxsize=8)(lambda tokens: _placed(net, tokens))
 
@@ -62,7 +62,7 @@ class CompiledCommittee:
 def _placed(net: CommitteeNet, tokens: int) -> NDArray[np.float32]:
     """(G, D'·P'): where the stem begins."""
     rounded = -(-tokens // LANES) * LANES
-    return _flat(filled(placed(net, rounded), OUTPUTS).transpose(1, 2))
+    return _flat(padded_to(prepare_weights(net, rounded), OUTPUTS).transpose(1, 2))
 
 
 def _flat(weight: torch.Tensor) -> NDArray[np.float32]:

@@ -13,7 +13,7 @@ from anchormoe.evidence import Json, SourceEvidence, SourceOutput
 from anchormoe.experts.net import CommitteeNet
 from anchormoe.experts.serialization import config_of, net_of
 from anchormoe.experts.tokens import Geometry, Series, prepare
-from anchormoe.experts.torch_backend import ServingCommittee
+from anchormoe.experts.torch_backend import TorchCommittee
 from anchormoe.simd import jit
 
 PASS = 32
@@ -100,11 +100,11 @@ class _Serving(Protocol):
 def _serving(net: CommitteeNet) -> _Serving:
     """Compiled where that is possible, else by torch; both answer within rounding."""
     if jit.AVAILABLE:
-        from anchormoe.experts import numba_backend as compiled
+        from anchormoe.experts import numba_backend
 
-        if compiled.possible(net):
-            return compiled.CompiledCommittee(net)
-    return ServingCommittee(net)
+        if numba_backend.possible(net):
+            return numba_backend.NumbaCommittee(net)
+    return TorchCommittee(net)
 
 
 def _output(

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from anchormoe.cases import Cases, Float32, Int64
-from anchormoe.training.devices import placed_on
+from anchormoe.training.devices import to_device
 
 LONGEST_KERNEL = 33
 SHORTEST_KERNEL = 3
@@ -81,7 +81,7 @@ def prepare(cases: Cases, geometry: Geometry, device: torch.device) -> Series:
     place = torch.arange(1, steps.shape[1] + 1, device=device)
     length = (steps * place).amax(-1)
     mean = _means(cases) if geometry.pool == 1 else _coarse_means(x, mask)
-    summary = torch.cat((level, placed_on(device, mean)), -1)
+    summary = torch.cat((level, to_device(device, mean)), -1)
     return Series(x, mask, level, summary, _valid_tokens(steps, length, geometry), length)
 
 
@@ -90,9 +90,9 @@ def _prepare_whole(cases: Cases, geometry: Geometry, device: torch.device) -> Se
     x, mask = _coarse(cases, geometry, device)
     middle = (cases.steps - 1) // 2
     level = np.partition(cases.x, middle, axis=-1)[..., middle]
-    summary = placed_on(device, np.concatenate((level, _means(cases)), axis=1))
+    summary = to_device(device, np.concatenate((level, _means(cases)), axis=1))
     valid, length = (one.to(device) for one in _whole_tokens(geometry, cases.steps))
-    return Series(x, mask, placed_on(device, level), summary, valid.expand(len(x), -1), length.expand(len(x)))
+    return Series(x, mask, to_device(device, level), summary, valid.expand(len(x), -1), length.expand(len(x)))
 
 
 @lru_cache(maxsize=_KEPT)
@@ -136,7 +136,7 @@ def _medians(x: Tensor, mask: Tensor) -> Tensor:
 
 
 def _coarse(cases: Cases, geometry: Geometry, device: torch.device) -> tuple[Tensor, Tensor]:
-    x, mask = placed_on(device, cases.x), placed_on(device, cases.mask)
+    x, mask = to_device(device, cases.x), to_device(device, cases.mask)
     if geometry.pool == 1:
         return x, mask
     coarse = geometry.coarse(cases.steps)

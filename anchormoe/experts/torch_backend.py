@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from anchormoe.cases import Float64
-from anchormoe.experts.fused_weights import filled, folded, placed
+from anchormoe.experts.fused_weights import fuse_weights, padded_to, prepare_weights
 from anchormoe.experts.net import CommitteeNet, apart, band_energies, sparse
 from anchormoe.experts.tokens import Series, for_members, windows
 
@@ -21,7 +21,7 @@ ROWS = 8
 COLUMNS = 16
 
 
-class Answer(NamedTuple):
+class CommitteeAnswer(NamedTuple):
     """Of G members about B windows with P tokens: hidden rows, opinions, and what gates them."""
 
     hidden: Tensor
@@ -36,18 +36,21 @@ class Answer(NamedTuple):
     """(G, B, P, M), 0 where the token is not valid"""
 
 
-class ServingCommittee:
+class TorchCommittee:
     """`CommitteeNet` frozen at its current weights. Thread-safe: calls share nothing but constants."""
 
     @torch.inference_mode()
     def __init__(self, net: CommitteeNet) -> None:
-        self._net, self.shape, self._folded = net, net.shape, folded(net)
-        self._inner, self._inner_bias = filled(self._folded.inner, COLUMNS), filled(self._folded.inner_bias, COLUMNS)
-        self._heads = filled(
+        self._net, self.shape, self._folded = net, net.shape, fuse_weights(net)
+        self._inner, self._inner_bias = (
+            padded_to(self._folded.inner, COLUMNS),
+            padded_to(self._folded.inner_bias, COLUMNS),
+        )
+        self._heads = padded_to(
             torch.cat((self._folded.head, net.reliability.transpose(1, 2)), -1), COLUMNS
         )  # (G, D, Y + M)
         self._head = self._folded.head.double()
-        self._place = lru_cache(maxsize=8)(lambda tokens: placed(net, tokens)[:, None])  # (G, 1, P, D)
+        self._place = lru_cache(maxsize=8)(lambda tokens: prepare_weights(net, tokens)[:, None])  # (G, 1, P, D)
 
     @torch.inference_mode()
     def parts(self, series: Series) -> tuple[Float64, ...]:
@@ -63,7 +66,7 @@ class ServingCommittee:
         return np.asarray(self.pooled(self.answer(series), series)[0].cpu().numpy())
 
     @torch.inference_mode()
-    def answer(self, series: Series) -> Answer:
+    def answer(self, series: Series) -> CommitteeAnswer:
         x = for_members(series.x[None], series.mask[None], series.level[None], self.shape.centred)
         B, P = series.valid.shape
         valid = functional.pad(series.valid, (0, -P % ROWS))
@@ -79,10 +82,10 @@ class ServingCommittee:
         there = (scale > 0)[:, :, :P, None]
         values = heads[:, :, :P, :, :Y] * gate[:, :, :P, :, None]
         hidden = hidden.view(*reliability.shape, -1)
-        return Answer(hidden, gate, values, weight[:, :, :P] * there, reliability[:, :, :P] * there)
+        return CommitteeAnswer(hidden, gate, values, weight[:, :, :P] * there, reliability[:, :, :P] * there)
 
     @torch.inference_mode()
-    def pooled(self, answer: Answer, series: Series) -> tuple[Tensor, Tensor]:
+    def pooled(self, answer: CommitteeAnswer, series: Series) -> tuple[Tensor, Tensor]:
         """Logits and context (G, B, Y): hidden evidence summed over tokens first, the class head applied once."""
         context = (apart(series.summary[None], self._folded.summary) + self._folded.bias[:, None]).double()
         pooled = (answer.hidden * answer.gate[..., None]).sum(3).sum(2, dtype=torch.float64)  # (G, B, D)

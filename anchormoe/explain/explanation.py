@@ -1,4 +1,4 @@
-"""Everything worth showing about one window's score, as one value: what `explain` draws and prints."""
+"""Everything worth showing about one window's score, as one value: what `explain_case` draws and prints."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -103,7 +103,7 @@ class Explanation:
         return facts
 
 
-def explain(predictor: Predictor, case: Cases, *, truth: str | None = None) -> Explanation:
+def explain_case(predictor: Predictor, case: Cases, *, truth: str | None = None) -> Explanation:
     """Of the first of the raw cases."""
     one = case.subset(slice(0, 1)).resized(predictor.config.length)
     found = predictor.predict_cases(case.subset(slice(0, 1)))

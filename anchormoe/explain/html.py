@@ -8,15 +8,15 @@ from anchormoe.explain.explanation import Explanation
 from anchormoe.explain.plot import headline, png, spoken, waterfall
 
 
-def draw(path: Path, explanation: Explanation, *, title: str) -> None:
+def draw_html(path: Path, explanation: Explanation, *, title: str) -> None:
     """`.png`, or `.html` with the picture inside and the numbers as tables."""
     if path.suffix == ".html":
-        path.write_text(page(explanation, png(explanation), title=title), encoding="utf-8")
+        path.write_text(explanation_html(explanation, png(explanation), title=title), encoding="utf-8")
     else:
         path.write_bytes(png(explanation, title=title))
 
 
-def page(explanation: Explanation, picture: bytes, *, title: str) -> str:
+def explanation_html(explanation: Explanation, picture: bytes, *, title: str) -> str:
     """One file, no scripts, nothing loaded from elsewhere."""
     return _PAGE.format(
         title=html.escape(title), headline=html.escape(headline(explanation)),

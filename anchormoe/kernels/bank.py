@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from anchormoe.cases import Float64, Int64
 from anchormoe.errors import ModelError
-from anchormoe.kernels.quantized import GridCases
+from anchormoe.kernels.quantized import QuantizedCases
 
 MOST_DILATION = 1 << 20
 """Far beyond any series."""
@@ -38,7 +38,7 @@ class Explained:
     far: Float64 | None
 
 
-class Extractor(Protocol):
+class KernelBank(Protocol):
     """Features that are means over time, z_f = Σ_t ω_f(t) i_f(t), so that their read-out has a place in time."""
 
     @property
@@ -55,13 +55,13 @@ class Extractor(Protocol):
         """What it adds has no place in time."""
         ...
 
-    def transform(self, cases: GridCases) -> Float64: ...
+    def transform(self, cases: QuantizedCases) -> Float64: ...
 
     def tables(self, readout: Readout, device: str = "cpu") -> Tables:
         """The read-out in the form that `explain` wants on that device, made once per model."""
         ...
 
-    def explain(self, cases: GridCases, tables: Tables, far_limits: Float64) -> Explained:
+    def explain(self, cases: QuantizedCases, tables: Tables, far_limits: Float64) -> Explained:
         """`far_limits` (B,): a kernel that looks at more steps than this is far."""
         ...
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 
 from anchormoe.cases import Int64
-from anchormoe.kernels.bank import Extractor
+from anchormoe.kernels.bank import KernelBank
 from anchormoe.kernels.hydra import build_hydra
 from anchormoe.kernels.means import MeanBank, channel_means, product_means
-from anchormoe.kernels.ppv_build import BankPlan, build_bank
-from anchormoe.kernels.quantized import GridCases
+from anchormoe.kernels.ppv_build import BankPlan, build_ppv
+from anchormoe.kernels.quantized import QuantizedCases
 from anchormoe.kernels.settings import KernelSettings
 
 MOST_PRODUCT_CHANNELS = 30
@@ -17,10 +17,10 @@ MOST_SEGMENT_PRODUCT_CHANNELS = 12
 MOST_MEAN_FEATURES = 5000
 
 
-def build_extractors(cases: GridCases, settings: KernelSettings, rng: np.random.Generator) -> list[Extractor]:
+def build_banks(cases: QuantizedCases, settings: KernelSettings, rng: np.random.Generator) -> list[KernelBank]:
     """In the order K, D, segmented K, H, means; drawn from TRAIN."""
     unequal = int(cases.lengths.min()) != int(cases.lengths.max())
-    extractors: list[Extractor] = [build_bank(plan, cases, rng) for plan in _bank_plans(settings, cases, unequal)]
+    extractors: list[KernelBank] = [build_ppv(plan, cases, rng) for plan in _bank_plans(settings, cases, unequal)]
     groups = settings.sizes.hydra_groups // 2
     if groups:
         limit = settings.max_receptive_field
@@ -32,7 +32,7 @@ def build_extractors(cases: GridCases, settings: KernelSettings, rng: np.random.
     return extractors
 
 
-def _bank_plans(settings: KernelSettings, cases: GridCases, unequal: bool) -> list[BankPlan]:
+def _bank_plans(settings: KernelSettings, cases: QuantizedCases, unequal: bool) -> list[BankPlan]:
     sizes, limit = settings.sizes, settings.max_receptive_field
     half, third = sizes.dilations // 2, sizes.dilations // 3
     plans = [BankPlan("K", sizes.shares, sizes.dilations, pad_always=unequal, max_receptive_field=limit)]
@@ -45,7 +45,7 @@ def _bank_plans(settings: KernelSettings, cases: GridCases, unequal: bool) -> li
     return plans
 
 
-def _mean_banks(settings: KernelSettings, cases: GridCases) -> list[MeanBank]:
+def _mean_banks(settings: KernelSettings, cases: QuantizedCases) -> list[MeanBank]:
     channels = np.arange(cases.values.shape[1], dtype=np.int64)
     banks = [channel_means("M1", channels, 1)]
     if len(channels) <= MOST_PRODUCT_CHANNELS:

@@ -8,41 +8,43 @@ import torch
 from anchormoe.cases import Float64
 from anchormoe.kernels.fit import KernelFit
 from anchormoe.kernels.source import KernelSource
-from anchormoe.training.checkpoints import Checkpoints, Kept, grouped
+from anchormoe.training.checkpoints import Checkpoints, StageCheckpoint, prefixed_checkpoints
 
 STAGE = "kernel"
 
 
-def fit_once(checkpoints: Checkpoints | None, fit: Callable[[], KernelFit]) -> KernelFit:
+def load_or_fit(checkpoints: Checkpoints | None, fit: Callable[[], KernelFit]) -> KernelFit:
     """What an earlier run finished, or a new fit, which is kept."""
     if checkpoints is None:
         return fit()
     kept = checkpoints.load(STAGE)
     if kept is None:
-        kept = as_kept(fit())
+        kept = to_checkpoint(fit())
         checkpoints.save(STAGE, kept)
-    return as_fit(kept)
+    return from_checkpoint(kept)
 
 
-def array_once(checkpoints: Checkpoints | None, stage: str, make: Callable[[], Float64]) -> Float64:
+def load_or_compute(checkpoints: Checkpoints | None, stage: str, make: Callable[[], Float64]) -> Float64:
     """The same for a single array."""
     if checkpoints is None:
         return make()
     kept = checkpoints.load(stage)
     if kept is None:
-        kept = Kept({"values": torch.from_numpy(np.ascontiguousarray(make()))})
+        kept = StageCheckpoint({"values": torch.from_numpy(np.ascontiguousarray(make()))})
         checkpoints.save(stage, kept)
     return np.asarray(kept.tensors["values"].numpy())
 
 
-def as_kept(fit: KernelFit) -> Kept:
-    """Everything that `as_fit` needs."""
+def to_checkpoint(fit: KernelFit) -> StageCheckpoint:
+    """Everything that `from_checkpoint` needs."""
     own = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in fit.source.tensors().items()}
     logits = torch.from_numpy(np.ascontiguousarray(fit.oof_logits))
-    return Kept(grouped(source=own, oof={"logits": logits}), {"config": fit.source.config(), "report": fit.report})
+    return StageCheckpoint(
+        prefixed_checkpoints(source=own, oof={"logits": logits}), {"config": fit.source.config(), "report": fit.report}
+    )
 
 
-def as_fit(kept: Kept) -> KernelFit:
+def from_checkpoint(kept: StageCheckpoint) -> KernelFit:
     """Also of a fit that was just made: a run that is resumed and one that is not see the same values."""
     tensors = {name: tensor.numpy() for name, tensor in kept.group("source").items()}
     source = KernelSource.from_parts(kept.facts["config"], tensors)

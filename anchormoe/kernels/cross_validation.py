@@ -12,9 +12,9 @@ from functools import partial
 import numpy as np
 
 from anchormoe.cases import Bool, Float64
-from anchormoe.kernels.checkpoint import array_once
+from anchormoe.kernels.checkpoint import load_or_compute
 from anchormoe.progress import Progress, ProgressCallback
-from anchormoe.recipes.fitters import Training
+from anchormoe.recipes.fitters import FitTask
 from anchormoe.training.folds import make_folds
 
 STAGE = "kernel folds"
@@ -24,26 +24,26 @@ LEAST_CASES = 60
 MOST_CASES = 2_000
 """Beyond it there is little to choose too well, and fits are slow."""
 
-FitLogits = Callable[[Training], Callable[..., Float64]]
+FitLogits = Callable[[FitTask], Callable[..., Float64]]
 """Fits on a part of TRAIN; what it gives turns cases into logits."""
 
 
-def wanted(training: Training) -> bool:
+def wanted(training: FitTask) -> bool:
     return LEAST_CASES <= len(training.y) <= MOST_CASES
 
 
-def held_out_logits(training: Training, fit: FitLogits) -> Float64:
+def held_out_logits(training: FitTask, fit: FitLogits) -> Float64:
     """(N, Y): each case judged by a fit that has not seen it, nor its group. Finished folds are kept."""
     held_out, trained = make_folds(training.y, folds=FOLDS, groups=training.groups, seed=training.seed)
     logits = np.zeros((len(training.y), training.n_classes))
     for fold, (outside, inside) in enumerate(zip(held_out, trained, strict=True)):
         judged = partial(_judged, training, fit, fold, inside, outside)
-        logits[outside] = array_once(training.checkpoints, f"kernel fold {fold + 1}", judged)
+        logits[outside] = load_or_compute(training.checkpoints, f"kernel fold {fold + 1}", judged)
         training.progress(Progress(STAGE, fold + 1, FOLDS))
     return logits
 
 
-def _judged(training: Training, fit: FitLogits, fold: int, inside: Bool, outside: Bool) -> Float64:
+def _judged(training: FitTask, fit: FitLogits, fold: int, inside: Bool, outside: Bool) -> Float64:
     part = replace(training.part(np.flatnonzero(inside)), progress=_as_one_stage(training.progress, fold))
     return fit(part)(training.cases.subset(np.flatnonzero(outside)))
 

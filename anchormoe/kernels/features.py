@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from anchormoe.cases import Float32, Float64
-from anchormoe.kernels.bank import Extractor
-from anchormoe.kernels.quantized import GridCases
+from anchormoe.kernels.bank import KernelBank
+from anchormoe.kernels.quantized import QuantizedCases
 
 CHUNK_ENTRIES = 4_000_000
 _GRAM_COLUMNS = 2048
@@ -48,16 +48,16 @@ def column_chunks(count: int) -> list[slice]:
     return [slice(start, min(start + _GRAM_COLUMNS, count)) for start in range(0, count, _GRAM_COLUMNS)]
 
 
-def case_chunks(cases: GridCases, features: int) -> list[slice]:
+def case_chunks(cases: QuantizedCases, features: int) -> list[slice]:
     """Runs of cases whose values and features stay within CHUNK_ENTRIES."""
     per_case = max(1, cases.values[0].size, features)
     step = max(1, CHUNK_ENTRIES // per_case)
     return [slice(start, min(start + step, len(cases))) for start in range(0, len(cases), step)]
 
 
-def part_of(cases: GridCases, indices: object) -> GridCases:
+def part_of(cases: QuantizedCases, indices: object) -> QuantizedCases:
     arrays = (cases.values, cases.valid, cases.lengths, cases.whole)
-    return GridCases(*(array[indices] for array in arrays))  # type: ignore[call-overload]
+    return QuantizedCases(*(array[indices] for array in arrays))  # type: ignore[call-overload]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Columns:
         return sum(own.stop - own.start for _, own in self.places)
 
 
-def block_columns(extractors: Sequence[Extractor]) -> dict[str, Columns]:
+def block_columns(extractors: Sequence[KernelBank]) -> dict[str, Columns]:
     """Blocks by name; extractors may share a block."""
     places: dict[str, list[tuple[int, slice]]] = {}
     for index, extractor in enumerate(extractors):
@@ -82,7 +82,9 @@ def block_columns(extractors: Sequence[Extractor]) -> dict[str, Columns]:
     return {name: Columns(tuple(found)) for name, found in places.items()}
 
 
-def transform(extractors: Sequence[Extractor], cases: GridCases, progress: Callable[[int, int], None]) -> list[Float32]:
+def transform(
+    extractors: Sequence[KernelBank], cases: QuantizedCases, progress: Callable[[int, int], None]
+) -> list[Float32]:
     """(N, F) for each extractor; `progress` gets the chunks done and their total."""
     chunks = case_chunks(cases, sum(extractor.n_features for extractor in extractors))
     found = [np.empty((len(cases), extractor.n_features), np.float32) for extractor in extractors]

@@ -10,11 +10,11 @@ from anchormoe.cases import Cases, Float32, Float64, Int64
 from anchormoe.errors import DataError
 from anchormoe.evidence import centred
 from anchormoe.kernels import selection
-from anchormoe.kernels.bank import Extractor, Readout
-from anchormoe.kernels.bank_factory import build_extractors
+from anchormoe.kernels.bank import KernelBank, Readout
+from anchormoe.kernels.bank_factory import build_banks
 from anchormoe.kernels.features import Columns, Scaling, block_columns, block_gram, part_of, transform
 from anchormoe.kernels.primal import PrimalTask, fit_primal
-from anchormoe.kernels.quantized import GridCases, on_grid
+from anchormoe.kernels.quantized import QuantizedCases, quantize
 from anchormoe.kernels.ridge import STRENGTHS, Problem, ridge_fit
 from anchormoe.kernels.selection import Choice
 from anchormoe.kernels.settings import KernelSettings
@@ -51,8 +51,8 @@ def fit_kernel(
     """
     problem = Problem.of(_targets(y, n_classes, len(cases)), sample_weight, groups)
     rng = np.random.default_rng(seed)
-    grid = on_grid(cases)
-    extractors = build_extractors(grid, settings, rng)
+    grid = quantize(cases)
+    extractors = build_banks(grid, settings, rng)
     chosen = subset_for_selection(y, groups, settings.sizes.selection_cases, rng)
     stage = _Stage(extractors, part_of(grid, chosen), problem.subset(chosen), progress)
     choice = stage.choose(np.bincount(y[chosen], minlength=n_classes))
@@ -80,8 +80,8 @@ class _Stage:
 
     def __init__(
         self,
-        extractors: list[Extractor],
-        cases: GridCases,
+        extractors: list[KernelBank],
+        cases: QuantizedCases,
         problem: Problem,
         progress: ProgressCallback,
         choice: Choice | None = None,
@@ -105,7 +105,7 @@ class _Stage:
         found = selection.candidates(self.grams, self.problem, self._tell("kernel selection"))
         return selection.choose(found, self.problem)
 
-    def used(self, choice: Choice) -> tuple[list[Extractor], list[Scaling]]:
+    def used(self, choice: Choice) -> tuple[list[KernelBank], list[Scaling]]:
         kept = [index for index, one in enumerate(self.extractors) if one in _used(self.extractors, choice)]
         return [self.extractors[index] for index in kept], [self.scalings[index] for index in kept]
 
@@ -140,7 +140,7 @@ def _blocks_of(choice: Choice) -> list[str]:
     return sorted({name for mix in choice.mixes for name in mix})
 
 
-def _used(extractors: list[Extractor], choice: Choice) -> list[Extractor]:
+def _used(extractors: list[KernelBank], choice: Choice) -> list[KernelBank]:
     blocks = _blocks_of(choice)
     return [one for one in extractors if any(name in blocks for name, _ in one.blocks)]
 

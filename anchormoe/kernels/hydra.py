@@ -23,7 +23,7 @@ from anchormoe.kernels.bank import (
     stored,
     stored_value,
 )
-from anchormoe.kernels.quantized import GridCases, Int32, differences_to_steps
+from anchormoe.kernels.quantized import Int32, QuantizedCases, differences_to_steps
 from anchormoe.kernels.taps import TAPS
 from anchormoe.simd import jit
 
@@ -68,7 +68,7 @@ class HydraBank:
         """(G,) binary digits cut off the sum of the group's channels, whose spread grows with their number."""
         return np.asarray(1 + np.ceil(np.log2(np.diff(self.channel_start)) / 2).astype(np.int64))
 
-    def transform(self, cases: GridCases) -> Float64:
+    def transform(self, cases: QuantizedCases) -> Float64:
         cases = cases.differences() if self.difference else cases
         return _pooled(self, cases, _silent(self), np.zeros(len(cases)))[0]
 
@@ -83,7 +83,7 @@ class HydraBank:
         weights[:, RIVALS:] -= expected
         return weights
 
-    def explain(self, cases: GridCases, tables: Tables, far_limits: Float64) -> Explained:
+    def explain(self, cases: QuantizedCases, tables: Tables, far_limits: Float64) -> Explained:
         cases = cases.differences() if self.difference else cases
         features, near, far = _pooled(self, cases, tables, far_limits)
         if self.difference:
@@ -111,7 +111,7 @@ class HydraBank:
 
 
 def build_hydra(
-    cases: GridCases, groups: int, *, difference: bool, max_receptive_field: int | None, rng: np.random.Generator
+    cases: QuantizedCases, groups: int, *, difference: bool, max_receptive_field: int | None, rng: np.random.Generator
 ) -> HydraBank:
     """`groups` groups at each dilation 1, 2, 4 … that fits into the longest case."""
     longest = min(int(cases.lengths.max()), max_receptive_field or int(cases.lengths.max()))
@@ -140,23 +140,25 @@ def _silent(bank: HydraBank) -> Tables:
 def _placed(bank: HydraBank, rows: Float64, device: str) -> Tables:
     """rows (G, 16, Y) in the form of the path that computes on the device."""
     if device == "cpu" and jit.AVAILABLE:
-        from anchormoe.kernels import hydra_numba as hydra_compiled
+        from anchormoe.kernels import hydra_numba
 
-        return hydra_compiled.placed(bank, rows)
+        return hydra_numba.placed(bank, rows)
     import torch
 
     return (torch.from_numpy(rows).to(device),)
 
 
-def _pooled(bank: HydraBank, cases: GridCases, tables: Tables, limits: Float64) -> tuple[Float64, Float64, Float64]:
+def _pooled(
+    bank: HydraBank, cases: QuantizedCases, tables: Tables, limits: Float64
+) -> tuple[Float64, Float64, Float64]:
     """By the path that the tables were made for."""
     if isinstance(tables[0], np.ndarray):
-        from anchormoe.kernels import hydra_numba as hydra_compiled
+        from anchormoe.kernels import hydra_numba
 
-        return hydra_compiled.pooled(bank, cases, hydra_compiled.Placed(*tables), limits)
-    from anchormoe.kernels import torch_backend as on_torch
+        return hydra_numba.pooled(bank, cases, hydra_numba.Placed(*tables), limits)
+    from anchormoe.kernels import torch_backend
 
-    return on_torch.rivals_pooled(bank, cases, tables[0], limits)
+    return torch_backend.pool_hydra(bank, cases, tables[0], limits)
 
 
 def _check(bank: HydraBank) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from anchormoe.cases import Float32, Float64
 from anchormoe.kernels import hydra
 from anchormoe.kernels.last_class import with_last, without_last
-from anchormoe.kernels.quantized import GridCases
+from anchormoe.kernels.quantized import QuantizedCases
 from anchormoe.kernels.taps_numba import CENTRE, TAPS, add_shared, is_far
 from anchormoe.simd.hydra import pool_rivals
 from anchormoe.simd.jit import Array, compiled
@@ -39,7 +39,7 @@ def placed(bank: "hydra.HydraBank", rows: Float64) -> Placed:
 
 
 def pooled(
-    bank: "hydra.HydraBank", cases: GridCases, given: Placed, far_limits: Float64
+    bank: "hydra.HydraBank", cases: QuantizedCases, given: Placed, far_limits: Float64
 ) -> tuple[Float64, Float64, Float64]:
     """Features (B, F), near and far evidence (B, T, Y); without tables no evidence."""
     features = np.full((len(cases), len(bank.weights), 2 * RIVALS), np.nan)

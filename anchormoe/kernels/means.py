@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from anchormoe.cases import Bool, Float64, Int64
 from anchormoe.errors import ModelError
 from anchormoe.kernels.bank import Explained, Readout, Tables, stored, stored_value
-from anchormoe.kernels.quantized import GridCases, differences_to_steps
+from anchormoe.kernels.quantized import QuantizedCases, differences_to_steps
 from anchormoe.model.normalizer import GRID
 
 QUANTITIES = ("value", "product", "change")
@@ -46,7 +46,7 @@ class MeanBank:
     def in_context(self) -> bool:
         return self.quantity == "value" and self.segments == 1
 
-    def transform(self, cases: GridCases) -> Float64:
+    def transform(self, cases: QuantizedCases) -> Float64:
         features = np.full((len(cases), self.n_features), np.nan)
         for own, series, valid in self._series(cases):
             features[own] = self._pool(series, valid)[0].reshape(len(series), -1)
@@ -59,7 +59,7 @@ class MeanBank:
         expected = weights * readout.mean.reshape(shape)
         return np.ascontiguousarray(weights.transpose(1, 2, 0)), np.ascontiguousarray(expected.transpose(1, 2, 0))
 
-    def explain(self, cases: GridCases, tables: Tables, far_limits: Float64) -> Explained:
+    def explain(self, cases: QuantizedCases, tables: Tables, far_limits: Float64) -> Explained:
         features = np.full((len(cases), self.n_features), np.nan)
         # Class by class in memory, as the other kinds are.
         steps = np.zeros((len(cases), tables[0].shape[1], cases.steps - (self.quantity == "change"))).swapaxes(1, 2)
@@ -70,7 +70,7 @@ class MeanBank:
                 steps[own, : series.shape[2]] = self._added(series, valid, inverse, tables)
         return Explained(features, differences_to_steps(steps) if self.quantity == "change" else steps, None)
 
-    def _series(self, cases: GridCases) -> Iterator[tuple[Int64, Float64, Bool]]:
+    def _series(self, cases: QuantizedCases) -> Iterator[tuple[Int64, Float64, Bool]]:
         """A few cases of one length: their numbers, quantities (b, Q, L), 0 where not valid, and their validity."""
         cases = cases.differences() if self.quantity == "change" else cases
         first, second = self.pairs.T

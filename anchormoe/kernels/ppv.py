@@ -26,7 +26,7 @@ from anchormoe.kernels.bank import (
     stored_list,
     stored_value,
 )
-from anchormoe.kernels.quantized import GridCases, Int32, differences_to_steps
+from anchormoe.kernels.quantized import Int32, QuantizedCases, differences_to_steps
 from anchormoe.simd import jit
 
 TAPS = 9
@@ -35,7 +35,7 @@ POSITIVE_TAPS: Int64 = np.array(list(combinations(range(TAPS), 3)), np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ShareBank:
+class PPVBank:
     """n combinations of a kernel, a dilation (ascending) and a channel subset, each with sorted thresholds.
 
     An indicator is `value > bias`: values are integers, so the threshold lies half a grid step above the bias.
@@ -67,7 +67,7 @@ class ShareBank:
     def in_context(self) -> bool:
         return False
 
-    def transform(self, cases: GridCases) -> Float64:
+    def transform(self, cases: QuantizedCases) -> Float64:
         """(B, F) shares; NaN where a part has no output that counts."""
         cases = cases.differences() if self.difference else cases
         return _pooled(self, cases, _silent(self), np.zeros(len(cases)))[0]
@@ -87,7 +87,7 @@ class ShareBank:
             bins[:, rows] -= (weights[:, own] * means[:, own]).sum(axis=1, keepdims=True)
         return bins
 
-    def explain(self, cases: GridCases, tables: Tables, far_limits: Float64) -> Explained:
+    def explain(self, cases: QuantizedCases, tables: Tables, far_limits: Float64) -> Explained:
         cases = cases.differences() if self.difference else cases
         features, near, far = _pooled(self, cases, tables, far_limits)
         if self.difference:
@@ -101,7 +101,7 @@ class ShareBank:
         return {"kind": self.kind, "name": self.name, "difference": self.difference, "parts": list(self.parts)}
 
     @classmethod
-    def from_parts(cls, config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> "ShareBank":
+    def from_parts(cls, config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> "PPVBank":
         parts = tuple(stored_list(config, "parts", int))
         arrays = {name: stored(tensors, name, dtype, 1) for name, dtype in _TENSORS.items()}
         bank = cls(stored_value(config, "name", str), stored_value(config, "difference", bool), parts, **arrays)
@@ -125,34 +125,34 @@ def _block_name(bank: str, parts: int) -> str:
 
 
 @kept_per_bank
-def _silent(bank: ShareBank) -> Tables:
+def _silent(bank: PPVBank) -> Tables:
     """Of a read-out of no class: features without evidence."""
     return _placed(bank, np.zeros((sum(bank.parts), len(bank.biases) + len(bank.kernel), 0)), "cpu")
 
 
-def _placed(bank: ShareBank, bins: Float64, device: str) -> Tables:
+def _placed(bank: PPVBank, bins: Float64, device: str) -> Tables:
     """bins (segments, rows, Y) in the form of the path that computes on the device."""
     if device == "cpu" and jit.AVAILABLE:
-        from anchormoe.kernels import ppv_numba as shares_compiled
+        from anchormoe.kernels import ppv_numba
 
-        return shares_compiled.placed(bank, bins)
+        return ppv_numba.placed(bank, bins)
     import torch
 
     return (torch.from_numpy(bins).to(device),)
 
 
-def _pooled(bank: ShareBank, cases: GridCases, tables: Tables, limits: Float64) -> tuple[Float64, Float64, Float64]:
+def _pooled(bank: PPVBank, cases: QuantizedCases, tables: Tables, limits: Float64) -> tuple[Float64, Float64, Float64]:
     """By the path that the tables were made for."""
     if isinstance(tables[0], np.ndarray):
-        from anchormoe.kernels import ppv_numba as shares_compiled
+        from anchormoe.kernels import ppv_numba
 
-        return shares_compiled.pooled(bank, cases, shares_compiled.Placed(*tables), limits)
-    from anchormoe.kernels import torch_backend as on_torch
+        return ppv_numba.pooled(bank, cases, ppv_numba.Placed(*tables), limits)
+    from anchormoe.kernels import torch_backend
 
-    return on_torch.shares_pooled(bank, cases, tables[0], limits)
+    return torch_backend.pool_ppv(bank, cases, tables[0], limits)
 
 
-def _check(bank: ShareBank) -> None:
+def _check(bank: PPVBank) -> None:
     count = len(bank.kernel)
     if not (len(bank.dilation) == len(bank.padded) == count and count > 0):
         raise ModelError(f"{bank.name}: its combinations have different numbers of kernels, dilations and paddings")

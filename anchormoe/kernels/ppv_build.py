@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from anchormoe.cases import Bool, Float64, Int64
-from anchormoe.kernels.ppv import POSITIVE_TAPS, ShareBank
-from anchormoe.kernels.quantized import GridCases, Int32
+from anchormoe.kernels.ppv import POSITIVE_TAPS, PPVBank
+from anchormoe.kernels.quantized import Int32, QuantizedCases
 from anchormoe.kernels.taps import CENTRE, TAPS, counted, tap_sum
 
 MOST_CHANNELS = 9
@@ -31,7 +31,7 @@ class BankPlan:
     max_receptive_field: int | None = None
 
 
-def build_bank(plan: BankPlan, cases: GridCases, rng: np.random.Generator) -> ShareBank:
+def build_ppv(plan: BankPlan, cases: QuantizedCases, rng: np.random.Generator) -> PPVBank:
     """Thresholds come from randomly drawn cases, at quantiles that fill (0, 1) evenly."""
     cases = cases.differences() if plan.difference else cases
     dilations, counts = plan_dilations(plan, int(cases.lengths.max()))
@@ -51,7 +51,7 @@ def build_bank(plan: BankPlan, cases: GridCases, rng: np.random.Generator) -> Sh
         _thresholds(cases, own, POSITIVE_TAPS[kernel[index]], int(dilation[index]), bool(padded[index]), levels, rng)
         for index, (own, levels) in enumerate(zip(channels, quantiles, strict=True))
     ]
-    return ShareBank(
+    return PPVBank(
         plan.name,
         plan.difference,
         plan.parts,
@@ -78,7 +78,7 @@ def plan_dilations(plan: BankPlan, length: int) -> tuple[Int64, Int64]:
     return dilations, counts
 
 
-def _usable_channels(cases: GridCases) -> Int64:
+def _usable_channels(cases: QuantizedCases) -> Int64:
     """Channels that ever differ from 0; all of them if none does."""
     usable = np.flatnonzero((cases.values != 0).any(axis=(0, 2)))
     return usable if len(usable) else np.arange(cases.values.shape[1])
@@ -91,7 +91,7 @@ def _draw_channels(usable: Int64, rng: np.random.Generator) -> Int64:
 
 
 def _thresholds(
-    cases: GridCases,
+    cases: QuantizedCases,
     channels: Int64,
     positive: Int64,
     dilation: int,
@@ -110,7 +110,7 @@ def _thresholds(
 
 
 def _counted_outputs(
-    cases: GridCases, chosen: Int64, channels: Int64, weights: Int64, dilation: int, padded: bool
+    cases: QuantizedCases, chosen: Int64, channels: Int64, weights: Int64, dilation: int, padded: bool
 ) -> Bool:
     steps = np.arange(cases.steps)
     lengths = cases.lengths[chosen, None]

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anchormoe.cases import Float32, Float64, Int64
-from anchormoe.kernels import ppv as shares
+from anchormoe.kernels import ppv
 from anchormoe.kernels.last_class import with_last, without_last
-from anchormoe.kernels.quantized import GridCases
+from anchormoe.kernels.quantized import QuantizedCases
 from anchormoe.kernels.taps_numba import CENTRE, add_shared, is_far
 from anchormoe.simd.jit import Array, compiled, inlined
 from anchormoe.simd.lanes import LANES
@@ -31,9 +31,9 @@ class Placed(NamedTuple):
     lists: tuple[Any, ...]
 
 
-def placed(bank: "shares.ShareBank", bins: Float64) -> Placed:
+def placed(bank: "ppv.PPVBank", bins: Float64) -> Placed:
     """bins (segments, rows, Y): what an output in each bin adds."""
-    taps = shares.POSITIVE_TAPS[bank.kernel] * bank.dilation[:, None]
+    taps = ppv.POSITIVE_TAPS[bank.kernel] * bank.dilation[:, None]
     combos = (_order(bank), taps, bank.padded, bank.channel_start, bank.bias_start, _table_start(bank))
     biases = np.concatenate((bank.biases, np.zeros(LANES, np.int32)))
     lists = (bank.channels, biases, np.array(bank.parts), int(np.diff(bank.bias_start).max()))
@@ -42,7 +42,7 @@ def placed(bank: "shares.ShareBank", bins: Float64) -> Placed:
 
 
 def pooled(
-    bank: "shares.ShareBank", cases: GridCases, given: Placed, far_limits: Float64
+    bank: "ppv.PPVBank", cases: QuantizedCases, given: Placed, far_limits: Float64
 ) -> tuple[Float64, Float64, Float64]:
     """Features (B, F), near and far evidence (B, T, Y); without tables no evidence."""
     features = np.full((len(cases), sum(bank.parts), len(bank.biases)), np.nan)
@@ -57,7 +57,7 @@ def pooled(
     return features.reshape(len(cases), -1), near, far
 
 
-def _packed(bank: "shares.ShareBank", bins: Float64) -> Float32:
+def _packed(bank: "ppv.PPVBank", bins: Float64) -> Float32:
     """(segments, tables, Y' × LANES) from (segments, rows, Y'): what an output adds by how many of a table's thresholds
     it exceeds. The first table of a combination starts from its first row, the others from 0."""
     start = _table_start(bank)
@@ -71,13 +71,13 @@ def _packed(bank: "shares.ShareBank", bins: Float64) -> Float32:
     return found.reshape(*found.shape[:2], bins.shape[2] * LANES)
 
 
-def _order(bank: "shares.ShareBank") -> Int64:
+def _order(bank: "ppv.PPVBank") -> Int64:
     """Combinations of one dilation that read the same channels follow each other: their sum is then made once."""
     subsets = [tuple(bank.channels[first:last]) for first, last in pairwise(bank.channel_start)]
     return np.array(sorted(range(len(subsets)), key=lambda k: (bank.dilation[k], subsets[k])), np.int64)
 
 
-def _table_start(bank: "shares.ShareBank") -> Any:
+def _table_start(bank: "ppv.PPVBank") -> Any:
     """(n + 1,) the first table of each combination."""
     return np.concatenate(([0], np.cumsum(-(-np.diff(bank.bias_start) // MOST_BIASES))))
 

@@ -7,9 +7,9 @@ import numpy as np
 
 from anchormoe.cases import Float64, Int64
 from anchormoe.evidence import centred
-from anchormoe.kernels.bank import Extractor, Readout
+from anchormoe.kernels.bank import KernelBank, Readout
 from anchormoe.kernels.features import Scaling, block_columns, case_chunks, part_of
-from anchormoe.kernels.quantized import GridCases
+from anchormoe.kernels.quantized import QuantizedCases
 from anchormoe.kernels.ridge import Problem
 from anchormoe.kernels.selection import Choice, Mix
 from anchormoe.kernels.source import Part
@@ -23,7 +23,7 @@ MOST_BLOCK_CASES = 3000
 class _Design:
     """Chosen columns (of each extractor) and their factors: standardised and weighted by the mix."""
 
-    extractors: Sequence[Extractor]
+    extractors: Sequence[KernelBank]
     scalings: Sequence[Scaling]
     columns: Sequence[Int64]
     factors: Sequence[Float64]
@@ -33,7 +33,7 @@ class _Design:
         """Features computed per case, chosen or not."""
         return sum(one.n_features for one in self.extractors)
 
-    def rows(self, cases: GridCases) -> Float64:
+    def rows(self, cases: QuantizedCases) -> Float64:
         """(B, P)"""
         found = []
         for extractor, scaling, own, factor in zip(
@@ -64,7 +64,7 @@ class _Design:
 class PrimalTask:
     """All that stays the same while cases pass by."""
 
-    cases: GridCases
+    cases: QuantizedCases
     problem: Problem
     choice: Choice
     most_features: int
@@ -72,7 +72,7 @@ class PrimalTask:
 
 
 def fit_primal(
-    task: PrimalTask, extractors: Sequence[Extractor], scalings: Sequence[Scaling], rng: np.random.Generator
+    task: PrimalTask, extractors: Sequence[KernelBank], scalings: Sequence[Scaling], rng: np.random.Generator
 ) -> tuple[list[Part], Float64]:
     """The chosen mixes averaged into one, with at most `most_features` features; leave-out predictions (N, Y)."""
     design = _design(extractors, scalings, task, rng)
@@ -91,7 +91,7 @@ def _averaged(choice: Choice) -> Mix:
 
 
 def _design(
-    extractors: Sequence[Extractor], scalings: Sequence[Scaling], task: PrimalTask, rng: np.random.Generator
+    extractors: Sequence[KernelBank], scalings: Sequence[Scaling], task: PrimalTask, rng: np.random.Generator
 ) -> _Design:
     weights = _averaged(task.choice)
     columns = {name: own for name, own in block_columns(extractors).items() if name in weights}

@@ -14,7 +14,7 @@ _CHUNK_ENTRIES = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class GridCases:
+class QuantizedCases:
     """values (B, C, T) in units of 1/GRID, 0 where not valid; valid (B, C, T); lengths (B,)."""
 
     values: Int32
@@ -34,14 +34,14 @@ class GridCases:
     def step_valid(self) -> Bool:
         return np.asarray(self.valid.any(axis=1))
 
-    def differences(self) -> "GridCases":
+    def differences(self) -> "QuantizedCases":
         """First differences: entry t is step t + 1 minus step t, valid where both are; one step shorter."""
         valid = self.valid[:, :, 1:] & self.valid[:, :, :-1]
         values = np.where(valid, self.values[:, :, 1:] - self.values[:, :, :-1], 0).astype(np.int32)
-        return GridCases(values, valid, np.maximum(self.lengths - 1, 0), self.whole)
+        return QuantizedCases(values, valid, np.maximum(self.lengths - 1, 0), self.whole)
 
 
-def on_grid(cases: Cases) -> GridCases:
+def quantize(cases: Cases) -> QuantizedCases:
     """Cases that the Normalizer scaled; anything between two grid values goes to the nearer one."""
     values = np.empty(cases.x.shape, np.int32)
     step = max(1, _CHUNK_ENTRIES // max(1, cases.channels * cases.steps))
@@ -51,7 +51,7 @@ def on_grid(cases: Cases) -> GridCases:
     whole = cases.mask.sum(axis=(1, 2)) == cases.lengths * cases.channels
     # Copies in C order: compiled code is compiled again for any other kind of array.
     valid, lengths = np.array(cases.mask, np.bool_, order="C"), np.array(cases.lengths, np.int64)
-    return GridCases(values, valid, lengths, np.asarray(whole))
+    return QuantizedCases(values, valid, lengths, np.asarray(whole))
 
 
 def _rounded(x: Float32, mask: Bool) -> Float32:

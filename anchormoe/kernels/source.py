@@ -10,29 +10,29 @@ from numpy.typing import NDArray
 from anchormoe.cases import Cases, Float64
 from anchormoe.errors import DataError, ModelError
 from anchormoe.evidence import Json, SourceEvidence, SourceOutput
-from anchormoe.kernels.bank import Extractor, Readout, Tables, stored, stored_value
+from anchormoe.kernels.bank import KernelBank, Readout, Tables, stored, stored_value
 from anchormoe.kernels.hydra import HydraBank
 from anchormoe.kernels.means import MeanBank
-from anchormoe.kernels.ppv import ShareBank
-from anchormoe.kernels.quantized import on_grid
+from anchormoe.kernels.ppv import PPVBank
+from anchormoe.kernels.quantized import quantize
 from anchormoe.kernels.settings import NEAR
 
 NAME = "kernel"
-_KINDS: dict[str, Any] = {kind.kind: kind for kind in (ShareBank, HydraBank, MeanBank)}
+_KINDS: dict[str, Any] = {kind.kind: kind for kind in (PPVBank, HydraBank, MeanBank)}
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
     """An extractor with its read-out, and the read-out as tables."""
 
-    extractor: Extractor
+    extractor: KernelBank
     readout: Readout
     tables: Tables
     by_class: Float64
     """(Y, F) the read-out's weights, in the order in which a product with them is fast"""
 
     @classmethod
-    def of(cls, extractor: Extractor, readout: Readout, device: str = "cpu") -> "Part":
+    def of(cls, extractor: KernelBank, readout: Readout, device: str = "cpu") -> "Part":
         by_class = np.ascontiguousarray(readout.weights.T)
         return cls(extractor, readout, extractor.tables(readout, device), by_class)
 
@@ -59,7 +59,7 @@ class KernelSource:
         """The intercept and what has no place in time are context. Raises DataError on another number of channels."""
         if cases.channels != self.channels:
             raise DataError(f"the kernels know {self.channels} channels, the cases have {cases.channels}")
-        grid = on_grid(cases)
+        grid = quantize(cases)
         far_limits = np.maximum(float(NEAR), cases.lengths / 4)
         logits = np.tile(self.intercept, (len(cases), 1))
         context = logits.copy()
@@ -80,7 +80,7 @@ class KernelSource:
 
     def logits(self, cases: Cases) -> Float64:
         """(B, Y) without explanation."""
-        grid = on_grid(cases)
+        grid = quantize(cases)
         logits = np.tile(self.intercept, (len(cases), 1))
         for part in self.parts:
             logits += part.pooled(part.extractor.transform(grid))
@@ -118,7 +118,7 @@ def _stored_part(config: Any, index: int, tensors: Mapping[str, NDArray[Any]], c
         raise ModelError(f"kernel part {index} is of no known kind")
     prefix = f"{index}."
     own = {name.removeprefix(prefix): array for name, array in tensors.items() if name.startswith(prefix)}
-    extractor: Extractor = _KINDS[config["kind"]].from_parts(config, own)
+    extractor: KernelBank = _KINDS[config["kind"]].from_parts(config, own)
     _refuse_unknown_channels(extractor, index, channels)
     readout = Readout(stored(own, "mean", np.float64, 1), stored(own, "readout", np.float64, 2))
     if len(readout.mean) != extractor.n_features or len(readout.weights) != extractor.n_features:
@@ -126,7 +126,7 @@ def _stored_part(config: Any, index: int, tensors: Mapping[str, NDArray[Any]], c
     return Part.of(extractor, readout)
 
 
-def _refuse_unknown_channels(extractor: Extractor, index: int, channels: int) -> None:
+def _refuse_unknown_channels(extractor: KernelBank, index: int, channels: int) -> None:
     named = extractor.tensors().get("channels", extractor.tensors().get("pairs"))
     if named is None or named.min() < 0 or named.max() >= channels:
         raise ModelError(f"kernel part {index} names a channel that is not there")

@@ -13,12 +13,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from anchormoe.cases import Float64, Int64
-from anchormoe.kernels import hydra
-from anchormoe.kernels import ppv as shares
+from anchormoe.kernels import hydra, ppv
 from anchormoe.kernels.features import part_of
-from anchormoe.kernels.quantized import GridCases
+from anchormoe.kernels.quantized import QuantizedCases
 from anchormoe.kernels.taps import CENTRE, TAPS
-from anchormoe.training.devices import placed_on
+from anchormoe.training.devices import to_device
 
 _MOST_ENTRIES = 16_000_000
 
@@ -35,16 +34,16 @@ class _Batch:
     far_limits: Tensor
 
     @classmethod
-    def of(cls, cases: GridCases, far_limits: Float64, device: torch.device) -> "_Batch":
-        lengths = placed_on(device, cases.lengths)
-        values, valid = (placed_on(device, part) for part in (cases.values, cases.valid))
+    def of(cls, cases: QuantizedCases, far_limits: Float64, device: torch.device) -> "_Batch":
+        lengths = to_device(device, cases.lengths)
+        values, valid = (to_device(device, part) for part in (cases.values, cases.valid))
         inside = torch.arange(cases.steps, device=device) < lengths[:, None]
-        limits = placed_on(device, far_limits)
+        limits = to_device(device, far_limits)
         return cls(values.float(), valid.float(), inside, valid.any(1), lengths, limits)
 
 
-def shares_pooled(
-    bank: "shares.ShareBank", cases: GridCases, tables: Tensor, far_limits: Float64
+def pool_ppv(
+    bank: "ppv.PPVBank", cases: QuantizedCases, tables: Tensor, far_limits: Float64
 ) -> tuple[Float64, Float64, Float64]:
     """Features (B, F), near and far evidence (B, T, Y); without classes in `tables` (segments, rows, Y) no evidence."""
     features = np.full((len(cases), sum(bank.parts), len(bank.biases)), np.nan)
@@ -60,8 +59,8 @@ def shares_pooled(
     return features.reshape(len(cases), -1), near, far
 
 
-def rivals_pooled(
-    bank: "hydra.HydraBank", cases: GridCases, tables: Tensor, far_limits: Float64
+def pool_hydra(
+    bank: "hydra.HydraBank", cases: QuantizedCases, tables: Tensor, far_limits: Float64
 ) -> tuple[Float64, Float64, Float64]:
     """Features (B, F), near and far evidence (B, T, Y); without classes in `tables` (G, 16, Y) no evidence."""
     features = np.full((len(cases), len(bank.weights), 2 * hydra.RIVALS), np.nan)
@@ -76,7 +75,7 @@ def rivals_pooled(
     return features.reshape(len(cases), -1), near, far
 
 
-def _chunks(cases: GridCases, entries: int) -> Iterator[slice]:
+def _chunks(cases: QuantizedCases, entries: int) -> Iterator[slice]:
     """Runs of cases of which `entries` numbers per step fit into bounded memory."""
     size = max(1, _MOST_ENTRIES // max(1, entries * cases.steps))
     yield from (slice(start, start + size) for start in range(0, len(cases), size))
@@ -87,13 +86,11 @@ def _widest(dilation: Int64) -> int:
     return int(np.unique(dilation, return_counts=True)[1].max())
 
 
-def _shares(
-    bank: "shares.ShareBank", own: Int64, dilation: int, batch: _Batch, tables: Tensor
-) -> tuple[Tensor, Tensor]:
+def _shares(bank: "ppv.PPVBank", own: Int64, dilation: int, batch: _Batch, tables: Tensor) -> tuple[Tensor, Tensor]:
     """Features (B, segments, biases) and evidence (B, T, Y) of the combinations `own`, which share a dilation."""
     device = tables.device
     positive = np.zeros((len(own), TAPS), np.bool_)
-    np.put_along_axis(positive, shares.POSITIVE_TAPS[bank.kernel[own]], True, axis=1)
+    np.put_along_axis(positive, ppv.POSITIVE_TAPS[bank.kernel[own]], True, axis=1)
     chosen = _chosen(bank.channel_start, bank.channels, own, batch)
     value = _tap_sums(_product(chosen, batch.values), _floats(np.where(positive, 2, -1), device), dilation)
     live = _counted(chosen, batch, _floats(np.where(positive, 2, 1), device), dilation)
@@ -115,7 +112,7 @@ def _shares(
     return torch.stack(features, 1), evidence
 
 
-def _bins(bank: "shares.ShareBank", own: Int64, value: Tensor) -> Tensor:
+def _bins(bank: "ppv.PPVBank", own: Int64, value: Tensor) -> Tensor:
     """(B, n, T): how many of its thresholds each output exceeds."""
     counts = bank.bias_start[own + 1] - bank.bias_start[own]
     padded = np.full((len(own), counts.max()), np.inf, np.float32)
@@ -126,7 +123,7 @@ def _bins(bank: "shares.ShareBank", own: Int64, value: Tensor) -> Tensor:
     return found.view(len(own), len(value), -1).transpose(0, 1)
 
 
-def _segment_shares(bank: "shares.ShareBank", own: Int64, bins: Tensor, there: Tensor, total: Tensor) -> Tensor:
+def _segment_shares(bank: "ppv.PPVBank", own: Int64, bins: Tensor, there: Tensor, total: Tensor) -> Tensor:
     """(B, biases): the share of a segment's outputs above each threshold, NaN without outputs."""
     counts = bank.bias_start[own + 1] - bank.bias_start[own]
     seen = torch.zeros((*bins.shape[:2], int(counts.max()) + 1), dtype=torch.int64, device=bins.device)
@@ -137,7 +134,7 @@ def _segment_shares(bank: "shares.ShareBank", own: Int64, bins: Tensor, there: T
     return share[:, inside]
 
 
-def _looked_up(bank: "shares.ShareBank", own: Int64, bins: Tensor, scale: Tensor, table: Tensor) -> Tensor:
+def _looked_up(bank: "ppv.PPVBank", own: Int64, bins: Tensor, scale: Tensor, table: Tensor) -> Tensor:
     """(B, T, Y): what the outputs add; table (rows, Y)."""
     first = torch.from_numpy(bank.bias_start[own] + own).to(bins.device)[:, None]
     return torch.einsum("bnty,bnt->bty", table[bins + first], scale)

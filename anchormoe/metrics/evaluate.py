@@ -18,7 +18,7 @@ SHOWN_CHANNELS = 6
 STEP_CASES = 256  # evidence by step is (N, T, Y); only this many at once
 
 
-class Judged(Protocol):
+class PredictsCases(Protocol):
     """What is asked of a model; `Predictor` has it."""
 
     def predict_cases(self, cases: Cases) -> Prediction:
@@ -30,8 +30,8 @@ class Judged(Protocol):
         ...
 
 
-def judge(
-    model: Judged, test: Dataset, *, mixed: Dataset | None = None, said: Prediction | None = None
+def evaluate_predictions(
+    model: PredictsCases, test: Dataset, *, mixed: Dataset | None = None, said: Prediction | None = None
 ) -> dict[str, Any]:
     """All figures as JSON; on synthetic sets (with `truth`) those of localization, too. `mixed` windows are apart.
 
@@ -49,7 +49,7 @@ def judge(
     return figures
 
 
-def localization(model: Judged, test: Dataset, said: Prediction) -> dict[str, Any]:
+def localization(model: PredictsCases, test: Dataset, said: Prediction) -> dict[str, Any]:
     """AUPRC, IoU@K and Precision@K on 16/8 patches; any overlap is the main definition, half overlap is beside it."""
     if test.truth is None:
         raise DataError(f"{test.name}: localization needs a set that knows where its evidence is")
@@ -91,6 +91,6 @@ def _chunks(cases: Cases) -> list[Cases]:
     return [cases.subset(slice(at, at + STEP_CASES)) for at in range(0, len(cases), STEP_CASES)]
 
 
-def _mixed(model: Judged, mixed: Dataset) -> dict[str, Any]:
+def _mixed(model: PredictsCases, mixed: Dataset) -> dict[str, Any]:
     said = model.predict_cases(mixed.cases)
     return {"n": len(mixed), "accuracy": float(np.mean(said.label == mixed.y))}

@@ -17,7 +17,7 @@ _LEAST_PROBABILITY = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class ConfidenceInterval:
     """An estimate with a 95 % bootstrap interval over cases."""
 
     value: float
@@ -92,7 +92,7 @@ def expected_calibration_error(y: Labels, probabilities: Probabilities, *, bins:
     return _equal_mass_error(confidence, right, bins)
 
 
-def calibration_interval(y: Labels, probabilities: Probabilities, *, seed: int = 0) -> Interval | None:
+def calibration_interval(y: Labels, probabilities: Probabilities, *, seed: int = 0) -> ConfidenceInterval | None:
     """ECE with its bootstrap interval, or None for fewer than 300 cases."""
     if len(y) < ECE_CASES:
         return None
@@ -102,7 +102,7 @@ def calibration_interval(y: Labels, probabilities: Probabilities, *, seed: int =
     low, high = np.quantile([_equal_mass_error(confidence[at], right[at], ECE_BINS) for at in drawn], (0.025, 0.975))
     value = _equal_mass_error(confidence, right, ECE_BINS)
     # The error is never negative, so resampling pushes it up; the interval must hold the estimate all the same.
-    return Interval(value, min(float(low), value), max(float(high), value))
+    return ConfidenceInterval(value, min(float(low), value), max(float(high), value))
 
 
 def _equal_mass_error(confidence: npt.NDArray[np.float64], right: npt.NDArray[np.bool_], bins: int) -> float:
@@ -113,12 +113,12 @@ def _equal_mass_error(confidence: npt.NDArray[np.float64], right: npt.NDArray[np
     return float(np.abs(np.add.reduceat(gap, edges[:-1][np.diff(edges) > 0])).sum() / len(gap))
 
 
-def accuracy_interval(y: Labels, predicted: Labels) -> Interval:
+def accuracy_interval(y: Labels, predicted: Labels) -> ConfidenceInterval:
     """Accuracy with Wilson's 95 % interval, which stays sensible for 15 cases and for 100 %."""
     n, share, z = len(y), accuracy(y, predicted), 1.959964
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z * float(np.sqrt(share * (1 - share) / n + z * z / (4 * n * n))) / (1 + z * z / n)
-    return Interval(share, max(0.0, middle - half), min(1.0, middle + half))
+    return ConfidenceInterval(share, max(0.0, middle - half), min(1.0, middle + half))
 
 
 def abstention(y: Labels, predicted: Labels, rules: Sequence[str | None]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ MAX_WINDOWS = 64
 Span = tuple[int, int]
 
 
-def attribute(
+def occlude_channels(
     scores: Callable[[Cases], Float64], window: Float32, mask: Bool, spans: Sequence[Span], scaled: Float32
 ) -> Float64:
     """(S, C): how much the score falls when a channel is missing inside a span (so takes TRAIN's mean).

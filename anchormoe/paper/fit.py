@@ -13,7 +13,7 @@ from anchormoe.errors import DataError
 from anchormoe.evidence import Json
 from anchormoe.paper.architecture import ModelConfig
 from anchormoe.paper.defaults import DataShape
-from anchormoe.paper.loop import Course, Examples, Loss, Plan, Validate, Validation, train
+from anchormoe.paper.loop import Examples, LoopConfig, Loss, TrainingHistory, Validate, Validation, train_network
 from anchormoe.paper.losses import LossWeights, objective
 from anchormoe.paper.net import PaperNet
 from anchormoe.paper.serving import ServingNet
@@ -43,7 +43,7 @@ class _Task:
     examples: Examples
     architecture: ModelConfig
     settings: PaperSettings
-    plan: Plan
+    plan: LoopConfig
     device: torch.device
     progress: ProgressCallback
     checkpoints: Checkpoints | None
@@ -85,7 +85,7 @@ def fit_paper(
     return _fit_of(net, oof, task, [*courses, course], course.epochs, "honest")
 
 
-def chosen_epoch(courses: list[Course]) -> int:
+def chosen_epoch(courses: list[TrainingHistory]) -> int:
     """The epoch (from 1) with the least mean validation loss, of those that every fold reached."""
     reached = min(len(course.validation) for course in courses)
     if reached == 0:
@@ -105,7 +105,7 @@ def _task(
 ) -> _Task:
     shape = DataShape(examples.x.shape[2], examples.x.shape[1], n_classes, len(examples))
     sizes = settings.filled(shape)
-    plan = Plan(
+    plan = LoopConfig(
         epochs=sizes.epochs,
         batch_size=sizes.batch_size,
         learning_rate=sizes.learning_rate,
@@ -124,10 +124,10 @@ def _folds(y: Int64, folds: int, groups: Int64 | None, seed: int) -> tuple[Bool,
     return make_folds(y, folds=folds, groups=groups, seed=seed)
 
 
-def _fit_folds(task: _Task, held_out: Bool, trained: Bool) -> tuple[list[Course], list[PaperNet]]:
+def _fit_folds(task: _Task, held_out: Bool, trained: Bool) -> tuple[list[TrainingHistory], list[PaperNet]]:
     """Up to the fold that is interrupted."""
     plan = _fold_plan(task)
-    courses: list[Course] = []
+    courses: list[TrainingHistory] = []
     nets: list[PaperNet] = []
     for fold in range(len(held_out)):
         own, other = (torch.from_numpy(np.flatnonzero(chosen)) for chosen in (trained[fold], held_out[fold]))
@@ -140,14 +140,14 @@ def _fit_folds(task: _Task, held_out: Bool, trained: Bool) -> tuple[list[Course]
     return courses, nets
 
 
-def _fold_plan(task: _Task) -> Plan:
+def _fold_plan(task: _Task) -> LoopConfig:
     """With early stopping; with few cases a fixed number of epochs."""
     if len(task.examples) < FEW_CASES:
         return replace(task.plan, stop_after=-(-task.plan.epochs // 2))
     return replace(task.plan, patience=max(5, round(task.settings.patience_share * task.plan.epochs)))
 
 
-def _fit_all(task: _Task, plan: Plan, test: Examples | None) -> tuple[PaperNet, Course]:
+def _fit_all(task: _Task, plan: LoopConfig, test: Examples | None) -> tuple[PaperNet, TrainingHistory]:
     every = torch.arange(len(task.examples))
     if test is None:
         return _fit_one(task, plan, every, None, "all cases")
@@ -155,9 +155,11 @@ def _fit_all(task: _Task, plan: Plan, test: Examples | None) -> tuple[PaperNet, 
     return _fit_one(task, plan, every, seen, "all cases")
 
 
-def _fit_one(task: _Task, plan: Plan, chosen: Tensor, validate: Validate | None, stage: str) -> tuple[PaperNet, Course]:
+def _fit_one(
+    task: _Task, plan: LoopConfig, chosen: Tensor, validate: Validate | None, stage: str
+) -> tuple[PaperNet, TrainingHistory]:
     net = _new_net(task)
-    course = train(
+    course = train_network(
         net,
         task.examples,
         plan,
@@ -213,7 +215,7 @@ def predicted_logits(net: PaperNet, examples: Examples, chosen: Tensor) -> Tenso
     return torch.cat([torch.from_numpy(serving.logits(batch.x, batch.mask)) for batch in batches])
 
 
-def _out_of_fold(courses: list[Course], held_out: Bool, epoch: int, n_classes: int) -> Float64:
+def _out_of_fold(courses: list[TrainingHistory], held_out: Bool, epoch: int, n_classes: int) -> Float64:
     oof = np.zeros((held_out.shape[1], n_classes))
     for course, left_out in zip(courses, held_out, strict=False):
         if len(course.validation) >= epoch:
@@ -243,7 +245,9 @@ def _case_weights(y: Int64, n_classes: int, sample_weight: Float64 | None, setti
     return np.asarray(weight / weight.mean())
 
 
-def _fit_of(net: PaperNet, oof: Float64, task: _Task, courses: list[Course], epoch: int, protocol: str) -> PaperFit:
+def _fit_of(
+    net: PaperNet, oof: Float64, task: _Task, courses: list[TrainingHistory], epoch: int, protocol: str
+) -> PaperFit:
     report: dict[str, Json] = {
         "protocol": protocol,
         "epochs": epoch,

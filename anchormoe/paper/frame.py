@@ -14,7 +14,7 @@ ROWS = 8
 """Rows of every matrix product come in multiples of this."""
 
 
-class Frame(NamedTuple):
+class PatchMask(NamedTuple):
     """What the masks of B windows say about their P patches; P' is P filled up to a multiple of eight."""
 
     valid: Tensor
@@ -27,18 +27,18 @@ class Frame(NamedTuple):
     """Position codes (P', D)"""
 
 
-class Steps(Protocol):
+class ServingSteps(Protocol):
     """What lies around the matrix products of the paper's net, by torch or compiled."""
 
     def cut(self, x: Tensor, mask: Tensor) -> tuple[Tensor, bool]:
         """The patches (B·P', C·L), and whether all of the mask is set."""
         ...
 
-    def logits(self, unit: Tensor, scores: Tensor, frame: Frame) -> Float32:
+    def logits(self, unit: Tensor, scores: Tensor, frame: PatchMask) -> Float32:
         """u (B, Y), from units (B·P', D) and router scores (B·P', ≥ M); only the chosen experts are computed."""
         ...
 
-    def output(self, unit: Tensor, scores: Tensor, frame: Frame) -> Served:
+    def output(self, unit: Tensor, scores: Tensor, frame: PatchMask) -> Served:
         """What `logits` gives, bitwise, with everything it is made of."""
         ...
 

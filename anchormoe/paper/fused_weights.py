@@ -15,7 +15,7 @@ BANDS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Folded:
+class FusedNet:
     """Weights as (inputs, outputs). `heads` give o and κ's logit from an expert's hidden layer; `class_head` is u's."""
 
     embedding: Tensor
@@ -31,7 +31,7 @@ class Folded:
 
 
 @dataclass(frozen=True, slots=True)
-class Views:
+class FusedViews:
     """What MVRE needs beyond the token; the gates and 1/√D are folded in."""
 
     temporal: Tensor
@@ -43,11 +43,11 @@ class Views:
     norm: tuple[Tensor, Tensor]
 
 
-def fold(net: PaperNet) -> Folded:
+def fuse_net(net: PaperNet) -> FusedNet:
     mvre, rgc = net.mvre, net.rgc
     router, router_bias = net.dpar.folded()
     heads, heads_bias = rgc.folded_heads()
-    return Folded(
+    return FusedNet(
         embedding=mvre.embedding.weight.t().contiguous(),
         embedding_bias=mvre.embedding.bias.clone(),
         embedding_norm=(mvre.embedding_norm.weight.clone(), mvre.embedding_norm.bias.clone()),
@@ -61,12 +61,12 @@ def fold(net: PaperNet) -> Folded:
     )
 
 
-def fold_views(net: PaperNet) -> Views:
+def fuse_views(net: PaperNet) -> FusedViews:
     mvre, config = net.mvre, net.config
     gated = mvre.gated()
     waves, bands = (part.to(mvre.temporal.weight) for part in fourier_basis(config.patch_length, config.band_count))
     spectral = gated.spectral.view(config.width, config.channels, -1)  # (D, C, bands)
-    return Views(
+    return FusedViews(
         temporal=gated.temporal.t().contiguous(),
         temporal_bias=gated.temporal_bias,
         waves=waves.clone(),

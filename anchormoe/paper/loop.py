@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from anchormoe.progress import Progress, ProgressCallback, silent
-from anchormoe.training import distributed as parallel
-from anchormoe.training.checkpoints import Checkpoints, Kept
-from anchormoe.training.heap import LARGE_BYTES, give_back
+from anchormoe.training import distributed
+from anchormoe.training.checkpoints import Checkpoints, StageCheckpoint
+from anchormoe.training.heap import LARGE_BYTES, trim_heap
 from anchormoe.training.optimizer_state import TrainingState, model_tensors, optimizer_tensors, restore_optimizer
 
 WARM_UP = 0.1
@@ -37,7 +37,7 @@ class Examples:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class LoopConfig:
     """`epochs` shapes the learning rate; `stop_after` ends earlier without changing it."""
 
     epochs: int
@@ -64,7 +64,7 @@ class Validation:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class TrainingHistory:
     """What happened: figures and validation logits of every epoch, counted from 1."""
 
     epochs: int
@@ -83,16 +83,16 @@ Validate = Callable[[nn.Module], Validation]
 class _Run:
     model: nn.Module
     optimizer: torch.optim.Optimizer
-    plan: Plan
+    plan: LoopConfig
     loss: Loss
     device: torch.device
     state: TrainingState = field(default_factory=TrainingState)
 
 
-def train(
+def train_network(
     model: nn.Module,
     examples: Examples,
-    plan: Plan,
+    plan: LoopConfig,
     *,
     loss: Loss,
     chosen: Tensor | None = None,
@@ -100,7 +100,7 @@ def train(
     progress: ProgressCallback = silent,
     stage: str = "training",
     checkpoints: Checkpoints | None = None,
-) -> Course:
+) -> TrainingHistory:
     """Changes `model`: to its best validated epoch, or to the last one without validation.
 
     `chosen` are the numbers of the examples to train on (all without it); nothing is copied but batches.
@@ -115,13 +115,13 @@ def train(
         try:
             _finish_epoch(run, _train_epoch(run, examples, chosen, run.state.epoch), validate)
             interrupted = _told(run, stage, progress, checkpoints)
-            give_back(examples.x.nbytes)
+            trim_heap(examples.x.nbytes)
         except KeyboardInterrupt:
             interrupted = True
     if run.state.best:
         model.load_state_dict(run.state.best)
     state = run.state
-    return Course(state.epoch, _best_epoch(state.curves), state.curves, state.validation, interrupted)
+    return TrainingHistory(state.epoch, _best_epoch(state.curves), state.curves, state.validation, interrupted)
 
 
 def _keep_freed_memory(data_bytes: int) -> None:
@@ -137,17 +137,17 @@ def _keep_freed_memory(data_bytes: int) -> None:
 def _told(run: _Run, stage: str, progress: ProgressCallback, checkpoints: Checkpoints | None) -> bool:
     """Keeps and reports the epoch, in the first process; True for all of them when it is asked to stop."""
     asked = False
-    if parallel.rank() == 0:
+    if distributed.rank() == 0:
         if checkpoints:
             checkpoints.save(stage, _saved(run).kept())
         try:
             progress(Progress(stage, run.state.epoch, run.plan.last_epoch, run.state.curves[-1]))
         except KeyboardInterrupt:
             asked = True
-    return parallel.any_of_us(asked, run.device)
+    return distributed.any_rank(asked, run.device)
 
 
-def _start(model: nn.Module, plan: Plan, loss: Loss, kept: Kept | None) -> _Run:
+def _start(model: nn.Module, plan: LoopConfig, loss: Loss, kept: StageCheckpoint | None) -> _Run:
     device = next(model.parameters()).device
     optimizer = torch.optim.AdamW(model.parameters(), lr=plan.learning_rate, weight_decay=plan.weight_decay, fused=True)
     run = _Run(model, optimizer, plan, loss, device)
@@ -187,7 +187,7 @@ def _step(run: _Run, examples: Examples, index: Tensor, weight: float, share: fl
         group["lr"] = run.plan.learning_rate * learning_rate_factor(share)
     run.optimizer.zero_grad(set_to_none=True)
     total = torch.zeros((), device=run.device)
-    own = index[parallel.rank() :: parallel.world()]
+    own = index[distributed.rank() :: distributed.world()]
     if len(own):
         batch = examples.subset(own, run.device)
         with torch.autocast(run.device.type, torch.bfloat16, enabled=run.plan.mixed_precision):
@@ -195,7 +195,7 @@ def _step(run: _Run, examples: Examples, index: Tensor, weight: float, share: fl
         value = (losses.float() * batch.weight).sum()
         (value / max(weight, 1e-12)).backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         total = value.detach()
-    total = parallel.share_gradients(run.model, total)
+    total = distributed.share_gradients(run.model, total)
     clip_gradients(run.model)
     run.optimizer.step()
     return float(total)
@@ -239,7 +239,7 @@ def _best_epoch(curves: list[dict[str, float]]) -> int:
     return min(known)[1] if known else len(curves)
 
 
-def _is_over(curves: list[dict[str, float]], plan: Plan) -> bool:
+def _is_over(curves: list[dict[str, float]], plan: LoopConfig) -> bool:
     """Early stopping: no better epoch for `patience` epochs."""
     return plan.patience is not None and len(curves) - _best_epoch(curves) >= plan.patience and bool(curves)
 

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from anchormoe.cases import Float32
 from anchormoe.paper.architecture import EPSILON, ModelConfig
-from anchormoe.paper.frame import ROWS, Frame, Served, filled
-from anchormoe.paper.fused_weights import Folded
+from anchormoe.paper.frame import ROWS, PatchMask, Served, filled
+from anchormoe.paper.fused_weights import FusedNet
 from anchormoe.paper.output import Output
 from anchormoe.paper.torch_backend import add_products, class_logits
 from anchormoe.simd.jit import Array, compiled
@@ -25,7 +25,7 @@ Arrays = tuple[Array, ...]
 class Compiled:
     """Keeps `paper_frame.Steps`."""
 
-    def __init__(self, config: ModelConfig, weights: Folded) -> None:
+    def __init__(self, config: ModelConfig, weights: FusedNet) -> None:
         self._config = config
         self._weights = weights
         self._biases = (weights.expert_in_bias.numpy(), weights.heads_bias.numpy())
@@ -36,22 +36,22 @@ class Compiled:
         patches = torch.empty(B * self._config.grid.count(T, ROWS), C * L)
         return patches, cut(x.contiguous().numpy(), mask.contiguous().numpy(), L, stride, patches.numpy())
 
-    def logits(self, unit: Tensor, scores: Tensor, frame: Frame) -> Float32:
+    def logits(self, unit: Tensor, scores: Tensor, frame: PatchMask) -> Float32:
         nothing = self._evidence(frame, 0)
         return self._run(unit, scores, frame, nothing)[0]
 
-    def output(self, unit: Tensor, scores: Tensor, frame: Frame) -> Served:
+    def output(self, unit: Tensor, scores: Tensor, frame: PatchMask) -> Served:
         contributions, opinions = evidence = self._evidence(frame, self._config.classes)
         logits, (expert, weight, _), (reliability, score, admission) = self._run(unit, scores, frame, evidence)
         valid = frame.valid.numpy()
         return Output(logits, contributions, expert, opinions, weight, reliability, score, admission, valid)
 
-    def _evidence(self, frame: Frame, Y: int) -> Arrays:
+    def _evidence(self, frame: PatchMask, Y: int) -> Arrays:
         """Zeros for A (B, P, Y) and o (B, P, K, Y); without classes for those who want the logits alone."""
         B, P = frame.valid.shape
         return np.zeros((B, P, Y), np.float32), np.zeros((B, P, self._config.top_k, Y), np.float32)
 
-    def _run(self, unit: Tensor, scores: Tensor, frame: Frame, evidence: Arrays) -> tuple[Float32, Arrays, Arrays]:
+    def _run(self, unit: Tensor, scores: Tensor, frame: PatchMask, evidence: Arrays) -> tuple[Float32, Arrays, Arrays]:
         """u (B, Y); expert, w and place (B, P, K); κ (B, P, K), s and π (B, P). Fills in the evidence."""
         (B, P), M, K, D = frame.valid.shape, self._config.experts, self._config.top_k, unit.shape[1]
         pairs = (np.empty((B, P, K), np.int64), np.empty((B, P, K), np.float32), np.empty((B, P, K), np.int64))

@@ -14,8 +14,8 @@ from torch.nn import functional
 
 from anchormoe.cases import Float32
 from anchormoe.paper.architecture import ModelConfig
-from anchormoe.paper.frame import Frame, Served, Steps, filled
-from anchormoe.paper.fused_weights import Folded, Views, fold, fold_views
+from anchormoe.paper.frame import PatchMask, Served, ServingSteps, filled
+from anchormoe.paper.fused_weights import FusedNet, FusedViews, fuse_net, fuse_views
 from anchormoe.paper.mvre import centroid_share, position_code
 from anchormoe.paper.net import PaperNet
 from anchormoe.paper.torch_backend import OnTorch
@@ -29,8 +29,8 @@ class ServingNet:
         self.config: ModelConfig = net.config
         self._grid = net.config.grid
         with torch.inference_mode():
-            self._weights: Folded = fold(net)
-            self._views: Views | None = fold_views(net) if net.config.use_mvre else None
+            self._weights: FusedNet = fuse_net(net)
+            self._views: FusedViews | None = fuse_views(net) if net.config.use_mvre else None
             self._steps = steps_of(net.config, self._weights)
 
     @torch.inference_mode()
@@ -45,7 +45,7 @@ class ServingNet:
         unit, frame = self._units(x, mask)
         return self._steps.logits(unit, self._scores(unit), frame)
 
-    def _units(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Frame]:
+    def _units(self, x: Tensor, mask: Tensor) -> tuple[Tensor, PatchMask]:
         """e (B·P', D), and what the mask says."""
         D, weights = self.config.width, self._weights
         rows, full = self._steps.cut(x, mask)  # (B·P', C·L)
@@ -59,7 +59,7 @@ class ServingNet:
             return token.flatten(0, 1), frame
         return torch.layer_norm(self._fused(self._views, token, rows, frame), (D,), *self._views.norm), frame
 
-    def _fused(self, views: Views, token: Tensor, rows: Tensor, frame: Frame) -> Tensor:
+    def _fused(self, views: FusedViews, token: Tensor, rows: Tensor, frame: PatchMask) -> Tensor:
         """The sum under the LayerNorm of Eq. fusion (B·P', D)."""
         flat = token.view(len(rows), -1)
         fused = torch.addmm(views.temporal_bias, flat, views.temporal).relu_().add_(flat)
@@ -76,18 +76,18 @@ class ServingNet:
 
 
 @lru_cache(maxsize=64)
-def full_frame(B: int, P: int, D: int, device: torch.device) -> Frame:
+def full_frame(B: int, P: int, D: int, device: torch.device) -> PatchMask:
     """That of windows that are valid throughout."""
     return frame_of(torch.ones(B, P, dtype=torch.bool, device=device), D)
 
 
-def frame_of(valid: Tensor, D: int) -> Frame:
+def frame_of(valid: Tensor, D: int) -> PatchMask:
     P, m = valid.shape[1], valid.float()
     share = functional.pad(centroid_share(valid, m), (0, filled(P) - P))
-    return Frame(valid, m.unsqueeze(-1), share, position_code(filled(P), D).to(m))
+    return PatchMask(valid, m.unsqueeze(-1), share, position_code(filled(P), D).to(m))
 
 
-def steps_of(config: ModelConfig, weights: Folded) -> Steps:
+def steps_of(config: ModelConfig, weights: FusedNet) -> ServingSteps:
     """Compiled where that is possible."""
     if weights.router.device.type != "cpu" or not jit.AVAILABLE:
         return OnTorch(config, weights)

@@ -14,7 +14,7 @@ from anchormoe.evidence import Json, SourceEvidence, SourceOutput, centred, patc
 from anchormoe.paper.architecture import ModelConfig
 from anchormoe.paper.net import PaperNet
 from anchormoe.paper.serving import ServingNet
-from anchormoe.training.devices import placed_on
+from anchormoe.training.devices import to_device
 
 PATCHES_PER_PASS = 1024
 """Keeps a pass in the processor's caches; a window's result does not depend on who shares its pass."""
@@ -74,7 +74,7 @@ class PaperSource:
 
     def _pass(self, cases: Cases) -> tuple[Float64, ...]:
         """logits (B, Y), expert values (B, P, M, Y), weight, reliability (B, P, M), admission (B, P)."""
-        x, mask = (placed_on(self._device, part) for part in (cases.x, cases.mask))
+        x, mask = (to_device(self._device, part) for part in (cases.x, cases.mask))
         output = self._serving.forward(x, mask)
         M = self.architecture.experts
         values = centred(_by_expert(output.expert, output.expert_contributions, M))

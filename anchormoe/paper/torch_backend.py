@@ -9,8 +9,8 @@ from torch.nn import functional
 
 from anchormoe.cases import Float32, Int64
 from anchormoe.paper.architecture import EPSILON, ModelConfig
-from anchormoe.paper.frame import ROWS, Frame, Served, filled
-from anchormoe.paper.fused_weights import Folded
+from anchormoe.paper.frame import ROWS, PatchMask, Served, filled
+from anchormoe.paper.fused_weights import FusedNet
 from anchormoe.paper.output import Output
 
 
@@ -30,7 +30,7 @@ class Layout(NamedTuple):
 class OnTorch:
     """Keeps `paper_frame.Steps`."""
 
-    def __init__(self, config: ModelConfig, weights: Folded) -> None:
+    def __init__(self, config: ModelConfig, weights: FusedNet) -> None:
         self._config = config
         self._weights = weights
         # One more owner, without bias, for the pairs of invalid patches.
@@ -39,10 +39,10 @@ class OnTorch:
     def cut(self, x: Tensor, mask: Tensor) -> tuple[Tensor, bool]:
         return self._config.grid.cut(x, ROWS).flatten(0, 1), bool(mask.all())
 
-    def logits(self, unit: Tensor, scores: Tensor, frame: Frame) -> Float32:
+    def logits(self, unit: Tensor, scores: Tensor, frame: PatchMask) -> Float32:
         return self.output(unit, scores, frame).logits
 
-    def output(self, unit: Tensor, scores: Tensor, frame: Frame) -> Served:
+    def output(self, unit: Tensor, scores: Tensor, frame: PatchMask) -> Served:
         (B, P), Y = frame.valid.shape, self._config.classes
         unit, scores = (rows.view(B, -1, rows.shape[1])[:, :P] for rows in (unit, scores))
         top, expert = scores[..., : self._config.experts].topk(self._config.top_k, dim=-1)
@@ -69,7 +69,7 @@ class OnTorch:
         hidden, heads = (part.index_select(0, place).view(*owner.shape, -1) for part in (hidden, heads))
         return hidden, heads
 
-    def _gates(self, weight: Tensor, trust: Tensor, frame: Frame) -> tuple[Tensor, Tensor, Tensor]:
+    def _gates(self, weight: Tensor, trust: Tensor, frame: PatchMask) -> tuple[Tensor, Tensor, Tensor]:
         """κ (Eq. reliability), s and π (Eq. admission)."""
         m = frame.m
         if not self._config.use_rgc:
@@ -86,7 +86,7 @@ class OnTorch:
         return rows.new_zeros(filled(B) * M, D).index_add_(0, slot.flatten(), rows).view(-1, M, D)
 
 
-def class_logits(pooled: Tensor, weights: Folded, frame: Frame, Y: int) -> Float32:
+def class_logits(pooled: Tensor, weights: FusedNet, frame: PatchMask, Y: int) -> Float32:
     """u (B, Y): pooled hidden rows (B', M, D) through the folded class head, independent of the contributions."""
     logits = torch.mm(pooled.flatten(1), weights.class_head)
     return np.asarray(logits.cpu().numpy()[: len(frame.valid), :Y])

@@ -16,7 +16,7 @@ _MAX_NAMED_CLASSES = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class ScoredPredictions:
     """Probabilities (N, Y) of cases whose class is known, under the name that the picture shows."""
 
     name: str
@@ -24,7 +24,9 @@ class Judged:
     y: Int64
 
 
-def pictures(report: Mapping[str, Json], judged: Sequence[Judged], classes: Sequence[str]) -> dict[str, bytes]:
+def pictures(
+    report: Mapping[str, Json], judged: Sequence[ScoredPredictions], classes: Sequence[str]
+) -> dict[str, bytes]:
     """Files by name; without training curves there is no picture of them."""
     curves = training_picture(report)
     found = {"reliability.png": reliability_picture(judged), "confusion.png": confusion_picture(judged, classes)}
@@ -62,7 +64,7 @@ def _experts_curves(experts: Mapping[str, Any]) -> dict[str, list[float]]:
     return {"experts": list(map(float, experts.get("losses", []))), "experts validation": seen}
 
 
-def reliability_picture(judged: Sequence[Judged]) -> bytes:
+def reliability_picture(judged: Sequence[ScoredPredictions]) -> bytes:
     """Accuracy against confidence in bins of equally many cases; bars are 95 % intervals of the accuracy."""
     figure, axes = _figure(len(judged))
     for axis, one in zip(axes, judged, strict=True):
@@ -75,7 +77,7 @@ def reliability_picture(judged: Sequence[Judged]) -> bytes:
     return _png(figure)
 
 
-def confusion_picture(judged: Sequence[Judged], classes: Sequence[str]) -> bytes:
+def confusion_picture(judged: Sequence[ScoredPredictions], classes: Sequence[str]) -> bytes:
     """Rows are true classes, columns predicted ones; colour is the share of the row."""
     size = max(3.6, 0.32 * min(len(classes), _MAX_NAMED_CLASSES) + 1.6)
     figure, axes = _figure(len(judged), width=size + 0.6, height=size)

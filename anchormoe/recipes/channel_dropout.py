@@ -6,7 +6,7 @@ import numpy as np
 
 from anchormoe.cases import Cases, Float64, Int64
 from anchormoe.errors import DataError
-from anchormoe.recipes.fitters import Training
+from anchormoe.recipes.fitters import FitTask
 
 LEAST_JUDGED = 20
 """Cases that an accuracy without a channel needs; below it the channel stays one that must not be missing."""
@@ -15,7 +15,7 @@ LEAST_GROUPS = 4
 COMPLETE = -1
 
 
-def with_copies(training: Training, copies: int) -> tuple[Training, Int64]:
+def with_copies(training: FitTask, copies: int) -> tuple[FitTask, Int64]:
     """The cases, then their copies, with the channel that each lacks (COMPLETE: none). Raises DataError.
 
     A copy belongs to the group of its case (the case is its own where there are no groups), so that whoever is judged
@@ -50,7 +50,7 @@ def accuracies_without(logits: Float64, y: Int64, lacking: Int64, channels: int)
     return tuple(float(one.mean()) if len(one) >= LEAST_JUDGED else None for one in judged)
 
 
-def _refuse_impossible(training: Training) -> None:
+def _refuse_impossible(training: FitTask) -> None:
     if training.cases.channels < 2:
         raise DataError("channel_dropout: there is only one channel; a case without it holds nothing")
     if training.groups is not None and len(np.unique(training.groups)) < LEAST_GROUPS:

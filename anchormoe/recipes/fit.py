@@ -15,7 +15,7 @@ from anchormoe.model.normalizer import Normalizer
 from anchormoe.progress import ProgressCallback, silent
 from anchormoe.recipes.blend import Blend, choose_blend, experts_can_count
 from anchormoe.recipes.channel_dropout import accuracies_without, with_copies
-from anchormoe.recipes.fitters import FITTERS, Fitter, SourceFit, Training
+from anchormoe.recipes.fitters import FITTERS, FitTask, Fitter, SourceFit
 from anchormoe.recipes.settings import ClassWeight, RecipeSettings, rare_below
 from anchormoe.training.checkpoints import Checkpoints
 
@@ -50,9 +50,7 @@ def fit_model(
     normalizer = Normalizer.fit(cases)
     scaled_test = None if test is None else (normalizer.apply(test[0].resized(cases.steps)), test[1])
     weights = class_weights(y, n_classes, settings.class_weight, sample_weight)
-    training = Training(
-        normalizer.apply(cases), y, n_classes, groups, weights, seed, progress, scaled_test, checkpoints
-    )
+    training = FitTask(normalizer.apply(cases), y, n_classes, groups, weights, seed, progress, scaled_test, checkpoints)
     training, lacking = with_copies(training, settings.channel_dropout)
     fits, blend = _fit_sources(training, settings, fitters or FITTERS)
     everyone = np.asarray(np.sum([weight * fit.oof_logits for fit, weight in blend], axis=0))
@@ -90,7 +88,7 @@ def class_weights(y: Int64, n_classes: int, rule: ClassWeight, sample_weight: Fl
 
 
 def _fit_sources(
-    training: Training, settings: RecipeSettings, fitters: Mapping[str, Fitter]
+    training: FitTask, settings: RecipeSettings, fitters: Mapping[str, Fitter]
 ) -> tuple[list[SourceFit], list[tuple[SourceFit, float]]]:
     """All fits, and those that speak with their weights in the blend."""
     if settings.recipe != "joint":
@@ -109,7 +107,7 @@ def _fit_sources(
 
 
 def _weighted(
-    kernel: SourceFit, experts: SourceFit, training: Training, settings: RecipeSettings
+    kernel: SourceFit, experts: SourceFit, training: FitTask, settings: RecipeSettings
 ) -> list[tuple[SourceFit, float]]:
     """A source that the blend gives nothing is left out of the model."""
     blend = choose_blend(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Training:
+class FitTask:
     """TRAIN as the fits see it: normalized cases, class-weighted samples."""
 
     cases: Cases
@@ -31,7 +31,7 @@ class Training:
     """normalized TEST, for the optimistic protocol only"""
     checkpoints: Checkpoints | None = None
 
-    def part(self, chosen: Int64) -> "Training":
+    def part(self, chosen: Int64) -> "FitTask":
         """The same view of some of the cases."""
         return replace(
             self,
@@ -54,7 +54,7 @@ class SourceFit:
     """of a source whose units are patches"""
 
 
-Fitter = Callable[[Training, RecipeSettings], SourceFit]
+Fitter = Callable[[FitTask, RecipeSettings], SourceFit]
 
 
 def kernel_settings(settings: RecipeSettings) -> Any:
@@ -86,47 +86,49 @@ def require_settings(settings: RecipeSettings) -> None:
         build(settings)
 
 
-def _fit_kernel(training: Training, settings: RecipeSettings) -> SourceFit:
+def _fit_kernel(training: FitTask, settings: RecipeSettings) -> SourceFit:
     """Its closed form gains nothing by several processes: the first one fits, the others take its result."""
     import torch
 
-    from anchormoe.kernels.checkpoint import as_fit, as_kept
-    from anchormoe.training import distributed as parallel
-    from anchormoe.training.checkpoints import Kept
+    from anchormoe.kernels.checkpoint import from_checkpoint, to_checkpoint
+    from anchormoe.training import distributed
+    from anchormoe.training.checkpoints import StageCheckpoint
 
-    if parallel.world() == 1:
+    if distributed.world() == 1:
         fit = _kernel_fit(training, settings)
     else:
         device = torch.device(settings.device)
-        sent = parallel.made_by_the_first(lambda: as_kept(_kernel_fit(training, settings)).to_bytes(), device)
-        fit = as_fit(Kept.of_bytes(sent))
+        sent = distributed.broadcast_from_rank0(
+            lambda: to_checkpoint(_kernel_fit(training, settings)).to_bytes(), device
+        )
+        fit = from_checkpoint(StageCheckpoint.of_bytes(sent))
     return SourceFit("kernel", fit.source, fit.oof_logits, dict(fit.report))
 
 
-def _kernel_fit(training: Training, settings: RecipeSettings) -> "KernelFit":
+def _kernel_fit(training: FitTask, settings: RecipeSettings) -> "KernelFit":
     """An interrupt once the fit itself is done keeps it, with leave-one-out for what the folds would have said."""
-    from anchormoe.kernels import cross_validation as kernel_folds
-    from anchormoe.kernels.checkpoint import fit_once
+    from anchormoe.kernels import cross_validation
+    from anchormoe.kernels.checkpoint import load_or_fit
     from anchormoe.kernels.fit import KernelFit, fit_kernel
     from anchormoe.training.folds import in_time_blocks
 
-    def fitted(part: Training) -> KernelFit:
+    def fitted(part: FitTask) -> KernelFit:
         return fit_kernel(
             part.cases, part.y, part.n_classes, settings=kernel_settings(settings), groups=in_time_blocks(part.groups),
             sample_weight=part.sample_weight, seed=part.seed, progress=part.progress,
         )  # fmt: skip
 
-    fit = fit_once(training.checkpoints, lambda: fitted(training))
+    fit = load_or_fit(training.checkpoints, lambda: fitted(training))
     logits, report = fit.oof_logits, dict(fit.report)
-    if kernel_folds.wanted(training):
+    if cross_validation.wanted(training):
         try:
-            logits = kernel_folds.held_out_logits(training, lambda part: fitted(part).source.logits)
+            logits = cross_validation.held_out_logits(training, lambda part: fitted(part).source.logits)
         except KeyboardInterrupt:
             report["interrupted"] = True
     return KernelFit(fit.source, logits, report)
 
 
-def _fit_experts(training: Training, settings: RecipeSettings) -> SourceFit:
+def _fit_experts(training: FitTask, settings: RecipeSettings) -> SourceFit:
     from anchormoe.experts.fit import fit_committee
 
     fit = fit_committee(
@@ -137,7 +139,7 @@ def _fit_experts(training: Training, settings: RecipeSettings) -> SourceFit:
     return SourceFit("experts", fit.source, fit.oof_logits, dict(fit.report))
 
 
-def _fit_paper(training: Training, settings: RecipeSettings) -> SourceFit:
+def _fit_paper(training: FitTask, settings: RecipeSettings) -> SourceFit:
     from anchormoe.paper.fit import fit_paper
 
     fit = fit_paper(

@@ -50,7 +50,7 @@ def predictor_of(fitted: FittedModel, train: Dataset, *, name: str = "model", ve
     return Predictor(bundle_config(fitted, train, name=name, version=version), fitted.model)
 
 
-def pack(
+def pack_bundle(
     fitted: FittedModel, train: Dataset, *, name: str, version: str = "1",
     test: Mapping[str, Json] | None = None, extras: Mapping[str, bytes] | None = None,
 ) -> Artefact:  # fmt: skip

@@ -7,15 +7,15 @@ from anchormoe.bundle.store import Artefact
 from anchormoe.cases import Cases
 from anchormoe.data.dataset import Split
 from anchormoe.evidence import Json
-from anchormoe.metrics.evaluate import judge
+from anchormoe.metrics.evaluate import evaluate_predictions
 from anchormoe.metrics.scores import label_of_test
 from anchormoe.model.calibration import log_loss, softmax
 from anchormoe.model.prediction import Prediction, concatenated
 from anchormoe.predictor import Predictor
-from anchormoe.progress import Postponing, Progress, ProgressCallback, silent
-from anchormoe.recipes.card_plots import Judged, pictures
+from anchormoe.progress import DeferredInterrupt, Progress, ProgressCallback, silent
+from anchormoe.recipes.card_plots import ScoredPredictions, pictures
 from anchormoe.recipes.fit import FittedModel, fit_model
-from anchormoe.recipes.pack import pack, predictor_of
+from anchormoe.recipes.pack import pack_bundle, predictor_of
 from anchormoe.recipes.settings import RecipeSettings
 from anchormoe.training.checkpoints import Checkpoints
 
@@ -35,29 +35,29 @@ class SeedRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
+class TrainingResult:
     artefact: Artefact
     kept: SeedRun
     runs: tuple[SeedRun, ...]
 
 
-def train(
+def train_bundle(
     split: Split, settings: RecipeSettings, *, seeds: Sequence[int] = (0,), name: str = "model", version: str = "1",
     progress: ProgressCallback = silent, checkpoints: CheckpointsOf = lambda seed: None,
-) -> Trained:  # fmt: skip
+) -> TrainingResult:  # fmt: skip
     """Raises DataError. A KeyboardInterrupt raised by `progress` keeps what can be kept, and starts no other seed."""
     fits: list[tuple[int, FittedModel]] = []
     for seed in seeds:
         fits.append((seed, _fit(split, settings, seed, progress, checkpoints(seed))))
         if fits[-1][1].interrupted:
             break
-    later = Postponing(progress)
+    later = DeferredInterrupt(progress)
     runs = tuple(_judged(split, seed, fitted, later) for seed, fitted in fits)
     kept = min(runs, key=lambda run: run.oof_loss)
     test = kept.figures | {"seeds": [_seed_facts(run) for run in runs]}
     extras = pictures(kept.fitted.report, shown(split, kept), split.train.classes)
-    artefact = pack(kept.fitted, split.train, name=name, version=version, test=test, extras=extras)
-    return Trained(artefact, kept, runs)
+    artefact = pack_bundle(kept.fitted, split.train, name=name, version=version, test=test, extras=extras)
+    return TrainingResult(artefact, kept, runs)
 
 
 def _fit(
@@ -74,7 +74,7 @@ def _fit(
 def _judged(split: Split, seed: int, fitted: FittedModel, progress: ProgressCallback) -> SeedRun:
     predictor = predictor_of(fitted, split.train)
     said = _said(predictor, split.test.cases, progress)
-    figures = judge(predictor, split.test, mixed=split.mixed, said=said)
+    figures = evaluate_predictions(predictor, split.test, mixed=split.mixed, said=said)
     return SeedRun(seed, fitted, log_loss(fitted.oof_logits, split.train.y), said, figures)
 
 
@@ -91,9 +91,9 @@ def _seed_facts(run: SeedRun) -> dict[str, Json]:
     return {"seed": run.seed, "oof_loss": run.oof_loss, "accuracy": run.figures["accuracy"]}
 
 
-def shown(split: Split, run: SeedRun) -> list[Judged]:
+def shown(split: Split, run: SeedRun) -> list[ScoredPredictions]:
     """What the pictures of the card judge, under the names they show."""
     return [
-        Judged("TRAIN, out-of-fold", softmax(run.fitted.oof_logits), split.train.y),
-        Judged(label_of_test(run.fitted.settings.protocol), run.said.probabilities, split.test.y),
+        ScoredPredictions("TRAIN, out-of-fold", softmax(run.fitted.oof_logits), split.train.y),
+        ScoredPredictions(label_of_test(run.fitted.settings.protocol), run.said.probabilities, split.test.y),
     ]

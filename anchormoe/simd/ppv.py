@@ -27,13 +27,13 @@ def _pool_shares(typing_context: Any, arrays: Any, places: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         flat = pointers(context, builder, signature.args[0], arguments[0])
         numbers = [builder.extract_value(arguments[1], index) for index in range(len(signature.args[1]))]
-        _by_thresholds(Lanes(builder), Shares(*flat, *numbers), _UNROLLED)
+        _by_thresholds(Lanes(builder), PPVKernel(*flat, *numbers), _UNROLLED)
         return context.get_dummy_value()
 
     return types.none(arrays, places), generate
 
 
-class Shares(NamedTuple):
+class PPVKernel(NamedTuple):
     """What `pool_shares` is given: pointers, then numbers."""
 
     series: Any
@@ -55,7 +55,7 @@ class Shares(NamedTuple):
     stride: Any
 
 
-def _by_thresholds(lanes: Lanes, given: Shares, counts: tuple[int, ...]) -> None:
+def _by_thresholds(lanes: Lanes, given: PPVKernel, counts: tuple[int, ...]) -> None:
     """The loop for the least of `counts` that n does not exceed: its thresholds and sums then stay in registers."""
     if len(counts) == 1:
         _pool_steps(lanes, given, counts[0])
@@ -68,7 +68,7 @@ def _by_thresholds(lanes: Lanes, given: Shares, counts: tuple[int, ...]) -> None
             _by_thresholds(lanes, given, counts[1:])
 
 
-def _pool_steps(lanes: Lanes, given: Shares, count: int) -> None:
+def _pool_steps(lanes: Lanes, given: PPVKernel, count: int) -> None:
     builder = lanes.builder
     thresholds = [_threshold(lanes, given, index) for index in range(count)]
     sums = [cgutils.alloca_once_value(builder, lanes.zeros) for _ in range(count)]
@@ -91,14 +91,14 @@ def _pool_steps(lanes: Lanes, given: Shares, count: int) -> None:
         builder.store(builder.add(builder.load(place), lanes.total(builder.load(own))), place)
 
 
-def _threshold(lanes: Lanes, given: Shares, index: int) -> Any:
+def _threshold(lanes: Lanes, given: PPVKernel, index: int) -> Any:
     """In every lane; behind the last one a number that nothing exceeds."""
     builder = lanes.builder
     own = builder.load(builder.gep(given.biases, [builder.add(given.bias, LONG(index))]))
     return lanes.same(builder.select(builder.icmp_signed("<", LONG(index), given.n), own, INT(_LARGEST)))
 
 
-def _add_looked_up(lanes: Lanes, live: Any, t: Any, exceeded: Any, given: Shares) -> None:
+def _add_looked_up(lanes: Lanes, live: Any, t: Any, exceeded: Any, given: PPVKernel) -> None:
     builder = lanes.builder
     with cgutils.for_range(builder, given.classes) as loop:
         row = lanes.floats(given.table, builder.mul(loop.index, LONG(LANES)))

@@ -20,7 +20,7 @@ _FACTS = "//facts"
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StageCheckpoint:
     """What one stage left behind; `facts` are JSON."""
 
     tensors: Mapping[str, Tensor]
@@ -39,18 +39,18 @@ class Kept:
         return torch.frombuffer(bytearray(save(content)), dtype=torch.uint8)
 
     @staticmethod
-    def of_bytes(message: Tensor) -> "Kept":
+    def of_bytes(message: Tensor) -> "StageCheckpoint":
         content = load(message.numpy().tobytes())
         facts = json.loads(content.pop(_FACTS).numpy().tobytes())
-        return Kept(content, facts)
+        return StageCheckpoint(content, facts)
 
 
 class Checkpoints(Protocol):
     """Keeps what each named stage of a fit has done so far."""
 
-    def load(self, stage: str) -> Kept | None: ...
+    def load(self, stage: str) -> StageCheckpoint | None: ...
 
-    def save(self, stage: str, kept: Kept) -> None: ...
+    def save(self, stage: str, kept: StageCheckpoint) -> None: ...
 
 
 class DirectoryCheckpoints:
@@ -59,16 +59,16 @@ class DirectoryCheckpoints:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
-    def load(self, stage: str) -> Kept | None:
+    def load(self, stage: str) -> StageCheckpoint | None:
         facts = self._directory / f"{stage}.json"
         if not facts.exists():
             return None
         try:
-            return Kept(load_file(self._directory / f"{stage}.safetensors"), json.loads(facts.read_text()))
+            return StageCheckpoint(load_file(self._directory / f"{stage}.safetensors"), json.loads(facts.read_text()))
         except (OSError, ValueError, SafetensorError) as error:
             raise ModelError(f"checkpoint {facts} cannot be read: {error}") from error
 
-    def save(self, stage: str, kept: Kept) -> None:
+    def save(self, stage: str, kept: StageCheckpoint) -> None:
         """1. remove the old facts 2. write the tensors 3. write the facts: facts without tensors never exist."""
         self._directory.mkdir(parents=True, exist_ok=True)
         facts = self._directory / f"{stage}.json"
@@ -81,19 +81,19 @@ class DirectoryCheckpoints:
         os.replace(waiting, facts)
 
 
-class OthersCheckpoints:
+class ReadOnlyCheckpoints:
     """For the processes beside the first: they take up what it kept, and keep nothing themselves."""
 
     def __init__(self, checkpoints: Checkpoints) -> None:
         self._checkpoints = checkpoints
 
-    def load(self, stage: str) -> Kept | None:
+    def load(self, stage: str) -> StageCheckpoint | None:
         return self._checkpoints.load(stage)
 
-    def save(self, stage: str, kept: Kept) -> None:
+    def save(self, stage: str, kept: StageCheckpoint) -> None:
         """Nothing: the first process does it."""
 
 
-def grouped(**groups: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def prefixed_checkpoints(**groups: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors of several groups under one roof; `Kept.group` takes them apart again."""
     return {f"{group}/{name}": value for group, own in groups.items() for name, value in own.items()}

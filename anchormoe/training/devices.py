@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 
-def placed_on(device: torch.device | str, values: NDArray[Any]) -> Tensor:
+def to_device(device: torch.device | str, values: NDArray[Any]) -> Tensor:
     """Shares memory with the array where it can. To a GPU through pinned memory, so that nobody waits for the copy."""
     tensor = torch.from_numpy(np.ascontiguousarray(values))
     if torch.device(device).type != "cuda":

@@ -41,7 +41,7 @@ def own_device(device: str, environment: Mapping[str, str] = os.environ) -> str:
     return f"cuda:{environment['LOCAL_RANK']}" if device == "cuda" and "LOCAL_RANK" in environment else device
 
 
-def any_of_us(asked: bool, device: torch.device) -> bool:
+def any_rank(asked: bool, device: torch.device) -> bool:
     """True for everybody as soon as one process asks: so all of them stop at the same step."""
     if world() == 1:
         return asked
@@ -50,7 +50,7 @@ def any_of_us(asked: bool, device: torch.device) -> bool:
     return bool(vote.item() > 0)
 
 
-def made_by_the_first(make: Callable[[], Tensor], device: torch.device) -> Tensor:
+def broadcast_from_rank0(make: Callable[[], Tensor], device: torch.device) -> Tensor:
     """Bytes (N,) that only the first process makes, for all of them.
 
     When it fails or is interrupted, it raises what stopped it, and the others a KeyboardInterrupt: nobody waits.

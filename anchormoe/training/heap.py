@@ -11,7 +11,7 @@ LARGE_BYTES = 32 << 20
 """Of data: below it there is little to give back, and steps are so short that trimming would count."""
 
 
-def give_back(data_bytes: int) -> None:
+def trim_heap(data_bytes: int) -> None:
     """After training on so much data for a while. Does nothing where there is little, or no glibc."""
     if data_bytes >= LARGE_BYTES and sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)

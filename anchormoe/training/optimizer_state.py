@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from anchormoe.errors import ModelError
-from anchormoe.training.checkpoints import Kept, grouped
+from anchormoe.training.checkpoints import StageCheckpoint, prefixed_checkpoints
 
 
 @dataclass(slots=True)
@@ -20,13 +20,15 @@ class TrainingState:
     validation: list[Tensor] = field(default_factory=list)
     curves: list[dict[str, float]] = field(default_factory=list)
 
-    def kept(self) -> Kept:
+    def kept(self) -> StageCheckpoint:
         validation = {str(epoch): value for epoch, value in enumerate(self.validation)}
-        tensors = grouped(model=self.model, optimizer=self.optimizer, best=self.best, validation=validation)
-        return Kept(tensors, {"epoch": self.epoch, "curves": self.curves})
+        tensors = prefixed_checkpoints(
+            model=self.model, optimizer=self.optimizer, best=self.best, validation=validation
+        )
+        return StageCheckpoint(tensors, {"epoch": self.epoch, "curves": self.curves})
 
     @classmethod
-    def of(cls, kept: Kept) -> "TrainingState":
+    def of(cls, kept: StageCheckpoint) -> "TrainingState":
         """Raises ModelError when something else was kept."""
         try:
             epoch, curves = int(kept.facts["epoch"]), [dict(figures) for figures in kept.facts["curves"]]

@@ -8,7 +8,7 @@ import numpy as np
 from msgspec.json import Decoder
 from numpy.typing import NDArray
 
-from connectors.decoding import diagnose as documents
+from connectors.decoding import diagnose
 from connectors.decoding.fast_json import REQUIRED, decode_all, struct_type
 from connectors.decoding.readings import Indices, Rejections
 from connectors.errors import RecordError
@@ -124,4 +124,4 @@ class AssetField:
         return [row.f0 for row in rows], indices
 
     def _explain(self, value: bytes) -> None:
-        documents.text(documents.parse(value), self._field)
+        diagnose.text(diagnose.parse(value), self._field)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from msgspec.json import Decoder
 
-from connectors.decoding import diagnose as documents
+from connectors.decoding import diagnose
 from connectors.decoding.fast_json import REQUIRED, decode_all, read_times, stacked, struct_type, time_type
 from connectors.decoding.readings import Columns, Rejections, Times, Values
 from connectors.errors import RecordError
@@ -55,9 +55,9 @@ class ChunkDecoder:
         return Columns(np.full(len(numbers), index), times, numbers, len(chunk.f0.keys() - self._column.keys()))
 
     def _numbers(self, channels: dict[str, list[float | None]]) -> Values:
-        documents.check_count(len(channels), self._format.max_channels)
+        diagnose.check_count(len(channels), self._format.max_channels)
         if self._format.on_unknown_channel == "reject":
-            documents.check_known(channels, frozenset(self._column))
+            diagnose.check_known(channels, frozenset(self._column))
         samples = self._samples(channels)
         numbers = np.full((samples, len(self._column)), np.nan)
         for name in channels.keys() & self._column.keys():
@@ -94,16 +94,16 @@ class ChunkDecoder:
         return listed
 
     def _explain(self, value: bytes) -> None:
-        document = documents.parse(value)
-        channels = documents.as_object(documents.take(document, self._values_field), self._values_field)
+        document = diagnose.parse(value)
+        channels = diagnose.as_object(diagnose.take(document, self._values_field), self._values_field)
         for name, column in channels.items():
             for number in _as_list(column, name):
-                documents.check_number(number, name)
+                diagnose.check_number(number, name)
         for time in _as_list(document.get(self._times_field) or [], self._times_field):
             self._reader.read(time, self._times_field)
         if document.get(START) is not None:
             self._reader.read(document[START], START)
-        documents.check_number(document.get(PERIOD), PERIOD)
+        diagnose.check_number(document.get(PERIOD), PERIOD)
 
 
 def regular_times(start_ns: int, period_ns: int, samples: int) -> Times:

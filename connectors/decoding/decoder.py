@@ -9,8 +9,8 @@ from connectors.decoding.assets import AssetDirectory, AssetField, Owners
 from connectors.decoding.binary import BinaryDecoder
 from connectors.decoding.chunked import ChunkDecoder
 from connectors.decoding.narrow import NarrowDecoder
-from connectors.decoding.postprocess import Finisher
-from connectors.decoding.raw_batch import Given
+from connectors.decoding.postprocess import Postprocessor
+from connectors.decoding.raw_batch import RawBatch
 from connectors.decoding.readings import Columns, Decoded, Indices, Readings, Rejected, Rejections, Times
 from connectors.decoding.wide import WideDecoder
 from connectors.record_schema import GroupLayout, RecordFormat
@@ -42,12 +42,12 @@ class Decoder:
         self._directory = AssetDirectory(groups)
         self._asset_field = AssetField(format.asset_field) if format.asset_from == "field" else None
         self._decoders: list[GroupDecoder] = [_KINDS[format.kind](group, format) for group in groups]
-        self._finishers = [Finisher(group, format.max_clock_skew_ns) for group in groups]
+        self._finishers = [Postprocessor(group, format.max_clock_skew_ns) for group in groups]
 
     def decode(self, batch: Batch) -> Decoded:
         """1. size  2. asset and group  3. each group's columns  4. clock, scale, finiteness."""
         rejections: Rejections = {}
-        given = self._named(Given.of(batch.records, self._format.max_bytes, rejections), rejections)
+        given = self._named(RawBatch.of(batch.records, self._format.max_bytes, rejections), rejections)
         owners = self._directory.owners(given.keys)
         ignored = self._refuse_unowned(owners, given.index, rejections)
         by_group = [np.flatnonzero(owners.group == number) for number in range(len(self._groups))]
@@ -58,7 +58,7 @@ class Decoder:
         readings, ignored_channels = [part for part, _ in found if len(part.record)], sum(count for _, count in found)
         return Decoded(readings, rejected, ignored, ignored_channels)
 
-    def _named(self, given: Given, rejections: Rejections) -> Given:
+    def _named(self, given: RawBatch, rejections: Rejections) -> RawBatch:
         """The keys are the assets, unless a field is."""
         if self._asset_field is None:
             return given
@@ -79,7 +79,7 @@ class Decoder:
         return ignored
 
     def _readings(
-        self, number: int, rows: Indices, given: Given, owners: Owners, rejections: Rejections
+        self, number: int, rows: Indices, given: RawBatch, owners: Owners, rejections: Rejections
     ) -> tuple[Readings, int]:
         """Of one group, and how many channels were ignored."""
         mine, bad, finisher = given.select(rows), Rejections(), self._finishers[number]

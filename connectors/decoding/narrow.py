@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from msgspec.json import Decoder
 
-from connectors.decoding import diagnose as documents
+from connectors.decoding import diagnose
 from connectors.decoding.fast_json import REQUIRED, decode_all, read_times, struct_type, time_type
 from connectors.decoding.readings import Columns, Rejections, Times
 from connectors.errors import RecordError
@@ -55,8 +55,8 @@ class NarrowDecoder:
         return read_times([row.f2 for row in rows], self._reader, self._format.time_field, index, rejections)
 
     def _explain(self, value: bytes) -> None:
-        document = documents.parse(value)
-        documents.text(document, self._format.channel_field)
-        documents.check_number(documents.take(document, self._format.value_field), self._format.value_field)
+        document = diagnose.parse(value)
+        diagnose.text(document, self._format.channel_field)
+        diagnose.check_number(diagnose.take(document, self._format.value_field), self._format.value_field)
         if self._format.time_field is not None:
-            self._reader.read(documents.take(document, self._format.time_field), self._format.time_field)
+            self._reader.read(diagnose.take(document, self._format.time_field), self._format.time_field)

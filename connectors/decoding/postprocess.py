@@ -8,7 +8,7 @@ from connectors.errors import RecordError
 from connectors.record_schema import GroupLayout
 
 
-class Finisher:
+class Postprocessor:
     """Notes what is wrong by row index, as the group's decoder does, and scales the values."""
 
     def __init__(self, group: GroupLayout, max_clock_skew_ns: int | None) -> None:

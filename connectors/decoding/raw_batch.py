@@ -18,7 +18,7 @@ _NO_TIME = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class RawBatch:
     """`index` leads back to the batch's records; `stamps_ns` are their own times, negative when they have none."""
 
     index: NDArray[np.int64]
@@ -27,7 +27,7 @@ class Given:
     values: list[bytes]
 
     @classmethod
-    def of(cls, records: Sequence[RecordLike], max_bytes: int, rejections: Rejections) -> "Given":
+    def of(cls, records: Sequence[RecordLike], max_bytes: int, rejections: Rejections) -> "RawBatch":
         """Without the records that are empty or too large."""
         stamps_ms = np.array([record.timestamp for record in records], dtype=np.int64)
         stamps_ns = np.where(stamps_ms < END_NS // _NS_PER_MS, stamps_ms, _NO_TIME) * _NS_PER_MS
@@ -35,14 +35,14 @@ class Given:
         whole = cls(np.arange(len(records)), stamps_ns, [record.key for record in records], values)
         return whole.select(_sized(values, max_bytes, rejections))
 
-    def select(self, rows: NDArray[np.int64]) -> "Given":
+    def select(self, rows: NDArray[np.int64]) -> "RawBatch":
         if len(rows) == len(self.values):
             return self
         chosen = rows.tolist()
         keys, values = [self.keys[row] for row in chosen], [self.values[row] for row in chosen]
-        return Given(self.index[rows], self.stamps_ns[rows], keys, values)
+        return RawBatch(self.index[rows], self.stamps_ns[rows], keys, values)
 
-    def named(self, names: list[Key]) -> "Given":
+    def named(self, names: list[Key]) -> "RawBatch":
         return replace(self, keys=names)
 
 

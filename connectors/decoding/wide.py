@@ -11,7 +11,7 @@ from msgspec import MsgspecError
 from msgspec.json import Decoder
 from msgspec.structs import astuple
 
-from connectors.decoding import diagnose as documents
+from connectors.decoding import diagnose
 from connectors.decoding.fast_json import REQUIRED, decode_all, read_times, struct_type, time_type
 from connectors.decoding.readings import Columns, Indices, Rejections, Times, Values
 from connectors.errors import RecordError
@@ -56,7 +56,7 @@ class WideDecoder:
         return *decode_all(values, self._decode, self._explain, rejections), 0
 
     def _unknown(self, value: bytes) -> int:
-        document = documents.parse(value)
+        document = diagnose.parse(value)
         channels = document if self._format.values_field is None else document[self._format.values_field]
         return len(channels.keys() - self._known)
 
@@ -111,7 +111,7 @@ class WideDecoder:
 
     def _refuse_if_crowded(self, index: int, value: bytes, rejections: Rejections) -> None:
         try:
-            self._channels(documents.parse(value))
+            self._channels(diagnose.parse(value))
         except RecordError as error:
             rejections[index] = error
 
@@ -120,28 +120,26 @@ class WideDecoder:
         suspects = np.flatnonzero(np.isnan(numbers[:, 0]))
         for row in suspects[np.isnan(numbers[suspects]).all(axis=1)]:
             where = int(index[row])
-            if where not in rejections and not self._channels(documents.parse(values[where])).keys() & set(
-                self._fields
-            ):
+            if where not in rejections and not self._channels(diagnose.parse(values[where])).keys() & set(self._fields):
                 rejections[where] = RecordError("empty", "the record names no channel of its group")
 
-    def _channels(self, document: documents.Document) -> documents.Document:
+    def _channels(self, document: diagnose.Document) -> diagnose.Document:
         """The part that holds the channels, without the time and the asset."""
         if self._format.values_field is None:
             meta = {self._format.time_field, *self._other}
             channels = {name: value for name, value in document.items() if name not in meta}
         else:
             field = self._format.values_field
-            channels = documents.as_object(documents.take(document, field), field)
-        documents.check_count(len(channels), self._format.max_channels)
+            channels = diagnose.as_object(diagnose.take(document, field), field)
+        diagnose.check_count(len(channels), self._format.max_channels)
         return channels
 
     def _explain(self, value: bytes) -> None:
-        document = documents.parse(value)
+        document = diagnose.parse(value)
         channels = self._channels(document)
         if self._format.on_unknown_channel == "reject":
-            documents.check_known(channels, frozenset(self._fields))
+            diagnose.check_known(channels, frozenset(self._fields))
         if self._format.time_field is not None:
-            self._reader.read(documents.take(document, self._format.time_field), self._format.time_field)
+            self._reader.read(diagnose.take(document, self._format.time_field), self._format.time_field)
         for field in self._fields:
-            documents.check_number(channels.get(field), field)
+            diagnose.check_number(channels.get(field), field)

@@ -10,9 +10,9 @@ from connectors.base import Assignment
 from connectors.errors import ConnectorError
 from connectors.files.lines import FileLines
 from connectors.files.rows import FileFormat
-from connectors.log_range import Span, Stretch, found_stretch
+from connectors.log_range import LogRange, OffsetRange, resolve_offsets
 from connectors.log_source import LogSource
-from connectors.offsets import FileCommits, MemoryCommits
+from connectors.offsets import FileOffsetStore, MemoryOffsetStore
 from connectors.records import Partition, Record
 
 _SUFFIXES = {".jsonl", ".ndjson", ".csv", ".parquet"}
@@ -29,15 +29,15 @@ class FileSource(LogSource):
         topic: str = "files",
         single_partition: bool = False,
         positions: Path | None = None,
-        span: Span | None = None,
+        span: LogRange | None = None,
     ) -> None:
         parts = [tuple(paths)] if single_partition else [(path,) for path in paths]
-        self._file_log = _FileLog(topic, parts, format, span or Span())
+        self._file_log = _FileLog(topic, parts, format, span or LogRange())
         self._positions_path = positions
-        super().__init__(self._file_log, MemoryCommits(), bounded=True)
+        super().__init__(self._file_log, MemoryOffsetStore(), bounded=True)
 
     @property
-    def stretches(self) -> Mapping[Partition, Stretch]:
+    def stretches(self) -> Mapping[Partition, OffsetRange]:
         """What is read of each partition; known after `start`."""
         return self._file_log.stretches
 
@@ -45,16 +45,16 @@ class FileSource(LogSource):
         """Raises `ConnectorError` naming the file that cannot be read, or the positions of other files."""
         await asyncio.to_thread(self._file_log.open)
         if self._positions_path is not None:
-            self._commits = FileCommits(self._positions_path, self._file_log.names)
+            self._commits = FileOffsetStore(self._positions_path, self._file_log.names)
         await super().start(assignment)
 
 
 class _FileLog:
     """Each partition a sequence of files."""
 
-    def __init__(self, topic: str, parts: Sequence[tuple[Path, ...]], format: FileFormat, span: Span) -> None:
+    def __init__(self, topic: str, parts: Sequence[tuple[Path, ...]], format: FileFormat, span: LogRange) -> None:
         self._format, self._span = format, span
-        self.stretches: dict[Partition, Stretch] = {}
+        self.stretches: dict[Partition, OffsetRange] = {}
         self._parts = {Partition(topic, number): paths for number, paths in enumerate(parts)}
         self._lines: dict[Partition, FileLines] = {}
 
@@ -91,10 +91,10 @@ class _FileLog:
     def due_in_s(self) -> float:
         return math.inf
 
-    def _stretch(self, lines: FileLines) -> Stretch:
+    def _stretch(self, lines: FileLines) -> OffsetRange:
         if self._span.everything:
-            return Stretch(0, 0, lines.end)
-        return found_stretch(self._span, lines.records, first=0, behind=lines.end)
+            return OffsetRange(0, 0, lines.end)
+        return resolve_offsets(self._span, lines.records, first=0, behind=lines.end)
 
     def watch(self, news: asyncio.Event) -> None:
         """A recording does not grow."""

@@ -11,7 +11,7 @@ from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
 from connectors.errors import ConnectorError
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.errors import in_words
+from connectors.kafka.errors import describe_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +87,6 @@ async def _admin(cluster: Cluster, timeout_ms: int, what: str) -> AsyncIterator[
         await admin.start()
         yield admin
     except (KafkaError, OSError) as error:
-        raise ConnectorError(f"{what} at {cluster.bootstrap}: {in_words(error)}") from error
+        raise ConnectorError(f"{what} at {cluster.bootstrap}: {describe_error(error)}") from error
     finally:
         await admin.close()

@@ -10,8 +10,8 @@ from aiokafka.admin import AIOKafkaAdminClient
 from connectors.base import Assignment
 from connectors.errors import ConnectorError
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.errors import translated
-from connectors.log_range import Mark, Span, Stretch
+from connectors.kafka.errors import translate_errors
+from connectors.log_range import LogPosition, LogRange, OffsetRange
 from connectors.records import Batch, Partition, Position
 
 Offsets = Mapping[TopicPartition, int]
@@ -19,18 +19,18 @@ Offsets = Mapping[TopicPartition, int]
 _REQUEST_MS = 40_000
 
 
-class KafkaRangeSource:
+class BoundedKafkaSource:
     """What was there when it started, in all partitions of some topics, whoever else reads them.
 
     `stretches` says what is read of each partition; known after `start`.
     """
 
-    def __init__(self, cluster: Cluster, topics: Sequence[str], span: Span | None = None) -> None:
-        self._cluster, self._topics, self._span = cluster, tuple(topics), span or Span()
+    def __init__(self, cluster: Cluster, topics: Sequence[str], span: LogRange | None = None) -> None:
+        self._cluster, self._topics, self._span = cluster, tuple(topics), span or LogRange()
         self._consumer: Any = None
         self._commits: dict[Partition, Position] = {}
         self._positions: dict[Partition, int] = {}
-        self.stretches: dict[Partition, Stretch] = {}
+        self.stretches: dict[Partition, OffsetRange] = {}
 
     @property
     def exhausted(self) -> bool:
@@ -42,7 +42,7 @@ class KafkaRangeSource:
 
     async def open(self) -> None:
         """`start` for those who only read. Raises ConnectorError, also for a topic that does not exist."""
-        with translated(f"cannot read from Kafka at {self._cluster.bootstrap}"):
+        with translate_errors(f"cannot read from Kafka at {self._cluster.bootstrap}"):
             self._consumer = AIOKafkaConsumer(
                 group_id=None,
                 enable_auto_commit=False,
@@ -60,7 +60,7 @@ class KafkaRangeSource:
                 raise
 
     async def poll(self, *, max_records: int, timeout_s: float) -> list[Batch]:
-        with translated("polling failed"):
+        with translate_errors("polling failed"):
             polled = await self._consumer.getmany(timeout_ms=int(timeout_s * 1000), max_records=max_records)
             await self._move_on()
         batches = [self._within(Partition(at.topic, at.partition), records) for at, records in polled.items()]
@@ -113,7 +113,7 @@ class KafkaRangeSource:
         for at in held:
             each = Partition(at.topic, at.partition)
             limits = {"first": lowest[at], "behind": highest[at]}
-            self.stretches[each] = Stretch.within(warm[at], first[at], last[at], **limits)
+            self.stretches[each] = OffsetRange.within(warm[at], first[at], last[at], **limits)
             self._positions[each] = self.stretches[each].begin
             self._consumer.seek(at, self._positions[each])
         self._pause_ended()
@@ -135,7 +135,7 @@ class KafkaRangeSource:
         ]
 
     async def _found(
-        self, mark: Mark | None, held: Sequence[TopicPartition], otherwise: Offsets, highest: Offsets
+        self, mark: LogPosition | None, held: Sequence[TopicPartition], otherwise: Offsets, highest: Offsets
     ) -> Offsets:
         if mark is None or (mark.offset is None and mark.time_ms is None):
             return otherwise

@@ -14,7 +14,7 @@ from aiokafka.errors import IllegalStateError, KafkaError, TopicAlreadyExistsErr
 from connectors.append_log import Entry
 from connectors.errors import ConnectorError
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.errors import in_words
+from connectors.kafka.errors import describe_error
 from connectors.records import Partition
 
 _REQUEST_MS = 20_000
@@ -24,7 +24,7 @@ _METADATA_CHECK_S = 0.05
 _log = logging.getLogger(__name__)
 
 
-class KafkaJournal:
+class CompactedLog:
     """Joins no group and commits nothing: every reader reads everything."""
 
     def __init__(self, cluster: Cluster, topic: str) -> None:
@@ -117,7 +117,9 @@ class KafkaJournal:
         except TimeoutError as error:
             raise ConnectorError(f"{what} {self._topic} at {self._cluster.bootstrap}: no answer in time") from error
         except (KafkaError, IllegalStateError, OSError) as error:
-            raise ConnectorError(f"{what} {self._topic} at {self._cluster.bootstrap}: {in_words(error)}") from error
+            raise ConnectorError(
+                f"{what} {self._topic} at {self._cluster.bootstrap}: {describe_error(error)}"
+            ) from error
 
 
 async def _led_partitions(admin: Any, topic: str) -> list[int]:

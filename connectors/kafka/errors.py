@@ -15,7 +15,7 @@ from connectors.errors import ConnectorError
 
 
 @contextmanager
-def translated(what: str) -> Iterator[None]:
+def translate_errors(what: str) -> Iterator[None]:
     """`what` says what was tried; the cause follows."""
     try:
         yield
@@ -24,10 +24,10 @@ def translated(what: str) -> Iterator[None]:
     except UnknownTopicOrPartitionError as error:
         raise ConnectorError(f"{what}: there is no such topic") from error
     except (KafkaError, IllegalStateError, OSError) as error:
-        raise ConnectorError(f"{what}: {in_words(error)}") from error
+        raise ConnectorError(f"{what}: {describe_error(error)}") from error
 
 
-def in_words(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """What a person can act on: a client that met no broker shows its address book instead."""
     if isinstance(error, KafkaConnectionError) and "bootstrap" in str(error):
         return "no broker answers there; start it, or correct the address or the security"

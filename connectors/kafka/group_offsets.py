@@ -18,7 +18,7 @@ Offsets = Mapping[int, int]
 """By number of the partition."""
 
 
-class GroupProgress:
+class GroupOffsets:
     """Joins nothing and commits nothing. A question is asked again until it is answered, at most for `patience_s`."""
 
     def __init__(self, cluster: Cluster, topic: str, group: str, *, partitions: int, patience_s: float = 60) -> None:

@@ -9,14 +9,14 @@ from aiokafka.errors import KafkaError
 
 from connectors.errors import ConnectorError
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.errors import in_words
+from connectors.kafka.errors import describe_error
 from connectors.records import RecordLike
 
 _TIMEOUT_MS = 30_000
 _LINGER_MS = 5
 
 
-class RecordWriter:
+class RecordProducer:
     """The producing side of a plant: for simulated records and for records that are sent again."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -36,7 +36,9 @@ class RecordWriter:
             await producer.start()
         except (KafkaError, OSError) as error:
             await producer.stop()
-            raise ConnectorError(f"cannot write to Kafka at {self._cluster.bootstrap}: {in_words(error)}") from error
+            raise ConnectorError(
+                f"cannot write to Kafka at {self._cluster.bootstrap}: {describe_error(error)}"
+            ) from error
         self._producer = producer
 
     async def write(self, topic: str, records: Iterable[RecordLike], *, partition: int | None = None) -> None:

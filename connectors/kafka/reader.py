@@ -11,7 +11,7 @@ from aiokafka.errors import CommitFailedError, IllegalStateError, UnknownTopicOr
 
 from connectors.errors import ConnectorError
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.errors import translated
+from connectors.kafka.errors import translate_errors
 from connectors.records import Batch, Partition
 
 _METADATA_CHECK_S = 0.02
@@ -48,7 +48,7 @@ class TopicReader:
 
     async def start(self) -> None:
         """Raises ConnectorError; whatever happens, `close` puts everything away."""
-        with translated(f"cannot read {self._reading.topic} at {self._cluster.bootstrap}"):
+        with translate_errors(f"cannot read {self._reading.topic} at {self._cluster.bootstrap}"):
             self._consumer = AIOKafkaConsumer(
                 group_id=self._reading.group,
                 enable_auto_commit=False,
@@ -69,7 +69,7 @@ class TopicReader:
         aiokafka fetches from a partition before its listener has said where to begin: such records are left out here,
         and `take` seeks to where they belong.
         """
-        with translated("polling failed"):
+        with translate_errors("polling failed"):
             polled = await self._consumer.getmany(timeout_ms=int(timeout_s * 1000), max_records=max_records)
         if self._failed is not None:
             raise self._failed
@@ -93,7 +93,7 @@ class TopicReader:
         self._handled.clear()
         if not positions:
             return
-        with translated("cannot commit"):
+        with translate_errors("cannot commit"):
             try:
                 await self._consumer.commit(positions)
             except (CommitFailedError, IllegalStateError) as error:
@@ -179,7 +179,7 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka is
 
     async def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
         try:
-            with translated("cannot find the beginning"):
+            with translate_errors("cannot find the beginning"):
                 await self._reader.take(assigned)
         except ConnectorError as error:
             self._reader.fail(error)

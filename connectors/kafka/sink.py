@@ -11,7 +11,7 @@ from aiokafka.errors import KafkaError
 from connectors.errors import ConnectorError
 from connectors.kafka.admin import TopicPlan, ensure_topics
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.errors import in_words
+from connectors.kafka.errors import describe_error
 from connectors.records import STATES, Message
 
 _BATCH_BYTES = 512 * 1024  # half of what a broker takes by default
@@ -51,7 +51,9 @@ class KafkaSink:
             await producer.start()
         except (KafkaError, OSError) as error:
             await producer.stop()
-            raise ConnectorError(f"cannot write to Kafka at {self._cluster.bootstrap}: {in_words(error)}") from error
+            raise ConnectorError(
+                f"cannot write to Kafka at {self._cluster.bootstrap}: {describe_error(error)}"
+            ) from error
         self._producer = producer
 
     async def write(self, messages: Sequence[Message]) -> None:

@@ -12,7 +12,7 @@ from aiokafka.structs import OffsetAndMetadata
 from connectors.base import Assignment
 from connectors.errors import ConnectorError
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.errors import translated
+from connectors.kafka.errors import translate_errors
 from connectors.records import Batch, Partition, Position
 
 
@@ -49,7 +49,7 @@ class KafkaSource:
     async def start(self, assignment: Assignment) -> None:
         """Join the group; partitions arrive through `assignment` while polling."""
         wanted = self._subscription
-        with translated(f"cannot read from Kafka at {self._cluster.bootstrap}"):
+        with translate_errors(f"cannot read from Kafka at {self._cluster.bootstrap}"):
             self._consumer = AIOKafkaConsumer(
                 group_id=wanted.group,
                 group_instance_id=wanted.instance_id,
@@ -77,7 +77,7 @@ class KafkaSource:
 
     async def poll(self, *, max_records: int, timeout_s: float) -> list[Batch]:
         self._raise_failure()
-        with translated("polling failed"):
+        with translate_errors("polling failed"):
             polled = await self._consumer.getmany(timeout_ms=int(timeout_s * 1000), max_records=max_records)
         self._raise_failure()
         return [Batch(Partition(at.topic, at.partition), records) for at, records in polled.items() if records]
@@ -85,20 +85,20 @@ class KafkaSource:
     async def committed(self, partition: Partition) -> Position | None:
         """The admin client gives the metadata; the consumer does not."""
         at = _at(partition)
-        with translated(f"cannot read the committed offset of {partition}"):
+        with translate_errors(f"cannot read the committed offset of {partition}"):
             found = await self._admin.list_consumer_group_offsets(self._subscription.group, partitions=[at])
         known = found.get(at)
         return None if known is None or known.offset < 0 else Position(known.offset, known.metadata or "")
 
     async def first_offset(self, partition: Partition) -> int:
-        with translated(f"cannot read the first offset of {partition}"):
+        with translate_errors(f"cannot read the first offset of {partition}"):
             first = await self._consumer.beginning_offsets([_at(partition)])
         return int(first[_at(partition)])
 
     async def start_offset(self, partition: Partition) -> int:
         if self._subscription.start_from == "earliest":
             return await self.first_offset(partition)
-        with translated(f"cannot read the end of {partition}"):
+        with translate_errors(f"cannot read the end of {partition}"):
             ends = await self._consumer.end_offsets([_at(partition)])
         return int(ends[_at(partition)])
 
@@ -106,7 +106,7 @@ class KafkaSource:
         self._consumer.seek(_at(partition), offset)
 
     async def commit(self, positions: Mapping[Partition, Position]) -> None:
-        with translated("commit refused"):
+        with translate_errors("commit refused"):
             await self._consumer.commit(
                 {_at(at): OffsetAndMetadata(to.offset, to.metadata) for at, to in positions.items()}
             )
@@ -122,7 +122,7 @@ class KafkaSource:
         assigned = list(self._consumer.assignment())
         if not assigned:
             return {}
-        with translated("cannot read the end of the log"):
+        with translate_errors("cannot read the end of the log"):
             ends = await self._consumer.end_offsets(assigned)
             positions = await asyncio.gather(*(self._consumer.position(at) for at in assigned))
         lags = zip(assigned, positions, strict=True)

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from connectors.redis.server import Server, translated
+from connectors.redis.server import Server, translate_errors
 
 _KEYS_AT_ONCE = 500
 _NO_MEMORY_BYTES = 1
@@ -21,7 +21,7 @@ async def forget_keys(server: Server, prefix: str) -> int:
 
 
 @asynccontextmanager
-async def without_memory(server: Server) -> AsyncIterator[None]:
+async def limit_memory(server: Server) -> AsyncIterator[None]:
     """The whole server refuses to store anything meanwhile."""
     async with _client(server, "cannot limit the memory") as client:
         before = (await client.config_get("maxmemory"))["maxmemory"]
@@ -32,7 +32,7 @@ async def without_memory(server: Server) -> AsyncIterator[None]:
             await client.config_set("maxmemory", before)
 
 
-async def hold_answers(server: Server, for_s: float) -> None:
+async def delay_replies(server: Server, for_s: float) -> None:
     """The whole server takes commands and answers them only after this time."""
     async with _client(server, "cannot pause the clients") as client:
         await client.execute_command("CLIENT", "PAUSE", int(for_s * 1000), "ALL")
@@ -42,7 +42,7 @@ async def hold_answers(server: Server, for_s: float) -> None:
 async def _client(server: Server, what: str) -> AsyncIterator[Any]:
     client = server.client()
     try:
-        with translated(what):
+        with translate_errors(what):
             yield client
     finally:
         await client.aclose()

@@ -65,7 +65,7 @@ class Server:
 
 
 @contextmanager
-def translated(what: str) -> Iterator[None]:
+def translate_errors(what: str) -> Iterator[None]:
     """Unreachable, loading or full: try again. Refused or misused: give up."""
     try:
         yield

@@ -11,7 +11,7 @@ from connectors.base import StoredWindows
 from connectors.errors import ConnectorError, TransientError
 from connectors.records import Partition
 from connectors.redis.keys import header_key, header_pattern, ring_key
-from connectors.redis.server import Server, translated
+from connectors.redis.server import Server, translate_errors
 
 Answer = TypeVar("Answer")
 
@@ -80,7 +80,7 @@ class WindowReader:
     async def _do(self, what: str, command: Awaitable[Answer]) -> Answer:
         """Whoever looks does not wait for a server to come back."""
         try:
-            with translated(what):
+            with translate_errors(what):
                 return await asyncio.shield(asyncio.ensure_future(command))
         except TransientError as error:
             raise ConnectorError(str(error)) from error

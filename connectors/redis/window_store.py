@@ -10,11 +10,11 @@ import orjson
 
 from connectors.base import Checkpoint, Claim, ClaimLost, Fenced, RingWrite, StoredWindows
 from connectors.errors import ConnectorError, TransientError
-from connectors.failpoints import AFTER_RINGS, passing
+from connectors.failpoints import AFTER_RINGS, hit
 from connectors.records import Partition
 from connectors.redis.keys import claim_key, header_key, ring_key
 from connectors.redis.scripts import CLAIM, FENCED, OVERTAKEN, SAVE_HEADER, SAVE_RINGS, UNCLAIMED
-from connectors.redis.server import Server, translated
+from connectors.redis.server import Server, translate_errors
 
 Answer = TypeVar("Answer")
 
@@ -75,7 +75,7 @@ class RedisWindowStore:
         lost: list[str] = []
         for chunk in _chunks(checkpoint.writes):
             lost += await self._save_rings(claim, layout, chunk)
-            passing(AFTER_RINGS)
+            hit(AFTER_RINGS)
         return lost or await self._save_header(claim, layout, checkpoint)
 
     async def close(self) -> None:
@@ -132,7 +132,7 @@ class RedisWindowStore:
 
     async def _do(self, what: str, command: Awaitable[Answer]) -> Answer:
         """Shielded: a cancelled command once left its answer for the next caller to read (CVE-2023-28858)."""
-        with translated(what):
+        with translate_errors(what):
             return await asyncio.shield(asyncio.ensure_future(command))
 
     async def _retry_never(self, what: str, command: Awaitable[Any]) -> None:

@@ -12,7 +12,7 @@ Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Dirt:
+class CorruptionSettings:
     """How often things go wrong: per block of 25.6 s for the first four, per record for the others.
 
     A late burst is held back while newer records pass: a short one for less than `late_s`, a long one for at least
@@ -35,11 +35,11 @@ class Dirt:
             raise ValueError("late bursts must fit into a block: late_s + very_late_s is at most 12 s")
 
 
-CLEAN = Dirt(0.0, 0.0, 0.0, 0.0, duplicate=0.0, malformed=0.0, clock_jump=0.0)
+CLEAN = CorruptionSettings(0.0, 0.0, 0.0, 0.0, duplicate=0.0, malformed=0.0, clock_jump=0.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Dirtied:
+class CorruptedBlock:
     """What happens to the n samples of an asset's block."""
 
     missing: Mask
@@ -53,13 +53,13 @@ class Dirtied:
     clock_jump: Mask
 
 
-def dirtied(dirt: Dirt, asset: SimulatedAsset, block: int) -> Dirtied:
+def corrupt(dirt: CorruptionSettings, asset: SimulatedAsset, block: int) -> CorruptedBlock:
     size, seed = asset.kind.block_samples, seed_of(asset.seed, "dirt", block)
     index = np.arange(size)
     missing = np.zeros((size, len(asset.kind.channels)), dtype=bool)
     channel = int(choice(seed, "channel", 0, missing.shape[1]))
     missing[:, channel] = _stretch(seed, "dropout", dirt.dropout, index, (0.15, 0.45))
-    return Dirtied(
+    return CorruptedBlock(
         missing=missing,
         sent=~_stretch(seed, "silence", dirt.silence, index, (0.1, 0.3)),
         delay_ns=_delays(dirt, seed, asset.kind.period_ns, index),
@@ -77,7 +77,7 @@ def _stretch(seed: int, what: str, chance: float, index: Index, lengths: tuple[f
     return (share >= start) & (share < start + length) & (choice(seed, what, 0, 1) < chance)
 
 
-def _delays(dirt: Dirt, seed: int, period_ns: int, index: Index) -> Index:
+def _delays(dirt: CorruptionSettings, seed: int, period_ns: int, index: Index) -> Index:
     """(n,) samples of a burst arrive together, `held` after its first; everything arrives within the block."""
     luck = choice(seed, "burst", 0, 1)
     if luck >= dirt.late_burst + dirt.very_late_burst:

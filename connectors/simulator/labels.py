@@ -9,7 +9,7 @@ import numpy as np
 from connectors.simulator.plants import SimulatedAsset
 
 
-class Stretch(NamedTuple):
+class LabelledInterval(NamedTuple):
     """Samples from `first` on, up to and without `stop`. State 0 is normal."""
 
     state: int
@@ -17,12 +17,12 @@ class Stretch(NamedTuple):
     stop: int
 
 
-def stretches(asset: SimulatedAsset, samples: int) -> Iterator[Stretch]:
+def labelled_intervals(asset: SimulatedAsset, samples: int) -> Iterator[LabelledInterval]:
     """In order, without holes, from sample 0 to `samples`."""
-    held: Stretch | None = None
+    held: LabelledInterval | None = None
     for stretch in _by_cycle(asset, samples):
         if held is not None and held.state == stretch.state:
-            held = Stretch(held.state, held.first, stretch.stop)
+            held = LabelledInterval(held.state, held.first, stretch.stop)
             continue
         if held is not None:
             yield held
@@ -31,10 +31,10 @@ def stretches(asset: SimulatedAsset, samples: int) -> Iterator[Stretch]:
         yield held
 
 
-def _by_cycle(asset: SimulatedAsset, samples: int) -> Iterator[Stretch]:
+def _by_cycle(asset: SimulatedAsset, samples: int) -> Iterator[LabelledInterval]:
     size = asset.kind.cycle_samples
     for cycle in range(-(-samples // size)):
         labels = asset.labels(cycle)[: samples - cycle * size]
         edges = [0, *(np.flatnonzero(np.diff(labels)) + 1).tolist(), len(labels)]
         for first, stop in pairwise(edges):
-            yield Stretch(int(labels[first]), cycle * size + first, cycle * size + stop)
+            yield LabelledInterval(int(labels[first]), cycle * size + first, cycle * size + stop)

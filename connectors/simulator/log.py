@@ -10,7 +10,7 @@ import orjson
 from numpy.typing import NDArray
 
 from connectors.records import Record
-from connectors.simulator.corruption import Dirt, dirtied
+from connectors.simulator.corruption import CorruptionSettings, corrupt
 from connectors.simulator.plants import SimulatedAsset
 
 _NS_PER_MS = 1_000_000
@@ -42,7 +42,9 @@ class PlantBlock:
 class PartitionLog:
     """The records of some assets. An offset is block × capacity + place; the rest of the capacity stays a hole."""
 
-    def __init__(self, assets: Sequence[SimulatedAsset], dirt: Dirt, *, start_ns: int, samples: int | None) -> None:
+    def __init__(
+        self, assets: Sequence[SimulatedAsset], dirt: CorruptionSettings, *, start_ns: int, samples: int | None
+    ) -> None:
         self.assets = tuple(assets)
         self._dirt = dirt
         self._start_ns = start_ns
@@ -96,7 +98,7 @@ class PartitionLog:
         return PlantBlock(Arrivals(*columns).ordered(), [values for _, values in parts])
 
     def _asset_block(self, place: int, asset: SimulatedAsset, number: int) -> tuple[list[Any], list[Any]]:
-        dirt = dirtied(self._dirt, asset, number)
+        dirt = corrupt(self._dirt, asset, number)
         first, (values, _) = number * asset.kind.block_samples, asset.block(number)
         rows = np.flatnonzero(dirt.sent & self._wanted(first + np.arange(len(values))))
         rows = np.sort(np.concatenate([rows, rows[dirt.duplicate[rows]]]))

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 from connectors.base import Assignment
 from connectors.log_source import LogSource
-from connectors.offsets import Commits, MemoryCommits
+from connectors.offsets import MemoryOffsetStore, OffsetStore
 from connectors.records import Partition, Record
-from connectors.simulator.corruption import Dirt
+from connectors.simulator.corruption import CorruptionSettings
 from connectors.simulator.log import PartitionLog
 from connectors.simulator.plants import SimulatedAsset
 
@@ -27,19 +27,19 @@ class SimulatorSource(LogSource):
         self,
         assets: Sequence[SimulatedAsset],
         *,
-        dirt: Dirt | None = None,
+        dirt: CorruptionSettings | None = None,
         partitions: int = 1,
         topic: str = "simulated",
         start_ns: int | None = None,
         speed: float | None = 1.0,
         samples: int | None = None,
-        commits: Commits | None = None,
+        commits: OffsetStore | None = None,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
         shares = {Partition(topic, number): tuple(assets[number::partitions]) for number in range(partitions)}
         shares = {partition: share for partition, share in shares.items() if share}
-        self._plant = _PlantLog(shares, dirt or Dirt(), _Pace(start_ns, speed, clock), samples)
-        super().__init__(self._plant, commits or MemoryCommits(), bounded=samples is not None)
+        self._plant = _PlantLog(shares, dirt or CorruptionSettings(), _Pace(start_ns, speed, clock), samples)
+        super().__init__(self._plant, commits or MemoryOffsetStore(), bounded=samples is not None)
 
     @property
     def start_ns(self) -> int:
@@ -75,7 +75,11 @@ class _PlantLog:
     """The partitions' logs under one clock."""
 
     def __init__(
-        self, shares: dict[Partition, tuple[SimulatedAsset, ...]], dirt: Dirt, pace: _Pace, samples: int | None
+        self,
+        shares: dict[Partition, tuple[SimulatedAsset, ...]],
+        dirt: CorruptionSettings,
+        pace: _Pace,
+        samples: int | None,
     ) -> None:
         self.pace = pace
         self._shares = shares

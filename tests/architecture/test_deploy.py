@@ -22,7 +22,7 @@ import typer
 import yaml
 
 from agent.cli.main import app
-from agent.settings import Http, KafkaSink, KafkaSource, RedisStore, examine, load_settings
+from agent.settings import Http, KafkaSinkSettings, KafkaSourceSettings, RedisStoreSettings, examine, load_settings
 from agent.settings.plant import Checkpointing
 from agent.settings.units import Duration
 from tests.support.services.java import IMAGE as TESTED_KAFKA
@@ -211,8 +211,8 @@ def test_redis_keeps_windows_over_a_restart_and_throws_none_out() -> None:
 
 def test_every_topic_of_the_plant_is_created_and_states_are_compacted() -> None:
     settings = load_settings(PLANT, {})
-    [sink] = [sink for sink in settings.sinks if isinstance(sink, KafkaSink)]
-    assert isinstance(settings.source, KafkaSource)
+    [sink] = [sink for sink in settings.sinks if isinstance(sink, KafkaSinkSettings)]
+    assert isinstance(settings.source, KafkaSourceSettings)
     created = dict(re.findall(r"create --topic (\S+) (.*)", SERVICES["topics"]["command"][0]))
     assert created.keys() == {*settings.source.topics, *(topic for _, topic in sink.topics if topic)}
     assert "cleanup.policy=compact" in created[sink.topics.states]
@@ -220,8 +220,8 @@ def test_every_topic_of_the_plant_is_created_and_states_are_compacted() -> None:
 
 def test_what_the_stack_publishes_is_for_this_machine_only_and_known_to_the_plant() -> None:
     settings = load_settings(PLANT, {})
-    assert isinstance(settings.source, KafkaSource)
-    assert isinstance(settings.store, RedisStore)
+    assert isinstance(settings.source, KafkaSourceSettings)
+    assert isinstance(settings.store, RedisStoreSettings)
     published = {name: [port.split(":") for port in service.get("ports", [])] for name, service in SERVICES.items()}
     assert {address for ports in published.values() for address, _, _ in ports} == {"127.0.0.1"}
     assert settings.source.bootstrap == f"localhost:{published['kafka'][0][1]}"

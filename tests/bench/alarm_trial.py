@@ -20,11 +20,11 @@ from agent.alarms.core.step import step
 from agent.alarms.core.transitions import Transition
 from agent.alarms.worker.event_inputs import event_input
 from agent.app import Parts, build
-from agent.contracts.received import received
+from agent.contracts.received import parse_event
 from agent.settings import LoadedPlant
 from connectors.log_source import LogSource
 from connectors.memory import MemoryWindowStore
-from connectors.offsets import MemoryCommits
+from connectors.offsets import MemoryOffsetStore
 from connectors.records import EVENTS, Message, Partition, Record
 from tests.bench.alarm_month_plant import START_NS, MonthLog, Pump, S
 
@@ -71,7 +71,7 @@ class Trial:
 
     def hear(self, message: Message) -> None:
         """What the piece before has told already is passed over."""
-        event = received(Record(0, 0, message.key, message.value, message.headers), Partition(EVENTS, 0))
+        event = parse_event(Record(0, 0, message.key, message.value, message.headers), Partition(EVENTS, 0))
         entry = event_input(event, self.catalogue, 0)
         if entry is None or entry.end_ns <= self.heard.get((entry.asset, entry.type, entry.channel), 0):
             return
@@ -155,7 +155,7 @@ def go_on(
     began, hours = time.process_time(), pumps[0].hours
     log = MonthLog(pumps, range(max(trial.hours_done * 60 - 1, 0), hours * 60))
     sink = TrialSink(trial, progress, time.monotonic() + 60 * minutes)
-    source = LogSource(log, MemoryCommits(), bounded=True)
+    source = LogSource(log, MemoryOffsetStore(), bounded=True)
     asyncio.run(build(plant, parts=Parts(source=source, store=MemoryWindowStore(), sink=sink)).run(sink.stop))
     so_far = max((sink.newest_ns - START_NS) // (3600 * S) - 1, trial.hours_done)
     trial.hours_done = int(so_far) if sink.stop.is_set() else hours

@@ -16,8 +16,8 @@ from typing import Any
 import yaml
 
 from agent.alarms.core.console import Console
-from agent.alarms.from_settings import catalogue_of
-from agent.settings import LoadedPlant, load
+from agent.alarms.from_settings import catalogue_from_settings
+from agent.settings import LoadedPlant, load_plant
 from tests.bench.alarm_document import document
 from tests.bench.alarm_month_plant import START_NS, Pump, S
 from tests.bench.alarm_recovery import Recovery, recovery
@@ -74,7 +74,7 @@ def _begun(pieces: Path | None, plant: LoadedPlant) -> Trial:
         trial: Trial = pickle.loads(pieces.read_bytes())  # written by this command a moment ago
         return trial
     assert plant.settings.alarms is not None
-    catalogue = catalogue_of(plant.settings, plant.settings.alarms)
+    catalogue = catalogue_from_settings(plant.settings, plant.settings.alarms)
     return Trial(catalogue, Console(catalogue.console_names()[0]))
 
 
@@ -96,7 +96,7 @@ def _plant(given: argparse.Namespace, directory: Path) -> LoadedPlant:
     content["alarms"]["rules"] = [rule | DELAYS[rule["name"]] for rule in content["alarms"]["rules"]]
     path = directory / "month.yaml"
     path.write_text(yaml.safe_dump(content), encoding="utf-8")
-    return load(path, {})
+    return load_plant(path, {})
 
 
 def _progress(days: int) -> Any:

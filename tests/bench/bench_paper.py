@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from anchormoe.paper.architecture import ModelConfig
-from anchormoe.paper.loop import Examples, Plan, train
+from anchormoe.paper.loop import Examples, LoopConfig, train_network
 from anchormoe.paper.losses import LossWeights, objective
 from anchormoe.paper.net import PaperNet
 from anchormoe.paper.output import Output
@@ -125,7 +125,7 @@ def bench_training(name: str, config: ModelConfig, steps: int) -> str:
     problem = Problem.of(config, steps, TRAINED)
     y = torch.arange(TRAINED) % config.classes
     examples = Examples(problem.x, problem.mask, y, torch.ones(TRAINED))
-    plan = Plan(epochs=1, batch_size=64, learning_rate=1e-3, weight_decay=0.01, seed=0)
+    plan = LoopConfig(epochs=1, batch_size=64, learning_rate=1e-3, weight_decay=0.01, seed=0)
     weights = LossWeights(0.05, 0.05)
 
     def fast_loss(model: nn.Module, batch: Examples, share: float) -> Tensor:
@@ -136,8 +136,8 @@ def bench_training(name: str, config: ModelConfig, steps: int) -> str:
         return objective(oracle.forward(model, batch.x, batch.mask, problem.valid[:64]), batch.y, weights)
 
     fast, dense = seconds(
-        lambda: train(problem.net, examples, plan, loss=fast_loss),
-        lambda: train(problem.net, examples, plan, loss=dense_loss),
+        lambda: train_network(problem.net, examples, plan, loss=fast_loss),
+        lambda: train_network(problem.net, examples, plan, loss=dense_loss),
     )
     return row(name, f"{TRAINED / fast:,.0f}", f"{TRAINED / dense:,.0f}", f"{dense / fast:.1f}")
 

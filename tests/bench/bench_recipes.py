@@ -23,7 +23,7 @@ import torch
 
 from anchormoe import AnchorMoEClassifier
 from anchormoe.cases import Cases
-from anchormoe.data.dataset import Split, load
+from anchormoe.data.dataset import Split, load_dataset
 from tests.bench.bench_paper import SETUPS, Problem, seconds
 
 SPEED_SET = "synthetic:localized"
@@ -191,7 +191,7 @@ def main() -> None:
     rows = stored(wanted.rows)
     names = wanted.sets.split(",")
     for name in names:
-        split = load(name, data_dir=wanted.data_dir, config=None, seed=0)
+        split = load_dataset(name, data_dir=wanted.data_dir, config=None, seed=0)
         for recipe, profile in missing(rows, name, wanted.only):
             rows.append(oracle() if recipe == ORACLE[0] else measured(recipe, profile, name, split))
             print(rows[-1], flush=True)

@@ -23,7 +23,7 @@ from anchormoe.data.shapes import Shape, rehearsal
 from anchormoe.progress import Progress
 from anchormoe.recipes.memory import needed_bytes
 from anchormoe.recipes.settings import RecipeSettings
-from anchormoe.recipes.train import train
+from anchormoe.recipes.train import train_bundle
 
 SHAPES = {
     "small": Shape(train=180, test=180, channels=24, steps=51, classes=6),
@@ -42,7 +42,7 @@ def trained(name: str, recipe: str, profile: str) -> dict[str, Any]:
     split = rehearsal(name, SHAPES[name], most_cases=SHAPES[name].train)
     settings = RecipeSettings(recipe=recipe, profile=profile)  # type: ignore[arg-type]  # words of RECIPES
     began = time.perf_counter(), time.process_time()
-    run = train(split, settings, progress=told)
+    run = train_bundle(split, settings, progress=told)
     return {
         "name": name, "recipe": recipe, "profile": profile,
         "peak_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / GIGABYTE,
@@ -54,8 +54,8 @@ def trained(name: str, recipe: str, profile: str) -> dict[str, Any]:
 def announced_gb(name: str, recipe: str, profile: str) -> float:
     """What `train` says today; data of that shape are not needed for it."""
     shape, settings = SHAPES[name], RecipeSettings(recipe=recipe, profile=profile)  # type: ignore[arg-type]
-    train, test = (_hollow(count, shape) for count in (shape.train, shape.test))
-    return needed_bytes(train, settings, test=test) / GIGABYTE
+    train_bundle, test = (_hollow(count, shape) for count in (shape.train, shape.test))
+    return needed_bytes(train_bundle, settings, test=test) / GIGABYTE
 
 
 def _hollow(count: int, shape: Shape) -> Cases:

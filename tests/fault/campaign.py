@@ -17,13 +17,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
-from agent.chaos.config import TrialNames, TrialPace
+from agent.chaos.config import ExperimentNames, ExperimentPace
 from agent.chaos.context import Services
-from agent.chaos.errors import TrialError
-from agent.chaos.experiment import Trial, TrialSize, run_trial
-from agent.chaos.faults import INJURIES, Injury
+from agent.chaos.errors import ChaosError
+from agent.chaos.experiment import Experiment, ExperimentSize, run_experiment
+from agent.chaos.faults import INJURIES, Fault
 from agent.chaos.plan import in_turn
-from agent.chaos.report import Outcome
+from agent.chaos.report import ExperimentResult
 from agent.logs import set_up_logs
 from connectors.errors import ConnectorError
 from tests.fault.campaign_report import Campaign, Failure, report
@@ -57,14 +57,14 @@ def main() -> None:
     sys.exit(0 if campaign.same else 1)
 
 
-def _one_round(campaign: Campaign, broker: KafkaBroker, injuries: Sequence[Injury], seed: int, logs: Path) -> None:
+def _one_round(campaign: Campaign, broker: KafkaBroker, injuries: Sequence[Fault], seed: int, logs: Path) -> None:
     """Every other round with a Redis that forgets when it is killed."""
     directory = logs / f"round-{seed}"
     with _redis(persistent=seed % 2 == 0) as redis:
         trial = _trial(broker, redis, directory, seed)
         try:
-            outcome = asyncio.run(run_trial(trial, injuries, lambda line: print(f"[{seed}] {line}", flush=True)))
-        except (TrialError, ConnectorError) as error:
+            outcome = asyncio.run(run_experiment(trial, injuries, lambda line: print(f"[{seed}] {line}", flush=True)))
+        except (ChaosError, ConnectorError) as error:
             campaign.failures.append(Failure(seed, [injury.name for injury in injuries], str(error)))
             print(f"[{seed}] FAILED: {error}", flush=True)
             return
@@ -75,7 +75,7 @@ def _one_round(campaign: Campaign, broker: KafkaBroker, injuries: Sequence[Injur
         shutil.rmtree(directory)
 
 
-def _line(outcome: Outcome) -> str:
+def _line(outcome: ExperimentResult) -> str:
     compared = outcome.comparison
     return (
         f"{'same' if outcome.same else 'DIFFERENT'}: {outcome.expected} expected, {len(compared.missing)} missing, "
@@ -93,9 +93,9 @@ def _redis(*, persistent: bool) -> Iterator[RedisServer]:
         server.close()
 
 
-def _trial(broker: KafkaBroker, redis: RedisServer, directory: Path, seed: int) -> Trial:
+def _trial(broker: KafkaBroker, redis: RedisServer, directory: Path, seed: int) -> Experiment:
     directory.mkdir(parents=True)
-    names = TrialNames(f"trial-{uuid.uuid4().hex[:8]}")
+    names = ExperimentNames(f"chaos-{uuid.uuid4().hex[:8]}")
     plant = write_plant(
         directory / "user.yaml",
         Names("chaos"),
@@ -103,8 +103,8 @@ def _trial(broker: KafkaBroker, redis: RedisServer, directory: Path, seed: int) 
         redis_url=redis.url,
         emission={"policy": "all", "channels": "none"},
     )
-    pace, size = TrialPace(member_timeout_s=MEMBER_TIMEOUT_S), TrialSize()
-    return Trial(plant, directory, names, seed, size, pace, Services(broker, redis))
+    pace, size = ExperimentPace(member_timeout_s=MEMBER_TIMEOUT_S), ExperimentSize()
+    return Experiment(plant, directory, names, seed, size, pace, Services(broker, redis))
 
 
 def _write(campaign: Campaign, out: Path | None, as_json: Path | None) -> None:

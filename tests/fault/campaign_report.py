@@ -12,7 +12,7 @@ from importlib.metadata import version
 import numpy as np
 
 from agent.chaos.faults import INJURIES
-from agent.chaos.report import Outcome, Wound
+from agent.chaos.report import ExperimentResult, FaultOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +29,14 @@ class Campaign:
     seed: int
     wanted: int
     member_timeout_s: float
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[ExperimentResult] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     loads: list[float] = field(default_factory=list)
     begun_s: float = field(default_factory=time.monotonic)
     seconds: float = 0.0
 
     @property
-    def wounds(self) -> list[Wound]:
+    def wounds(self) -> list[FaultOutcome]:
         return [wound for outcome in self.outcomes for wound in outcome.wounds]
 
     @property
@@ -114,7 +114,7 @@ def _kinds(campaign: Campaign) -> list[str]:
     return [*lines, "", *_refusals(campaign)]
 
 
-def _figures(wounds: Sequence[Wound]) -> str:
+def _figures(wounds: Sequence[FaultOutcome]) -> str:
     if not wounds:
         return "0 | | | | |"
     seconds = [wound.recovered_s for wound in wounds]
@@ -141,7 +141,7 @@ def _rounds(campaign: Campaign) -> list[str]:
     return [*lines, "", *_reasons(campaign.failures)]
 
 
-def _round(outcome: Outcome) -> str:
+def _round(outcome: ExperimentResult) -> str:
     compared = outcome.comparison
     cells: Iterable[object] = (
         outcome.seed,

@@ -8,9 +8,9 @@ import uuid
 
 import pytest
 
-from agent.chaos.config import TrialNames, TrialPace
+from agent.chaos.config import ExperimentNames, ExperimentPace
 from agent.chaos.context import Services
-from agent.chaos.experiment import Trial, TrialSize, run_trial
+from agent.chaos.experiment import Experiment, ExperimentSize, run_experiment
 from agent.chaos.faults import INJURIES
 from tests.support.agent_process import Names, write_plant
 from tests.support.services.kafka import KafkaBroker
@@ -45,15 +45,15 @@ def hurt(broker, redis_factory, tmp_path):
             redis_url=redis.url,
             emission=emission,
         )
-        trial = Trial(
+        trial = Experiment(
             config=plant,
-            directory=tmp_path / "trial",
-            names=TrialNames(f"trial-{uuid.uuid4().hex[:8]}"),
-            size=TrialSize(pause_s=(0.2, 1.0)),
-            pace=TrialPace(member_timeout_s=2.0),
+            directory=tmp_path / "chaos",
+            names=ExperimentNames(f"chaos-{uuid.uuid4().hex[:8]}"),
+            size=ExperimentSize(pause_s=(0.2, 1.0)),
+            pace=ExperimentPace(member_timeout_s=2.0),
             services=Services(broker, redis),
         )
-        return await run_trial(trial, [INJURIES[kind] for kind in kinds], print)
+        return await run_experiment(trial, [INJURIES[kind] for kind in kinds], print)
 
     return hurt
 

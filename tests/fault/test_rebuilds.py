@@ -12,11 +12,11 @@ from agent.app import build
 from agent.offline.compare import compare
 from agent.offline.event_set import EventSet
 from agent.offline.replay import replay
-from agent.settings import load
-from agent.windows.group import rebuild_offset
-from connectors.kafka.bounded import KafkaRangeSource
+from agent.settings import load_plant
+from agent.windows.group import parse_rebuild_offset
+from connectors.kafka.bounded import BoundedKafkaSource
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.group_offsets import GroupProgress
+from connectors.kafka.group_offsets import GroupOffsets
 from connectors.kafka.snapshot import snapshot
 from connectors.records import EVENTS, Message
 from connectors.simulator import CLEAN
@@ -43,7 +43,7 @@ class World:
             "limits": {"max_batch_records": 200},
         }
         written = write_plant(path, names, bootstrap=kafka.bootstrap, redis_url=redis.url, **changes)
-        self.plant = load(written, os.environ)
+        self.plant = load_plant(written, os.environ)
         self.cluster = Cluster(kafka.bootstrap)
 
     async def send(self, records):
@@ -51,7 +51,7 @@ class World:
 
     async def run_to_the_end(self):
         stop = asyncio.Event()
-        progress = GroupProgress(self.cluster, self.names.input, self.plant.settings.consumer_group, partitions=1)
+        progress = GroupOffsets(self.cluster, self.names.input, self.plant.settings.consumer_group, partitions=1)
         agent = asyncio.create_task(build(self.plant).run(stop))
         while not agent.done() and await progress.committed() != await progress.ends():  # noqa: ASYNC110
             await asyncio.sleep(0.1)
@@ -67,7 +67,7 @@ class World:
         return found
 
     async def compared(self):
-        source = KafkaRangeSource(self.cluster, [self.names.input])
+        source = BoundedKafkaSource(self.cluster, [self.names.input])
         calm = await replay(self.plant, source, stop=asyncio.Event(), report=lambda done, total: None)
         return compare(calm.events, await self.published(), without_input=False)
 
@@ -125,7 +125,7 @@ async def test_an_asset_silent_beyond_the_horizon_holds_up_no_rebuild_and_begins
     await world.send(part)
     await world.run_to_the_end()
     last = max(at for at, record in enumerate(part) if record.key == SILENT.encode())
-    assert rebuild_offset(world.committed().metadata) > last
+    assert parse_rebuild_offset(world.committed().metadata) > last
     world.redis.flush()
     await world.send(records[len(part) :])
     await world.run_to_the_end()

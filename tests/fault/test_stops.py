@@ -12,13 +12,13 @@ from agent.chaos.agents import AgentProcess
 from agent.chaos.waiting import until
 from agent.offline.event_set import EventSet
 from agent.offline.replay import replay
-from agent.settings import load
-from connectors.kafka.bounded import KafkaRangeSource
+from agent.settings import load_plant
+from connectors.kafka.bounded import BoundedKafkaSource
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.group_offsets import GroupProgress
+from connectors.kafka.group_offsets import GroupOffsets
 from connectors.kafka.snapshot import snapshot
 from connectors.records import EVENTS, Message
-from connectors.redis.fault_injection import hold_answers
+from connectors.redis.fault_injection import delay_replies
 from connectors.redis.server import Server
 from tests.support.agent_process import Names, create_topics, produce, pump_records, write_plant
 
@@ -35,7 +35,7 @@ class World:
         emission = {"policy": "all", "channels": "none"}
         path = directory / "plant.yaml"
         write_plant(path, names, bootstrap=kafka.bootstrap, redis_url=redis.url, emission=emission)
-        self.plant, self.cluster = load(path, os.environ), Cluster(kafka.bootstrap)
+        self.plant, self.cluster = load_plant(path, os.environ), Cluster(kafka.bootstrap)
         self.agent = AgentProcess("agent", path, directory / "agent.log")
 
     async def flow(self, samples, *, per_second):
@@ -48,7 +48,7 @@ class World:
 
     async def committed(self):
         group = self.plant.settings.consumer_group
-        progress = GroupProgress(self.cluster, self.names.input, group, partitions=PARTITIONS)
+        progress = GroupOffsets(self.cluster, self.names.input, group, partitions=PARTITIONS)
         try:
             return await progress.committed()
         finally:
@@ -62,7 +62,7 @@ class World:
 
     async def expected_below(self, committed):
         """What a calm run says about the records that were committed."""
-        source = KafkaRangeSource(self.cluster, [self.names.input])
+        source = BoundedKafkaSource(self.cluster, [self.names.input])
         calm = await replay(self.plant, source, stop=asyncio.Event(), report=lambda done, total: None)
         places = ((value, orjson.loads(value)["input"]) for value in calm.events.values())
         return {value for value, place in places if place["offset"] < committed[place["partition"]]}
@@ -99,7 +99,7 @@ async def test_sigterm_under_load_publishes_stores_commits_and_leaves_the_group(
 async def test_a_second_signal_ends_what_the_first_one_waits_for(world):
     await world.working()
     await world.flow(300, per_second=None)
-    await hold_answers(Server(world.redis.url), 60)
+    await delay_replies(Server(world.redis.url), 60)
     world.agent.signal(signal.SIGTERM)
     await asyncio.sleep(0.5)
     assert world.agent.running

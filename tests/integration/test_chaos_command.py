@@ -35,13 +35,13 @@ async def test_a_trial_on_a_cluster_of_ones_own_leaves_it_as_it_was(kafka, redis
         "--logs",
         tmp_path / "logs",
     ]
-    command = [sys.executable, "-m", "agent.cli.main", "trial", "-c", plant, "--json", *options]
+    command = [sys.executable, "-m", "agent.cli.main", "chaos", "-c", plant, "--json", *options]
     done = await asyncio.to_thread(subprocess.run, list(map(str, command)), capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert (found["same"], found["comparison"]["missing"], found["comparison"]["extra"]) == (True, [], [])
     assert [injury["injury"] for injury in found["injuries"]] == ["redis-flush"]
-    assert found["namespace"].startswith("trial-")
+    assert found["namespace"].startswith("chaos-")
     assert await asyncio.to_thread(topics_of, kafka) == before
     with redis.connect() as client:
         assert client.keys() == [f"{topic_name}:{topic_name}:somebody's".encode()]

@@ -18,7 +18,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from prometheus_client.parser import text_string_to_metric_families
 
-from agent.runtime.alongside import alongside
+from agent.runtime.alongside import run_with_helpers
 from anchormoe import AnchorMoEClassifier
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.source import KafkaSource, Subscription
@@ -235,7 +235,7 @@ async def test_a_restart_of_the_consumer_loses_nothing_and_repeats_nothing(kafka
         await read(81)
         stop.set()
 
-    await alongside(agent.run(stop), [restart_between_two_halves()])
+    await run_with_helpers(agent.run(stop), [restart_between_two_halves()])
     ids = [dict(message.headers)["ce_id"] for message in sink.of(EVENTS)]
     assert len(ids) == len(set(ids)) == 20
     assert {held.epoch for held in agent.vitals.holdings.values()} == {2}

@@ -10,13 +10,13 @@ from datetime import datetime
 import orjson
 import pytest
 
-from agent.contracts import ModelRefusedEvent, received
+from agent.contracts import ModelRefusedEvent, parse_event
 from agent.events.ids import iso_time
-from agent.models.activations import Activation, decoded, encoded
+from agent.models.activations import Activation, decode_activation, encode_activation
 from anchormoe.digest import sha256
 from connectors.errors import ConnectorError
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.compacted_log import KafkaJournal
+from connectors.kafka.compacted_log import CompactedLog
 from connectors.records import Partition
 from tests.support.agent_process import (
     Agent,
@@ -107,17 +107,17 @@ async def says(agent, words, timeout_s=120):
 
 
 async def activations(kafka, names):
-    journal = KafkaJournal(Cluster(kafka.bootstrap), names.output("activations"))
+    journal = CompactedLog(Cluster(kafka.bootstrap), names.output("activations"))
     await journal.start()
     try:
-        return [decoded(entry.value) for entry in await journal.read()]
+        return [decode_activation(entry.value) for entry in await journal.read()]
     finally:
         await journal.close()
 
 
 async def append(kafka, names, activation):
-    journal = KafkaJournal(Cluster(kafka.bootstrap), names.output("activations"))
-    await journal.append(activation.key, encoded(activation))
+    journal = CompactedLog(Cluster(kafka.bootstrap), names.output("activations"))
+    await journal.append(activation.key, encode_activation(activation))
 
 
 async def test_a_model_takes_over_at_its_end_and_a_damaged_one_does_not(kafka, names, plant, bundles, agent):
@@ -167,7 +167,7 @@ def end_of(event):
 
 async def refusal_is_published(kafka, names, refused):
     records = await read_topic(kafka.bootstrap, names.output("events"))
-    events = [received(record, Partition(record.topic, record.partition)) for record in records]
+    events = [parse_event(record, Partition(record.topic, record.partition)) for record in records]
     (event,) = {event.id: event for event in events if event.type == "model_refused"}.values()
     assert isinstance(event.data, ModelRefusedEvent)
     assert (event.asset, event.data.refused.bundle) == ("waves", "damaged")
@@ -177,7 +177,7 @@ async def refusal_is_published(kafka, names, refused):
 
 async def test_a_journal_topic_is_made_compacted_and_read_whole_by_everyone(kafka, names):
     topic = names.output("activations")
-    first, second = (KafkaJournal(Cluster(kafka.bootstrap), topic) for _ in range(2))
+    first, second = (CompactedLog(Cluster(kafka.bootstrap), topic) for _ in range(2))
     await first.start()
     assert await first.read() == []
     for number in range(3):
@@ -195,9 +195,9 @@ async def test_a_journal_topic_is_made_compacted_and_read_whole_by_everyone(kafk
 async def test_a_topic_that_would_forget_is_refused(kafka, topic_name):
     await asyncio.to_thread(kafka.create_topic, topic_name)
     with pytest.raises(ConnectorError, match="would forget"):
-        await KafkaJournal(Cluster(kafka.bootstrap), topic_name).start()
+        await CompactedLog(Cluster(kafka.bootstrap), topic_name).start()
 
 
 async def test_a_journal_without_a_broker_says_where_it_looked():
     with pytest.raises(ConnectorError, match="somewhere-activations at 127"):
-        await KafkaJournal(Cluster("127.0.0.1:1"), "somewhere-activations").start()
+        await CompactedLog(Cluster("127.0.0.1:1"), "somewhere-activations").start()

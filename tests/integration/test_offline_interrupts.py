@@ -14,7 +14,7 @@ from tests.support.offline_plant import records, write_plant
 PROGRAM = """
 import sys, time
 from agent import app
-from tests.offline_plant import load_rule
+from tests.support.offline_plant import load_rule
 from tests.plant import ThresholdModel
 
 class Slow(ThresholdModel):

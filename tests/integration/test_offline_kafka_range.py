@@ -4,17 +4,17 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
 from connectors.errors import ConnectorError
-from connectors.kafka.bounded import KafkaRangeSource
+from connectors.kafka.bounded import BoundedKafkaSource
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.producer import RecordWriter
-from connectors.log_range import Mark, Span, Stretch
+from connectors.kafka.producer import RecordProducer
+from connectors.log_range import LogPosition, LogRange, OffsetRange
 from connectors.records import Partition, Record
 from tests.contracts.source import Watcher, drain
 from tests.integration.test_kafka_connector import fill
 
 
 async def read(kafka, topic, span=None):
-    source = KafkaRangeSource(Cluster(kafka.bootstrap), [topic], span)
+    source = BoundedKafkaSource(Cluster(kafka.bootstrap), [topic], span)
     await source.start(Watcher())
     try:
         found = await drain(source, max_records=7)
@@ -32,29 +32,31 @@ async def test_everything_that_was_there_is_read_once_and_then_it_ends(kafka, to
 async def test_a_span_by_offset_and_by_time_is_cut_exactly(kafka, topic_name):
     await fill(kafka, topic_name)  # record n has the timestamp n + 1 ms
     wanted = {0: list(range(5, 12)), 1: list(range(5, 12))}
-    assert await read(kafka, topic_name, Span(Mark(offset=5), Mark(offset=12))) == wanted
-    assert await read(kafka, topic_name, Span(Mark(time_ms=6), Mark(time_ms=13))) == wanted
+    assert await read(kafka, topic_name, LogRange(LogPosition(offset=5), LogPosition(offset=12))) == wanted
+    assert await read(kafka, topic_name, LogRange(LogPosition(time_ms=6), LogPosition(time_ms=13))) == wanted
 
 
 async def test_what_fills_the_windows_is_read_before_the_span(kafka, topic_name):
     await fill(kafka, topic_name)
-    for first in (Mark(offset=9), Mark(time_ms=10)):
-        source = KafkaRangeSource(Cluster(kafka.bootstrap), [topic_name], Span(first, Mark(offset=12), warm_up_ms=4))
+    for first in (LogPosition(offset=9), LogPosition(time_ms=10)):
+        source = BoundedKafkaSource(
+            Cluster(kafka.bootstrap), [topic_name], LogRange(first, LogPosition(offset=12), warm_up_ms=4)
+        )
         await source.start(Watcher())
         found = await drain(source)
         await source.close()
         assert {partition.number: stretch for partition, stretch in source.stretches.items()} == {
-            0: Stretch(begin=5, start=9, end=12),
-            1: Stretch(begin=5, start=9, end=12),
+            0: OffsetRange(begin=5, start=9, end=12),
+            1: OffsetRange(begin=5, start=9, end=12),
         }
         assert [record.offset for record in found[Partition(topic_name, 0)]] == list(range(5, 12))
 
 
 async def test_what_comes_later_is_not_read_and_no_group_is_left_behind(kafka, topic_name):
     await fill(kafka, topic_name)
-    source = KafkaRangeSource(Cluster(kafka.bootstrap), [topic_name])
+    source = BoundedKafkaSource(Cluster(kafka.bootstrap), [topic_name])
     await source.start(Watcher())
-    writer = RecordWriter(Cluster(kafka.bootstrap))
+    writer = RecordProducer(Cluster(kafka.bootstrap))
     await writer.start()
     await writer.write(topic_name, [Record(0, 1_700_000_000_000, b"pump", b"late", (("h", b"1"),))], partition=0)
     await writer.close()
@@ -71,11 +73,11 @@ async def test_what_comes_later_is_not_read_and_no_group_is_left_behind(kafka, t
 
 async def test_a_written_record_keeps_bytes_key_headers_and_time(kafka, topic_name):
     kafka.create_topic(topic_name, 1)
-    writer = RecordWriter(Cluster(kafka.bootstrap))
+    writer = RecordProducer(Cluster(kafka.bootstrap))
     await writer.start()
     await writer.write(topic_name, [Record(0, 1_700_000_000_123, b"pump", b"\xff\x00", (("h", b"\xfe"),))])
     await writer.close()
-    source = KafkaRangeSource(Cluster(kafka.bootstrap), [topic_name])
+    source = BoundedKafkaSource(Cluster(kafka.bootstrap), [topic_name])
     await source.start(Watcher())
     [record] = (await drain(source))[Partition(topic_name, 0)]
     await source.close()
@@ -85,4 +87,4 @@ async def test_a_written_record_keeps_bytes_key_headers_and_time(kafka, topic_na
 
 async def test_a_topic_that_is_not_there_is_named(kafka, topic_name):
     with pytest.raises(ConnectorError, match=f"there is no topic {topic_name}"):
-        await KafkaRangeSource(Cluster(kafka.bootstrap), [topic_name]).start(Watcher())
+        await BoundedKafkaSource(Cluster(kafka.bootstrap), [topic_name]).start(Watcher())

@@ -11,13 +11,13 @@ from structlog.testing import capture_logs
 from agent import app
 from agent.app import build
 from agent.cli.main import main
-from agent.health.counters import Tally
+from agent.health.counters import Counters
 from connectors.files.rows import logged
-from connectors.kafka.bounded import KafkaRangeSource
+from connectors.kafka.bounded import BoundedKafkaSource
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.producer import RecordWriter
+from connectors.kafka.producer import RecordProducer
 from connectors.records import Record
-from tests.support.offline_plant import load_plant, load_rule, records, write_plant
+from tests.support.offline_plant import load_offline_plant, load_rule, records, write_plant
 
 SECONDS = 120
 BROKEN = SECONDS * 2 // 17
@@ -53,7 +53,7 @@ async def fill(kafka, topic, given):
     kafka.create_topic(topic, 2)
     for name in ("events", "states", "dead_letters"):
         kafka.create_topic(f"{topic}-{name}", 1)
-    writer = RecordWriter(Cluster(kafka.bootstrap))
+    writer = RecordProducer(Cluster(kafka.bootstrap))
     await writer.start()
     await writer.write(topic, given)
     await writer.close()
@@ -61,8 +61,8 @@ async def fill(kafka, topic, given):
 
 async def live(path, count):
     """An agent on its own until it has read everything."""
-    tally, stop = Tally(), asyncio.Event()
-    pipeline = build(load_plant(path), tally=tally, load_model=load_rule)
+    tally, stop = Counters(), asyncio.Event()
+    pipeline = build(load_offline_plant(path), tally=tally, load_model=load_rule)
 
     async def watch():
         while tally.records < count:  # noqa: ASYNC110  # a tally has no event to wait for
@@ -172,7 +172,7 @@ def test_dead_letters_are_listed_shown_repaired_and_sent_back_once(kafka, topic_
 
 
 async def everything(kafka, topic) -> list[Record]:
-    source = KafkaRangeSource(Cluster(kafka.bootstrap), [topic])
+    source = BoundedKafkaSource(Cluster(kafka.bootstrap), [topic])
     await source.open()
     found = []
     while not source.exhausted:

@@ -13,14 +13,14 @@ import orjson
 import pytest
 
 from agent.app import build
-from agent.health.counters import Tally
+from agent.health.counters import Counters
 from connectors.decoding import REASONS, encode_chunk
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.producer import RecordWriter
+from connectors.kafka.producer import RecordProducer
 from connectors.records import Record
 from connectors.timestamps import iso_text
 from tests.support.agent_process import read_topic
-from tests.support.offline_plant import load_plant, load_rule, write_plant
+from tests.support.offline_plant import load_offline_plant, load_rule, write_plant
 
 START_MS = 1_760_000_000_000
 SECONDS = 40
@@ -161,20 +161,20 @@ class World:
         )
 
     async def send(self, topic: str, given: Sequence[Record]) -> None:
-        writer = RecordWriter(Cluster(self.bootstrap))
+        writer = RecordProducer(Cluster(self.bootstrap))
         await writer.start()
         await writer.write(topic, given)
         await writer.close()
 
     @asynccontextmanager
-    async def agent(self, plant: Path) -> AsyncIterator[Tally]:
-        tally, stop = Tally(), asyncio.Event()
+    async def agent(self, plant: Path) -> AsyncIterator[Counters]:
+        tally, stop = Counters(), asyncio.Event()
         async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-            group.create_task(build(load_plant(plant), tally=tally, load_model=load_rule).run(stop))
+            group.create_task(build(load_offline_plant(plant), tally=tally, load_model=load_rule).run(stop))
             yield tally
             stop.set()
 
-    async def judged(self, plant: Path, count: int) -> Tally:
+    async def judged(self, plant: Path, count: int) -> Counters:
         async with self.agent(plant) as tally:
             await has_read(tally, count)
         return tally
@@ -186,7 +186,7 @@ class World:
         return await read_topic(self.bootstrap, self.outputs["dead_letters"])
 
 
-async def has_read(tally: Tally, count: int) -> None:
+async def has_read(tally: Counters, count: int) -> None:
     while tally.records < count:  # noqa: ASYNC110  # a tally has no event to wait for
         await asyncio.sleep(0.02)
 

@@ -5,7 +5,7 @@ import pytest
 from connectors.base import Checkpoint, RingWrite, WindowStore
 from connectors.errors import ConnectorError, TransientError
 from connectors.records import Partition
-from connectors.redis.fault_injection import without_memory
+from connectors.redis.fault_injection import limit_memory
 from connectors.redis.server import Server
 from connectors.redis.window_store import RedisWindowStore
 from tests.contracts.window_store import HERE, WindowStoreContract, checkpoint, opened, whole
@@ -150,7 +150,7 @@ async def test_a_server_without_memory_is_a_phase(redis_factory, key_prefix, fla
     store = RedisWindowStore(Server(server.url), prefix=key_prefix)
     await store.start()
     claim = await store.claim(HERE)
-    async with without_memory(Server(server.url)):
+    async with limit_memory(Server(server.url)):
         with pytest.raises(TransientError, match="memory is full"):
             await store.save(claim, LAYOUT, checkpoint([whole("a", b"0123")], b"head"))
         with pytest.raises(TransientError, match="memory is full"):

@@ -9,7 +9,7 @@ import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
 
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.group_offsets import GroupProgress
+from connectors.kafka.group_offsets import GroupOffsets
 from connectors.kafka.reader import Reading, TopicReader
 from connectors.records import Batch, Partition
 
@@ -55,7 +55,7 @@ class Topic:
             await reader.close()
 
     async def committed(self) -> int:
-        progress = GroupProgress(self.cluster, self.name, self.group, partitions=1)
+        progress = GroupOffsets(self.cluster, self.name, self.group, partitions=1)
         try:
             return (await progress.committed())[0]
         finally:

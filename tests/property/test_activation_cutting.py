@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.models.activations import Activation, timeline
-from agent.runtime.pipeline import Pace
+from agent.runtime.pipeline import PipelineLimits
 from connectors.memory import MemoryLog, MemorySink, MemoryWindowStore
 from tests.support.plant import A, events_of, put
 from tests.support.reload_plant import CONFIGURED, activation, pipeline_with, shelf
@@ -26,7 +26,7 @@ def told(
         for second in range(written, max(cut, written)):
             put(log, "p1", 100 + second, flows[second])
         written = max(cut, written)
-        pace = Pace(max_records=1 + cut % 7, checkpoint_records=5, poll_timeout_s=0.01)
+        pace = PipelineLimits(max_records=1 + cut % 7, checkpoint_records=5, poll_timeout_s=0.01)
         asyncio.run(pipeline_with(log, sink, store, line, shelf("x", "y"), pace=pace).run(asyncio.Event()))
         if loses:
             store.flush()

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition
 from hypothesis.stateful import rule as can_happen
 
 from agent.alarms.core.console import Console
-from agent.alarms.core.inputs import EventInput, Input, Tick, decoded, encoded
+from agent.alarms.core.inputs import EventInput, Input, Tick, decode_input, encode_input
 from agent.alarms.core.step import step
 from agent.alarms.worker.recovery import restored, rows_of
 from tests.support.alarm_log import Run, S, at, catalogue, command, event, rule, technical, tick
@@ -188,7 +188,7 @@ class Picks:
 @given(logs())
 @settings(max_examples=150, deadline=None)
 def test_the_log_keeps_what_an_input_says(entries: list[Input]) -> None:
-    assert [decoded(encoded(entry)) for entry in entries] == entries
+    assert [decode_input(encode_input(entry)) for entry in entries] == entries
 
 
 @given(logs(), st.data())

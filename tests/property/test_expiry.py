@@ -5,7 +5,7 @@ import asyncio
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agent.runtime.pipeline import Pace
+from agent.runtime.pipeline import PipelineLimits
 from connectors.memory import MemoryLog, MemorySink, MemoryWindowStore
 from connectors.records import DEAD_LETTERS
 from tests.support.plant import A, events_of, pipeline_on, put, watched
@@ -34,12 +34,12 @@ def test_any_cutting_and_any_take_over_forgets_the_same_assets(entries, cuts, ch
 
 async def one_by_one(entries):
     """Batches of one record, so that every decision is taken exactly where the log stands."""
-    return await told(entries, [Pace(max_records=1, checkpoint_records=1 << 40, checkpoint_every_s=1e9)])
+    return await told(entries, [PipelineLimits(max_records=1, checkpoint_records=1 << 40, checkpoint_every_s=1e9)])
 
 
 async def cut_up(entries, cuts, checkpoint_records):
     """Several owners after each other, with batches of different sizes; all but the last one leave in the middle."""
-    return await told(entries, [Pace(max_records=cut, checkpoint_records=checkpoint_records) for cut in cuts])
+    return await told(entries, [PipelineLimits(max_records=cut, checkpoint_records=checkpoint_records) for cut in cuts])
 
 
 async def told(entries, paces):

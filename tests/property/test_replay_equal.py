@@ -6,7 +6,7 @@ import contextlib
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.runtime.pipeline import Pace
+from agent.runtime.pipeline import PipelineLimits
 from connectors.errors import ConnectorError
 from connectors.memory import MemoryLog, MemorySink, MemoryWindowStore
 from tests.support.plant import A, B, events_of, pipeline_on, put, watched
@@ -84,7 +84,7 @@ async def undisturbed(entries):
 
 async def disturbed(entries, planned, records_per_poll, checkpoint_records):
     log, sink, store = written(entries), MemorySink(), MemoryWindowStore()
-    pace = Pace(max_records=records_per_poll, checkpoint_records=checkpoint_records, poll_timeout_s=0.01)
+    pace = PipelineLimits(max_records=records_per_poll, checkpoint_records=checkpoint_records, poll_timeout_s=0.01)
     for where, calls, after, memory in planned:
         parts = {"sink": sink, "store": store}
         if where in parts:

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.windows.assigner import Samples, apply
-from agent.windows.ring_buffers import Rings
+from agent.windows.assigner import Samples, assign_windows
+from agent.windows.ring_buffers import RingBuffers
 from anchormoe.windows import WindowShape
 
 CHANNELS = 2
@@ -39,13 +39,13 @@ def logs(draw):
 
 def in_batches(log, shape, cuts):
     """Everything the windowing says about a log that is cut at the given places."""
-    rings = Rings(shape, CHANNELS)
+    rings = RingBuffers(shape, CHANNELS)
     rows = {asset: rings.row(str(asset)) for asset in range(3)}
     due, gaps, late = [], [], []
     bounds = sorted({0, len(log), *(cut for cut in cuts if cut < len(log))})
     for low, high in itertools.pairwise(bounds):
         part = log[low:high]
-        applied = apply(
+        applied = assign_windows(
             rings,
             Samples(
                 np.array([rows[asset] for asset, _, _ in part]),

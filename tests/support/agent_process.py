@@ -17,14 +17,14 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 
 from agent.offline.replay import replay
-from agent.settings import load
+from agent.settings import load_plant
 from connectors.jsonl import from_line
-from connectors.kafka.bounded import KafkaRangeSource
+from connectors.kafka.bounded import BoundedKafkaSource
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.group_offsets import GroupProgress
+from connectors.kafka.group_offsets import GroupOffsets
 from connectors.kafka.snapshot import snapshot
 from connectors.records import Record
-from connectors.simulator import Dirt
+from connectors.simulator import CorruptionSettings
 from connectors.simulator.plants import KINDS, SimulatedAsset
 from connectors.simulator.source import SimulatorSource
 
@@ -96,7 +96,7 @@ def write_plant(path: Path, names: Names, *, bootstrap: str, redis_url: str, **c
 
 
 async def pump_records(
-    assets: int, samples: int, *, partitions: int = 2, dirt: Dirt | None = None
+    assets: int, samples: int, *, partitions: int = 2, dirt: CorruptionSettings | None = None
 ) -> list[tuple[int, Record]]:
     """(partition, record) of some simulated pumps, in order of arrival; each asset has one partition."""
     pumps = [SimulatedAsset(f"pump-{number}", KINDS["pump"], 3) for number in range(assets)]
@@ -142,8 +142,8 @@ async def read_topic(bootstrap: str, topic: str) -> list[Any]:
 
 async def expected_events(plant: Path, bootstrap: str, topic: str) -> dict[str, bytes]:
     """What one undisturbed run over the same log says: the very records, offsets included, without any service."""
-    source = KafkaRangeSource(Cluster(bootstrap), [topic])
-    calm = await replay(load(plant, os.environ), source, stop=asyncio.Event(), report=lambda done, total: None)
+    source = BoundedKafkaSource(Cluster(bootstrap), [topic])
+    calm = await replay(load_plant(plant, os.environ), source, stop=asyncio.Event(), report=lambda done, total: None)
     return by_id((dict(message.headers), message.value) for message in map(from_line, calm.events.lines()))
 
 
@@ -224,7 +224,7 @@ async def caught_up(bootstrap: str, group: str, topic: str, *, agents: Sequence[
 
 async def _is_caught_up(bootstrap: str, group: str, topic: str) -> bool:
     partitions = await _partitions(bootstrap, topic)
-    progress = GroupProgress(Cluster(bootstrap), topic, group, partitions=partitions)
+    progress = GroupOffsets(Cluster(bootstrap), topic, group, partitions=partitions)
     try:
         return await progress.committed() == await progress.ends()
     finally:

@@ -4,7 +4,7 @@ import random
 from typing import Any
 
 from agent.alarms.core.inputs import Input
-from agent.alarms.from_settings import catalogue_of
+from agent.alarms.from_settings import catalogue_from_settings
 from agent.alarms.messages import alarm_data, transition_data
 from agent.settings import load_settings
 from tests.support.alarm_log import Run, command, event, tick
@@ -77,7 +77,7 @@ def expected(plant: AlarmPlant, entries: list[tuple[str, Input]]) -> tuple[dict[
     """Transitions by id and present alarms by name, by the state machine alone."""
     settings = load_settings(plant.config, {})
     assert settings.alarms is not None
-    catalogue = catalogue_of(settings, settings.alarms)
+    catalogue = catalogue_from_settings(settings, settings.alarms)
     transitions, alarms = {}, {}
     for hall in range(4):
         run = Run(catalogue, f"hall-{hall}").tell(*(entry for console, entry in entries if console == f"hall-{hall}"))

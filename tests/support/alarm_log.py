@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from agent.alarms.core.catalogue import Catalogue, Limits, Rationale, Rule
-from agent.alarms.core.console import Console, Outcome
+from agent.alarms.core.console import Console, StepResult
 from agent.alarms.core.inputs import Command, EventInput, Input, Tick
 from agent.alarms.core.step import step
 from agent.alarms.core.transitions import AuditEntry, Transition
@@ -77,7 +77,7 @@ class Run:
             self.take(step(self.console, self.plant, entry))
         return self
 
-    def take(self, outcome: Outcome) -> None:
+    def take(self, outcome: StepResult) -> None:
         self.console.apply(outcome)
         self.transitions += outcome.transitions
         self.audit += outcome.audit

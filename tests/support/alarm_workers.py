@@ -16,7 +16,7 @@ import yaml
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
-from agent.alarms.core.inputs import Input, encoded
+from agent.alarms.core.inputs import Input, encode_input
 from connectors.errors import ConnectorError
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.snapshot import snapshot
@@ -80,7 +80,7 @@ class AlarmPlant:
 
     def write(self, entries: Iterable[tuple[str, Input]]) -> None:
         """Inputs straight into the log, each for its console."""
-        self.send([Message(self.topics["inputs"], console.encode(), encoded(entry)) for console, entry in entries])
+        self.send([Message(self.topics["inputs"], console.encode(), encode_input(entry)) for console, entry in entries])
 
     def send(self, messages: Iterable[Message]) -> None:
         in_thread(lambda: _send(self.bootstrap, list(messages)))

@@ -6,14 +6,14 @@ from functools import cache
 import numpy as np
 
 from agent.dead_letters.letter import DeadLetter
-from agent.events.assemble import Sighting, assess, silent_assets
+from agent.events.assemble import OutgoingEvent, assess, idle_events
 from agent.events.emission import Emission
 from agent.events.evidence import EvidencePolicy
 from agent.events.group import Publishing, Watched
 from agent.events.payloads import ModelName, event_message, model_refused_event, state_message
-from agent.models.classifier import Judge
+from agent.models.classifier import WindowClassifier
 from agent.windows.group import GroupWindows
-from agent.windows.ingest import Intake, take_in
+from agent.windows.ingest import Ingested, ingest
 from anchormoe.predictor import Predictor
 from anchormoe.windows import FillRule, Grid, WindowShape
 from connectors.decoding import Readings
@@ -28,7 +28,7 @@ Q_LOST = range(60, 110)
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    sightings: list[Sighting]
+    sightings: list[OutgoingEvent]
     events: list[Message]
     states: list[Message]
     dead_letters: list[DeadLetter]
@@ -37,7 +37,7 @@ class Samples:
 @cache
 def samples() -> Samples:
     intake = _intake()
-    silent = silent_assets(intake.windows, PARTITION, now_s=1e6, offset=1)
+    silent = idle_events(intake.windows, PARTITION, now_s=1e6, offset=1)
     sightings = [*assess(intake, PARTITION).sightings, *silent, _refusal(intake.windows.watched)]
     standing = {one.event.asset: (one.origin, one.standing) for one in sightings if one.standing}
     return Samples(
@@ -48,7 +48,7 @@ def samples() -> Samples:
     )
 
 
-def _intake() -> Intake:
+def _intake() -> Ingested:
     """The last records of each asset lie far behind: too late, and so many that its clock must have fallen back."""
     index = np.array([*range(GAP_FROM), *range(GAP_TO, LAST), *range(5, 5 + STEPS)])
     n = len(index)
@@ -65,17 +65,17 @@ def _intake() -> Intake:
         record=np.arange(len(ASSETS) * n),
     )
     records = [Record(1000 + at, 1_700_000_000_000, b"key", b"{}", (("own", b"1"),)) for at in range(len(ASSETS) * n)]
-    intake = take_in(GroupWindows.empty(watched, cursor=0), Batch(PARTITION, records), readings)
+    intake = ingest(GroupWindows.empty(watched, cursor=0), Batch(PARTITION, records), readings)
     intake.windows.silence.heard(intake.rows, now=0.0)
     return intake
 
 
-def _refusal(watched: Watched) -> Sighting:
+def _refusal(watched: Watched) -> OutgoingEvent:
     origin = watched.origin(watched.name, Partition("hall-activations", 0))
     event = model_refused_event(
         origin, effective_ns=1_700_000_060_000_000_000, digest="e" * 64, bundle="new", reason="damaged", offset=4
     )
-    return Sighting(event, origin, watched.channels)
+    return OutgoingEvent(event, origin, watched.channels)
 
 
 def _watched() -> Watched:
@@ -89,7 +89,7 @@ def _watched() -> Watched:
         idle_after=STEPS,
         rebuild_horizon=8 * STEPS,
         max_assets=10,
-        judge=Judge(predictor, classes, channels, (FillRule(), FillRule()), min_coverage=0.55),
+        judge=WindowClassifier(predictor, classes, channels, (FillRule(), FillRule()), min_coverage=0.55),
         model=ModelName("demo", "1", "d" * 64),
         publishing=Publishing("hall", Emission("all"), EvidencePolicy(), predictor.channel_method),
     )

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import yaml
 
-from agent.settings import LoadedPlant, load
+from agent.settings import LoadedPlant, load_plant
 from anchormoe.bundle.config import BundleConfig
 from connectors.records import Record
 from tests.support.plant import CHANNELS, CLASSES, PERIOD_NS, ThresholdModel
@@ -54,8 +54,8 @@ def write_plant(directory: Path, **sections: Any) -> Path:
     return path
 
 
-def load_plant(path: Path) -> LoadedPlant:
-    return load(path, {})
+def load_offline_plant(path: Path) -> LoadedPlant:
+    return load_plant(path, {})
 
 
 def load_rule(directory: Path) -> Any:

@@ -13,8 +13,8 @@ from agent.events.emission import Emission
 from agent.events.evidence import EvidencePolicy
 from agent.events.group import NEVER_FORGET, Publishing, Watched
 from agent.events.payloads import ModelName
-from agent.models.classifier import Judge
-from agent.runtime.pipeline import Pace, Pipeline
+from agent.models.classifier import WindowClassifier
+from agent.runtime.pipeline import Pipeline, PipelineLimits
 from anchormoe.model.prediction import Prediction
 from anchormoe.windows import FillRule, Grid, WindowShape
 from connectors.decoding import Decoder
@@ -78,7 +78,7 @@ def watched(
         idle_after=20,
         rebuild_horizon=64,
         max_assets=max_assets,
-        judge=Judge(ThresholdModel(), CLASSES, CHANNELS, [FillRule(), FillRule()], 0.5),  # type: ignore[arg-type]
+        judge=WindowClassifier(ThresholdModel(), CLASSES, CHANNELS, [FillRule(), FillRule()], 0.5),  # type: ignore[arg-type]
         model=ModelName("threshold", "1", "d" * 64),
         publishing=Publishing("test", Emission(policy), EvidencePolicy(), "occlusion"),  # type: ignore[arg-type]
         forget_after=forget_after,
@@ -101,7 +101,7 @@ def pipeline_on(
     store: Any,
     *,
     group: Watched | None = None,
-    pace: Pace | None = None,
+    pace: PipelineLimits | None = None,
     bounded: bool = True,
     clock: Callable[[], float] = time.monotonic,
 ) -> Pipeline:
@@ -111,7 +111,7 @@ def pipeline_on(
         sink=sink,
         decoder=decoder(),
         groups={"pumps": group or watched()},
-        pace=pace or Pace(max_records=3, checkpoint_records=7, poll_timeout_s=0.01),
+        pace=pace or PipelineLimits(max_records=3, checkpoint_records=7, poll_timeout_s=0.01),
         clock=clock,
     )
 

@@ -7,15 +7,15 @@ from types import SimpleNamespace
 from typing import Any
 
 from agent.events.group import Watched
-from agent.health.status import Vitals
-from agent.models.activations import Activation, encoded
-from agent.models.compatibility import Candidates
-from agent.runtime.model_reload import Reloadable, Reloading
-from agent.runtime.pipeline import Pace, Pipeline
+from agent.health.status import RuntimeStatus
+from agent.models.activations import Activation, encode_activation
+from agent.models.compatibility import CompatibleBundles
+from agent.runtime.model_reload import ModelReloader, ReloadableGroup
+from agent.runtime.pipeline import Pipeline, PipelineLimits
 from agent.settings import Group, ResolvedGroup, reconcile
 from anchormoe.bundle.config import BundleConfig
 from anchormoe.errors import ModelError
-from connectors.append_log import MemoryJournal
+from connectors.append_log import MemoryAppendLog
 from connectors.memory import MemoryLog, MemorySource
 from tests.support.offline_plant import FACTS
 from tests.support.plant import ThresholdModel, decoder, watched
@@ -79,20 +79,20 @@ def running(directory: Path = Path("bundles")) -> ResolvedGroup:
 
 
 def reloading(
-    group: Watched, values: list[bytes], bundles: Shelf, *, now_s: int = 0, vitals: Vitals | None = None
-) -> Reloading:
-    candidates = Candidates(Path("bundles"), STATED, running(), bundles.load)
-    journal = MemoryJournal(values)
-    return Reloading(
-        journal, {"pumps": Reloadable(group, candidates)}, vitals or Vitals(), now_ns=lambda: now_s * 10**9
+    group: Watched, values: list[bytes], bundles: Shelf, *, now_s: int = 0, vitals: RuntimeStatus | None = None
+) -> ModelReloader:
+    candidates = CompatibleBundles(Path("bundles"), STATED, running(), bundles.load)
+    journal = MemoryAppendLog(values)
+    return ModelReloader(
+        journal, {"pumps": ReloadableGroup(group, candidates)}, vitals or RuntimeStatus(), now_ns=lambda: now_s * 10**9
     )
 
 
 def pipeline_with(
-    log: MemoryLog, sink: Any, store: Any, activations: Sequence[Activation], bundles: Shelf, *, pace: Pace
+    log: MemoryLog, sink: Any, store: Any, activations: Sequence[Activation], bundles: Shelf, *, pace: PipelineLimits
 ) -> Pipeline:
     group = watched(policy="all")
-    vitals = Vitals()
+    vitals = RuntimeStatus()
     return Pipeline(
         source=MemorySource(log, bounded=True),
         store=store,
@@ -101,5 +101,5 @@ def pipeline_with(
         groups={"pumps": group},
         pace=pace,
         vitals=vitals,
-        models=reloading(group, [encoded(each) for each in activations], bundles, vitals=vitals),
+        models=reloading(group, [encode_activation(each) for each in activations], bundles, vitals=vitals),
     )

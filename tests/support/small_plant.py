@@ -8,8 +8,8 @@ from agent.events.emission import Emission
 from agent.events.evidence import EvidencePolicy
 from agent.events.group import Publishing, Watched
 from agent.events.payloads import ModelName
-from agent.models.classifier import Judge
-from agent.runtime.pipeline import Pace, Pipeline
+from agent.models.classifier import WindowClassifier
+from agent.runtime.pipeline import Pipeline, PipelineLimits
 from anchormoe.windows import FillRule, Grid, WindowShape
 from connectors.base import Source
 from connectors.decoding import Decoder
@@ -25,7 +25,7 @@ LENGTH, HOP = 8, 4
 
 
 def watched() -> Watched:
-    judge = Judge(cast("Any", None), ("a", "b"), ("p",), (FillRule(),), NEVER_ENOUGH)
+    judge = WindowClassifier(cast("Any", None), ("a", "b"), ("p",), (FillRule(),), NEVER_ENOUGH)
     return Watched(
         name="pumps",
         channels=("p",),
@@ -49,7 +49,7 @@ def pipeline(source: Source | None = None, **parts: Any) -> Pipeline:
         sink=parts.pop("sink", None) or MemorySink(),
         decoder=Decoder([layout], RecordFormat(kind="wide")),
         groups={"pumps": watched()},
-        pace=parts.pop("pace", None) or Pace(poll_timeout_s=0.01, checkpoint_every_s=0.05),
+        pace=parts.pop("pace", None) or PipelineLimits(poll_timeout_s=0.01, checkpoint_every_s=0.05),
         **parts,
     )
 

@@ -39,7 +39,7 @@ class Memory:
 
 
 @dataclass(slots=True)
-class Outcome:
+class StepResult:
     """What one input changed. A command or alarm that is None is forgotten."""
 
     memory: Memory
@@ -62,7 +62,7 @@ class Console:
         self.commands: dict[str, int] = {}
         self._of_asset: defaultdict[str, set[str]] = defaultdict(set)
 
-    def apply(self, outcome: Outcome) -> None:
+    def apply(self, outcome: StepResult) -> None:
         self.memory = outcome.memory
         self.assets |= outcome.assets
         for name, alarm in outcome.alarms.items():

@@ -60,12 +60,12 @@ class Tick:
 Input = EventInput | Command | Tick
 
 
-def encoded(entry: Input) -> bytes:
+def encode_input(entry: Input) -> bytes:
     """The value of a message in the input log; its key is the console."""
     return orjson.dumps({"id": entry.id, "time": iso_time(entry.time_ns), **_body(entry)})
 
 
-def decoded(value: bytes | None) -> Input:
+def decode_input(value: bytes | None) -> Input:
     """Raises RecordError for what is none."""
     try:
         entry = orjson.loads(value or b"")

@@ -11,7 +11,7 @@ from agent.alarms.times import span
 from agent.events.ids import iso_time
 
 
-class Refused(Exception):
+class CommandRefused(Exception):
     """The alarm is not in a state for this command; the message says why."""
 
 
@@ -47,14 +47,14 @@ def exposed(alarm: Alarm, now_ns: int) -> Alarm:
 
 
 @dataclass(frozen=True, slots=True)
-class Obeyed:
+class CommandResult:
     """The alarm after a command; `change` is None where nothing of its life changed."""
 
     alarm: Alarm
     change: Change | None
 
 
-def obey(alarm: Alarm, command: Command, now_ns: int, limits: Limits) -> Obeyed:
+def apply_command(alarm: Alarm, command: Command, now_ns: int, limits: Limits) -> CommandResult:
     """Raises Refused."""
     return _VERBS[command.verb](alarm, command, now_ns, limits)
 
@@ -67,60 +67,60 @@ def unshelved(alarm: Alarm, now_ns: int) -> Alarm:
     return exposed(replace(alarm, shelved=None), now_ns)
 
 
-def _acknowledge(alarm: Alarm, command: Command, now_ns: int, _: Limits) -> Obeyed:
+def _acknowledge(alarm: Alarm, command: Command, now_ns: int, _: Limits) -> CommandResult:
     if alarm.state not in ("unacknowledged", "returned"):
-        raise Refused(f"it is {_words(alarm)}; there is nothing to acknowledge")
-    return Obeyed(replace(alarm, acknowledged=True, acknowledged_ns=now_ns, held=False), "acknowledged")
+        raise CommandRefused(f"it is {_words(alarm)}; there is nothing to acknowledge")
+    return CommandResult(replace(alarm, acknowledged=True, acknowledged_ns=now_ns, held=False), "acknowledged")
 
 
-def _shelve(alarm: Alarm, command: Command, now_ns: int, limits: Limits) -> Obeyed:
+def _shelve(alarm: Alarm, command: Command, now_ns: int, limits: Limits) -> CommandResult:
     _require_reason(command)
     until = command.until_ns
     if until is None:
-        raise Refused("shelving needs an expiry")
+        raise CommandRefused("shelving needs an expiry")
     if alarm.hidden:
-        raise Refused(f"it is {_words(alarm)} already")
+        raise CommandRefused(f"it is {_words(alarm)} already")
     if until <= now_ns:
-        raise Refused(f"the expiry {iso_time(until)} is over")
+        raise CommandRefused(f"the expiry {iso_time(until)} is over")
     if until > now_ns + limits.max_shelving_ns:
-        raise Refused(f"nothing is shelved for longer than {span(limits.max_shelving_ns / 1e9)}")
-    return Obeyed(replace(alarm, shelved=Shelving(command.by, command.why, until), held=False), "shelved")
+        raise CommandRefused(f"nothing is shelved for longer than {span(limits.max_shelving_ns / 1e9)}")
+    return CommandResult(replace(alarm, shelved=Shelving(command.by, command.why, until), held=False), "shelved")
 
 
-def _unshelve(alarm: Alarm, command: Command, now_ns: int, _: Limits) -> Obeyed:
+def _unshelve(alarm: Alarm, command: Command, now_ns: int, _: Limits) -> CommandResult:
     if alarm.shelved is None:
-        raise Refused(f"it is {_words(alarm)}, not shelved")
-    return Obeyed(unshelved(alarm, now_ns), "unshelved")
+        raise CommandRefused(f"it is {_words(alarm)}, not shelved")
+    return CommandResult(unshelved(alarm, now_ns), "unshelved")
 
 
-def _remove(alarm: Alarm, command: Command, now_ns: int, _: Limits) -> Obeyed:
+def _remove(alarm: Alarm, command: Command, now_ns: int, _: Limits) -> CommandResult:
     _require_reason(command)
     if alarm.out_of_service:
-        raise Refused("it is out of service already")
+        raise CommandRefused("it is out of service already")
     gone = OutOfService(command.by, command.why)
-    return Obeyed(replace(alarm, out_of_service=gone, shelved=None, held=False), "out_of_service")
+    return CommandResult(replace(alarm, out_of_service=gone, shelved=None, held=False), "out_of_service")
 
 
-def _put_back(alarm: Alarm, command: Command, now_ns: int, _: Limits) -> Obeyed:
+def _put_back(alarm: Alarm, command: Command, now_ns: int, _: Limits) -> CommandResult:
     if alarm.out_of_service is None:
-        raise Refused(f"it is {_words(alarm)}, not out of service")
-    return Obeyed(exposed(replace(alarm, out_of_service=None), now_ns), "in_service")
+        raise CommandRefused(f"it is {_words(alarm)}, not out of service")
+    return CommandResult(exposed(replace(alarm, out_of_service=None), now_ns), "in_service")
 
 
-def _reset(alarm: Alarm, command: Command, now_ns: int, _: Limits) -> Obeyed:
+def _reset(alarm: Alarm, command: Command, now_ns: int, _: Limits) -> CommandResult:
     if alarm.state != "latched":
-        raise Refused(f"it is {_words(alarm)}, not latched")
-    return Obeyed(replace(alarm, latched=False), "reset")
+        raise CommandRefused(f"it is {_words(alarm)}, not latched")
+    return CommandResult(replace(alarm, latched=False), "reset")
 
 
-def _comment(alarm: Alarm, command: Command, now_ns: int, _: Limits) -> Obeyed:
+def _comment(alarm: Alarm, command: Command, now_ns: int, _: Limits) -> CommandResult:
     _require_reason(command)
-    return Obeyed(alarm, None)
+    return CommandResult(alarm, None)
 
 
 def _require_reason(command: Command) -> None:
     if not command.why.strip():
-        raise Refused(f"{command.verb} needs a reason")
+        raise CommandRefused(f"{command.verb} needs a reason")
 
 
 def _words(alarm: Alarm) -> str:
@@ -129,7 +129,7 @@ def _words(alarm: Alarm) -> str:
     return alarm.state.replace("_", " ")
 
 
-_VERBS: Mapping[str, Callable[[Alarm, Command, int, Limits], Obeyed]] = {
+_VERBS: Mapping[str, Callable[[Alarm, Command, int, Limits], CommandResult]] = {
     "ack": _acknowledge,
     "shelve": _shelve,
     "unshelve": _unshelve,

@@ -3,19 +3,19 @@
 from agent.alarms.core.alarm import Alarm
 from agent.alarms.core.catalogue import parts_of
 from agent.alarms.core.inputs import Command
-from agent.alarms.core.lifecycle import Refused, obey
-from agent.alarms.core.transaction import Bench
+from agent.alarms.core.lifecycle import CommandRefused, apply_command
+from agent.alarms.core.transaction import Transaction
 
 
-def carry_out(bench: Bench, command: Command) -> None:
+def on_command(bench: Transaction, command: Command) -> None:
     if command.id in bench.console.commands:
         bench.out.ignored["repeated_command"] += 1
         return
     bench.out.commands[command.id] = bench.now_ns
     try:
         alarm = _meant(bench, command)
-        obeyed = obey(alarm, command, bench.now_ns, bench.limits)
-    except Refused as refused:
+        obeyed = apply_command(alarm, command, bench.now_ns, bench.limits)
+    except CommandRefused as refused:
         bench.audit(command.alarm, command.verb, by=command.by, why=command.why, refused=str(refused))
         return
     bench.keep(obeyed.alarm)
@@ -24,7 +24,7 @@ def carry_out(bench: Bench, command: Command) -> None:
     bench.audit(command.alarm, command.verb, by=command.by, why=command.why)
 
 
-def _meant(bench: Bench, command: Command) -> Alarm:
+def _meant(bench: Transaction, command: Command) -> Alarm:
     """One that never was raised can be shelved or taken out of service too. Raises Refused."""
     found = bench.find(command.alarm)
     if found is not None:
@@ -32,7 +32,7 @@ def _meant(bench: Bench, command: Command) -> Alarm:
     name, asset, channel = parts_of(command.alarm)
     rule = bench.catalogue.rules.get(name)
     if rule is None:
-        raise Refused(f"there is no alarm {command.alarm}")
+        raise CommandRefused(f"there is no alarm {command.alarm}")
     if not asset or not rule.covers(asset) or bench.catalogue.console_of(asset) != bench.console.name:
-        raise Refused(f"there is no asset {asset or '?'} for {name} on this console")
+        raise CommandRefused(f"there is no asset {asset or '?'} for {name} on this console")
     return bench.fresh(Alarm(command.alarm, name, asset, channel))

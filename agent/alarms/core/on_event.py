@@ -9,13 +9,13 @@ from agent.alarms.core.console import AssetMemory
 from agent.alarms.core.delays import condition, due, probability
 from agent.alarms.core.inputs import EventInput
 from agent.alarms.core.lifecycle import raised, returned
-from agent.alarms.core.transaction import SYSTEM, Bench
+from agent.alarms.core.transaction import SYSTEM, Transaction
 from agent.events.ids import iso_time
 
 REFUSED_BUNDLE = "model_refused"
 
 
-def hear(bench: Bench, event: EventInput) -> None:
+def on_event(bench: Transaction, event: EventInput) -> None:
     wrong = _wrong(bench, event)
     asset = bench.console.assets.get(event.asset) or AssetMemory(event.asset, event.group)
     kind = event.type if event.channel is None else f"{event.type}#{event.channel}"
@@ -30,7 +30,7 @@ def hear(bench: Bench, event: EventInput) -> None:
         _judge(bench, rule, event, asset)
 
 
-def settle(bench: Bench, rule: Rule, alarm: Alarm, asset_now_ns: int, event: EventInput | None = None) -> None:
+def settle(bench: Transaction, rule: Rule, alarm: Alarm, asset_now_ns: int, event: EventInput | None = None) -> None:
     """Raise or end the alarm if its condition has lasted long enough."""
     if not due(rule, alarm, asset_now_ns):
         return
@@ -41,7 +41,7 @@ def settle(bench: Bench, rule: Rule, alarm: Alarm, asset_now_ns: int, event: Eve
         bench.change(alarm, after, "returned", why="the condition is over", event=event)
 
 
-def _wrong(bench: Bench, event: EventInput) -> str | None:
+def _wrong(bench: Transaction, event: EventInput) -> str | None:
     """Why the event must not count, in one word for counting."""
     age_ns = bench.now_ns - event.end_ns
     if not bench.catalogue.knows(event.group, event.asset):
@@ -51,7 +51,7 @@ def _wrong(bench: Bench, event: EventInput) -> str | None:
     return "event_from_the_future" if -age_ns > bench.limits.max_event_age_ns else None
 
 
-def _judge(bench: Bench, rule: Rule, event: EventInput, asset: AssetMemory) -> None:
+def _judge(bench: Transaction, rule: Rule, event: EventInput, asset: AssetMemory) -> None:
     channel = event.channel if rule.technical == "channel_dropout" else None
     name = alarm_id(rule.name, event.asset, channel)
     alarm = bench.find(name)
@@ -67,7 +67,7 @@ def _judge(bench: Bench, rule: Rule, event: EventInput, asset: AssetMemory) -> N
         settle(bench, rule, alarm, asset.end_ns, event)
 
 
-def _tell_once(bench: Bench, rule: Rule, alarm: Alarm, event: EventInput) -> None:
+def _tell_once(bench: Transaction, rule: Rule, alarm: Alarm, event: EventInput) -> None:
     """A refused bundle is news, not a condition: nothing will say that it is over, so it returns by itself."""
     if not alarm.active:
         _raise(bench, rule, alarm, event)
@@ -84,7 +84,7 @@ def _informed(rule: Rule, alarm: Alarm, event: EventInput, holds: bool | None) -
     return alarm
 
 
-def _raise(bench: Bench, rule: Rule, alarm: Alarm, event: EventInput | None) -> None:
+def _raise(bench: Transaction, rule: Rule, alarm: Alarm, event: EventInput | None) -> None:
     after = with_raise(raised(alarm, bench.now_ns, alarm.strongest), bench.now_ns, bench.limits)
     after = bench.change(alarm, after, "raised", why=rule.rationale.cause, event=event)
     if after.chattering or not chatters(after, bench.now_ns, bench.limits):

@@ -8,11 +8,11 @@ from agent.alarms.core.chatter import chatters
 from agent.alarms.core.console import AssetMemory
 from agent.alarms.core.lifecycle import expired, unshelved
 from agent.alarms.core.on_event import REFUSED_BUNDLE, settle
-from agent.alarms.core.transaction import SYSTEM, Bench
+from agent.alarms.core.transaction import SYSTEM, Transaction
 from agent.events.ids import iso_time
 
 
-def pass_time(bench: Bench) -> None:
+def on_tick(bench: Transaction) -> None:
     for alarm in bench.alarms_where(_waits):
         alarm = _calmed(bench, _expired(bench, alarm))
         _remind(bench, alarm)
@@ -28,7 +28,7 @@ def _waits(alarm: Alarm) -> bool:
     return alarm.holds != alarm.active or alarm.shelved is not None or alarm.chattering or unseen
 
 
-def _expired(bench: Bench, alarm: Alarm) -> Alarm:
+def _expired(bench: Transaction, alarm: Alarm) -> Alarm:
     if alarm.shelved is None or not expired(alarm, bench.now_ns):
         return alarm
     why = f"shelved until {iso_time(alarm.shelved.until_ns)}"
@@ -36,13 +36,13 @@ def _expired(bench: Bench, alarm: Alarm) -> Alarm:
     return bench.change(alarm, unshelved(alarm, bench.now_ns), "shelving_expired", why=why)
 
 
-def _calmed(bench: Bench, alarm: Alarm) -> Alarm:
+def _calmed(bench: Transaction, alarm: Alarm) -> Alarm:
     if not alarm.chattering or chatters(alarm, bench.now_ns, bench.limits):
         return alarm
     return bench.change(alarm, replace(alarm, chattering=False), "chatter_over", why="it came no more")
 
 
-def _remind(bench: Bench, alarm: Alarm) -> None:
+def _remind(bench: Transaction, alarm: Alarm) -> None:
     rule = bench.catalogue.rules.get(alarm.rule)
     every = rule.remind_every_ns if rule else None
     if every is None or alarm.state != "unacknowledged" or bench.now_ns - (alarm.reminded_ns or 0) < every:
@@ -50,14 +50,14 @@ def _remind(bench: Bench, alarm: Alarm) -> None:
     bench.change(alarm, replace(alarm, reminded_ns=bench.now_ns), "reminded", why="not acknowledged yet")
 
 
-def _settle_in_silence(bench: Bench, alarm: Alarm) -> None:
+def _settle_in_silence(bench: Transaction, alarm: Alarm) -> None:
     """The condition is what the last event said, and time goes on without another one."""
     rule, asset = bench.catalogue.rules.get(alarm.rule), bench.console.assets.get(alarm.asset)
     if rule is not None and asset is not None:
         settle(bench, rule, alarm, asset.now_ns(bench.now_ns))
 
 
-def _notice_silence(bench: Bench) -> None:
+def _notice_silence(bench: Transaction) -> None:
     """No event for longer than the rule's limit is no data, whether or not anybody said so."""
     for rule in bench.catalogue.rules.values():
         if rule.technical != "no_data" or rule.limit_ns is None:
@@ -67,13 +67,13 @@ def _notice_silence(bench: Bench) -> None:
             _silent(bench, rule, asset)
 
 
-def _sending(bench: Bench, rule: Rule) -> list[AssetMemory]:
+def _sending(bench: Transaction, rule: Rule) -> list[AssetMemory]:
     """Assets of the rule; not the group itself, of which nothing but a refused bundle was ever heard."""
     assets = (one for one in bench.console.assets.values() if one.group == rule.group and rule.covers(one.name))
     return [one for one in assets if any(kind != REFUSED_BUNDLE for kind, _ in one.ends)]
 
 
-def _silent(bench: Bench, rule: Rule, asset: AssetMemory) -> None:
+def _silent(bench: Transaction, rule: Rule, asset: AssetMemory) -> None:
     name = alarm_id(rule.name, asset.name)
     alarm = bench.find(name) or bench.fresh(Alarm(name, rule.name, asset.name))
     if alarm.holds:

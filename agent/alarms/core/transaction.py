@@ -6,7 +6,7 @@ from dataclasses import replace
 from agent.alarms.core.alarm import Alarm
 from agent.alarms.core.catalogue import FLOOD_RULE, Catalogue, Limits, alarm_id
 from agent.alarms.core.clock import told
-from agent.alarms.core.console import Console, Outcome
+from agent.alarms.core.console import Console, StepResult
 from agent.alarms.core.flood import is_over, with_announcement
 from agent.alarms.core.inputs import EventInput, Input, Tick
 from agent.alarms.core.lifecycle import exposed, raised, returned
@@ -17,13 +17,13 @@ SYSTEM = "system"
 FLOOD_PRIORITY = "high"
 
 
-class Bench:
+class Transaction:
     """Every list is sorted by id: what a flood holds must not depend on the order of a dictionary."""
 
     def __init__(self, console: Console, catalogue: Catalogue, entry: Input) -> None:
         self.console, self.catalogue, self.entry = console, catalogue, entry
         clock = told(console.memory.clock, entry.time_ns, catalogue.limits.clock_jump_ns)
-        self.out = Outcome(replace(console.memory, clock=clock))
+        self.out = StepResult(replace(console.memory, clock=clock))
         self.now_ns = clock.now_ns
         if clock.doubted_ns is not None:
             self.out.ignored["clock_jump"] += 1

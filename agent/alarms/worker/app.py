@@ -13,15 +13,15 @@ from typing import Any
 import structlog
 
 from agent.alarms.core.catalogue import Catalogue
-from agent.alarms.core.inputs import Command, Tick, encoded
-from agent.alarms.counters import AlarmTally
+from agent.alarms.core.inputs import Command, Tick, encode_input
+from agent.alarms.counters import AlarmCounters
 from agent.alarms.messages import INPUTS
-from agent.alarms.worker.consoles import Desk, Work
+from agent.alarms.worker.consoles import AppliedInput, ConsoleWorker
 from agent.alarms.worker.event_inputs import event_input
 from agent.alarms.worker.progress import InputsSkipped
-from agent.alarms.worker.settings import ShellSettings, app_of
-from agent.alarms.worker.stall import Standstill
-from agent.contracts.received import received
+from agent.alarms.worker.settings import WorkerSettings, app_of
+from agent.alarms.worker.stall import StallDetector
+from agent.contracts.received import parse_event
 from connectors.errors import RecordError
 from connectors.kafka.sink import Delivery, KafkaSink
 from connectors.kafka.snapshot import snapshot
@@ -32,20 +32,20 @@ _IN_FLIGHT = 1_000
 _TABLE = "rows"
 
 
-class Shell:
+class AlarmWorker:
     """Owns the Faust app. `start` and `stop` are called by the app's own life."""
 
     def __init__(
-        self, settings: ShellSettings, catalogue: Catalogue, *, clock_ns: Callable[[], int] = time.time_ns
+        self, settings: WorkerSettings, catalogue: Catalogue, *, clock_ns: Callable[[], int] = time.time_ns
     ) -> None:
         self.settings, self.catalogue, self.clock_ns = settings, catalogue, clock_ns
-        self.tally = AlarmTally()
+        self.tally = AlarmCounters()
         self.app = app_of(settings)
         self.inputs = self._topic(settings.topics[INPUTS])
         self.table = self.app.Table(_TABLE, partitions=settings.partitions, key_type=bytes, value_type=bytes)
-        self.desk = Desk(catalogue, lambda: self.table.data.items())
+        self.desk = ConsoleWorker(catalogue, lambda: self.table.data.items())
         self.sink = KafkaSink(settings.cluster, Delivery(settings.topics))
-        self.standstill = Standstill(self.app, self.tally, settings.topics[INPUTS], limit_s=settings.no_progress_s)
+        self.standstill = StallDetector(self.app, self.tally, settings.topics[INPUTS], limit_s=settings.no_progress_s)
         self._room, self._opened = asyncio.Semaphore(_IN_FLIGHT), asyncio.Event()
         self._register()
 
@@ -76,7 +76,7 @@ class Shell:
 
     async def submit(self, console: str, command: Command) -> None:
         """Returns when the command is safe in the input log."""
-        await (await self.inputs.send(key=console.encode(), value=encoded(command)))
+        await (await self.inputs.send(key=console.encode(), value=encode_input(command)))
 
     @property
     def ready(self) -> bool:
@@ -112,7 +112,7 @@ class Shell:
     def _copied(self, message: Any) -> tuple[bytes, bytes] | None:
         record = Record(message.offset, int(message.timestamp * 1000), message.key, message.value, _headers(message))
         try:
-            event = received(record, Partition(message.topic, message.partition))
+            event = parse_event(record, Partition(message.topic, message.partition))
             entry = event_input(event, self.catalogue, self.clock_ns())
         except RecordError as error:
             self.tally.ignored["not_an_event"] += 1
@@ -122,7 +122,7 @@ class Shell:
         if entry is None or console is None:
             self.tally.ignored["no_rule" if entry is None else "no_console"] += 1
             return None
-        return console.encode(), encoded(entry)
+        return console.encode(), encode_input(entry)
 
     async def _take_inputs(self, stream: Any) -> None:
         async for event in stream.noack().events():
@@ -156,13 +156,13 @@ class Shell:
             if found.partition == message.partition and found.offset in hole:
                 raise InputsSkipped(f"{message.tp}: inputs {hole.start} to {hole.stop - 1} were skipped")
 
-    async def _publish(self, work: Work) -> None:
+    async def _publish(self, work: AppliedInput) -> None:
         if work.messages:
             await self._opened.wait()
             await self.sink.write(work.messages)
         self.tally.count(work.transitions, self.desk)
 
-    async def _write(self, event: Any, work: Work) -> None:
+    async def _write(self, event: Any, work: AppliedInput) -> None:
         sent = []
         for key, value in work.rows:
             sent.append(self.table.send_changelog(event.message.partition, key, value))
@@ -192,7 +192,7 @@ class Shell:
     async def _send_ticks(self) -> None:
         """Only for consoles whose partition is here, so that several workers do not tick for each other."""
         held = {at.partition for at in self.app.consumer.assignment() if self._is_input(at)}
-        value = encoded(Tick(self.clock_ns()))
+        value = encode_input(Tick(self.clock_ns()))
         for name in self.catalogue.console_names():
             place = self.app.producer.key_partition(self.settings.topics[INPUTS], name.encode())
             if place.partition in held:

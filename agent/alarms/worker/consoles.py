@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import structlog
 
 from agent.alarms.core.catalogue import Catalogue
-from agent.alarms.core.console import Console, Memory, Outcome
-from agent.alarms.core.inputs import decoded
+from agent.alarms.core.console import Console, Memory, StepResult
+from agent.alarms.core.inputs import decode_input
 from agent.alarms.core.step import step
 from agent.alarms.core.transitions import AuditEntry, Transition, transition_id
 from agent.alarms.messages import messages_of
@@ -24,7 +24,7 @@ Rows = Callable[[], Iterable[tuple[bytes, bytes]]]
 
 
 @dataclass(slots=True)
-class Work:
+class AppliedInput:
     """What one input asks for: first the messages, then the rows, in this order."""
 
     messages: list[Message] = field(default_factory=list)
@@ -32,7 +32,7 @@ class Work:
     transitions: list[Transition] = field(default_factory=list)
 
 
-class Desk:
+class ConsoleWorker:
     """`rows` gives all rows of the table as they are now; consoles are rebuilt from them after a rebalance."""
 
     def __init__(self, catalogue: Catalogue, rows: Rows) -> None:
@@ -48,7 +48,7 @@ class Desk:
         """Partitions come and go: what is remembered may have moved on elsewhere."""
         self._consoles.clear()
 
-    def take(self, key: bytes | None, value: bytes | None, offset: int, written_ns: int) -> Work:
+    def take(self, key: bytes | None, value: bytes | None, offset: int, written_ns: int) -> AppliedInput:
         """`written_ns`: the record's own timestamp, for what cannot be read."""
         name = (key or b"").decode(errors="replace")
         if name not in self._catalogue.console_names():
@@ -56,9 +56,9 @@ class Desk:
         console, last = self._consoles.get(name) or restored(name, self._rows())
         if offset <= last:
             self._consoles[name] = Restored(console, last)
-            return Work()
+            return AppliedInput()
         try:
-            entry = decoded(value)
+            entry = decode_input(value)
         except RecordError as error:
             return self._unusable(name, offset, written_ns, error)
         outcome = step(console, self._catalogue, entry)
@@ -68,19 +68,19 @@ class Desk:
         self._count(outcome)
         return work
 
-    def _work(self, console: Console, outcome: Outcome, offset: int) -> Work:
+    def _work(self, console: Console, outcome: StepResult, offset: int) -> AppliedInput:
         messages = list(messages_of(console.name, self._catalogue, outcome))
-        return Work(messages, list(rows_of(console, outcome, offset)), outcome.transitions)
+        return AppliedInput(messages, list(rows_of(console, outcome, offset)), outcome.transitions)
 
-    def _unusable(self, console: str, offset: int, written_ns: int, error: RecordError) -> Work:
+    def _unusable(self, console: str, offset: int, written_ns: int, error: RecordError) -> AppliedInput:
         """Explained in the audit: whoever sent it can find out why nothing happened."""
         self.ignored[error.reason] += 1
         log.warning("input ignored", console=console, offset=offset, reason=error.detail)
         name = transition_id(console, str(offset), "refused", "input")
         entry = AuditEntry(name, console, "", "input", "", "", written_ns, "refused", error.detail, f"offset {offset}")
-        return Work(list(messages_of(console, self._catalogue, Outcome(Memory(), audit=[entry]))))
+        return AppliedInput(list(messages_of(console, self._catalogue, StepResult(Memory(), audit=[entry]))))
 
-    def _count(self, outcome: Outcome) -> None:
+    def _count(self, outcome: StepResult) -> None:
         self.ignored.update(outcome.ignored)
         if outcome.ignored:
             log.debug("input ignored", reasons=dict(outcome.ignored))

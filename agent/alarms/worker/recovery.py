@@ -13,7 +13,7 @@ import orjson
 
 from agent.alarms.core.alarm import Json, alarm_from
 from agent.alarms.core.clock import LogClock
-from agent.alarms.core.console import AssetMemory, Console, Memory, Outcome
+from agent.alarms.core.console import AssetMemory, Console, Memory, StepResult
 from agent.alarms.core.flood import Flood
 
 _SEPARATOR = "\x1f"
@@ -37,7 +37,7 @@ class RowKey(NamedTuple):
 Row = tuple[bytes, bytes | None]
 
 
-def rows_of(console: Console, outcome: Outcome, offset: int) -> Iterator[Row]:
+def rows_of(console: Console, outcome: StepResult, offset: int) -> Iterator[Row]:
     """What to write for one input, in this order. `console` is still as it was before the input; None removes."""
     for name, alarm in outcome.alarms.items():
         yield _row(RowKey(console.name, ALARM, name), offset, asdict(alarm), _dict(console.alarms.get(name)))

@@ -14,7 +14,7 @@ from connectors.kafka.cluster import Cluster
 
 
 @dataclass(frozen=True, slots=True)
-class ShellSettings:
+class WorkerSettings:
     """Names and sizes; `topics` maps our stream names to the cluster's. `directory`: where Faust may put its files."""
 
     app_id: str
@@ -31,7 +31,7 @@ class ShellSettings:
     directory: Path | None = None
 
 
-def app_of(settings: ShellSettings) -> Any:
+def app_of(settings: WorkerSettings) -> Any:
     cluster = settings.cluster
     return faust.App(
         settings.app_id,

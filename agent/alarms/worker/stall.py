@@ -6,7 +6,7 @@ from typing import Any
 
 import structlog
 
-from agent.alarms.counters import AlarmTally
+from agent.alarms.counters import AlarmCounters
 from agent.alarms.worker.progress import Patience, Stalled
 from agent.health.watchdog import end_by_force
 
@@ -15,10 +15,10 @@ _LOOKS_PER_LIMIT = 10
 _LONGEST_PAUSE_S = 5.0
 
 
-class Standstill:
+class StallDetector:
     """Looks several times per limit at inputs, recovery and group; the least change of them is progress."""
 
-    def __init__(self, app: Any, tally: AlarmTally, inputs_topic: str, *, limit_s: float) -> None:
+    def __init__(self, app: Any, tally: AlarmCounters, inputs_topic: str, *, limit_s: float) -> None:
         self._app, self._tally, self._topic = app, tally, inputs_topic
         self._patience = Patience(limit_s)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from agent.runtime.pipeline import Pace, Pipeline
+from agent.runtime.pipeline import Pipeline, PipelineLimits
 from connectors.records import EVENTS
 from tests.bench.stream.gauges import Reading, picture, reading
 from tests.bench.stream.latency import sustained_rate
@@ -24,7 +24,7 @@ async def measured(world: World, predictor: Any, seconds: float) -> list[str]:
     sustained = await sustained_rate(world, group)
     load = Load(group.channels, group.shape, assets=64, per_s=_TIMES * sustained, seconds=seconds)
     topic, outputs = world.topic("burst"), world.outputs()
-    pipeline = world.pipeline(topic, group, decoder(group.channels), outputs=outputs, pace=Pace())
+    pipeline = world.pipeline(topic, group, decoder(group.channels), outputs=outputs, pace=PipelineLimits())
     async with at_work(pipeline), reading(pipeline) as readings:
         sent_s = await world.elsewhere(send_in_process, world.bootstrap, topic, load)
         await _drained(pipeline, load)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from agent.events.group import Watched
-from agent.health.status import Distribution
-from agent.runtime.pipeline import Pace, Pipeline
+from agent.health.status import Histogram
+from agent.runtime.pipeline import Pipeline, PipelineLimits
 from connectors.records import EVENTS
 from tests.bench.stream.made import decoder, fill
 from tests.bench.stream.modelled import modelled
@@ -17,8 +17,8 @@ from tests.bench.stream.world import World, at_work, speed
 
 _SUSTAINED_S = 8.0
 _ALLOWED = 3.0
-_PACE = Pace(model_wait_s=0.0)
-_SMALL_POLLS = Pace(model_wait_s=0.0, max_records=500)
+_PACE = PipelineLimits(model_wait_s=0.0)
+_SMALL_POLLS = PipelineLimits(model_wait_s=0.0, max_records=500)
 """So that records which are read count as soon as they are judged, not thousands ahead."""
 
 
@@ -70,7 +70,7 @@ def _ratios(delays: list[float], trips: list[float], batch_s: float) -> list[str
     ]
 
 
-def _heartbeat(delay: Distribution) -> str:
+def _heartbeat(delay: Histogram) -> str:
     """What Kafka's heartbeats feel while the model works in its thread."""
     beats = sum(delay.counts)
     shares = np.cumsum(delay.counts) / max(beats, 1)

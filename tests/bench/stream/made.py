@@ -14,7 +14,7 @@ from agent.events.emission import Emission
 from agent.events.evidence import EvidencePolicy
 from agent.events.group import Publishing, Watched
 from agent.events.payloads import ModelName
-from agent.models.classifier import Verdict
+from agent.models.classifier import Classification
 from anchormoe.windows import Grid, WindowShape
 from connectors.decoding import Decoder
 from connectors.record_schema import ChannelField, GroupLayout, RecordFormat, RecordKind
@@ -35,8 +35,8 @@ Message = tuple[bytes, bytes, int]
 class Mute:
     """Instead of a model: never knows, so that what is measured is everything else."""
 
-    def verdicts(self, windows: Any) -> list[Verdict]:
-        return [Verdict(("a",), "unknown", "low_coverage", 1.0, (), None, -1)] * len(windows)
+    def verdicts(self, windows: Any) -> list[Classification]:
+        return [Classification(("a",), "unknown", "low_coverage", 1.0, (), None, -1)] * len(windows)
 
 
 def watched(judge: Any, *, max_assets: int) -> Watched:

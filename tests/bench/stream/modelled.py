@@ -6,7 +6,7 @@ from agent.events.emission import Emission, Policy
 from agent.events.evidence import EvidencePolicy
 from agent.events.group import Publishing, Watched
 from agent.events.payloads import ModelName
-from agent.models.classifier import Judge
+from agent.models.classifier import WindowClassifier
 from anchormoe.windows import FillRule, Grid, WindowShape
 from tests.bench.stream.made import PERIOD_MS
 
@@ -25,7 +25,7 @@ def modelled(predictor: Any, *, policy: Policy, heartbeat: int = 0) -> Watched:
         idle_after=10**6,
         rebuild_horizon=8 * config.length,
         max_assets=1_000,
-        judge=Judge(predictor, tuple(config.classes), config.channels, rules, 0.0),
+        judge=WindowClassifier(predictor, tuple(config.classes), config.channels, rules, 0.0),
         model=ModelName(config.name, config.version, config.digest),
         publishing=Publishing("bench", Emission(policy, heartbeat), EvidencePolicy(), None),
     )

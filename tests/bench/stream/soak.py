@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from agent.runtime.pipeline import Pace
+from agent.runtime.pipeline import PipelineLimits
 from tests.bench.stream.gauges import megabytes_per_hour, picture, reading
 from tests.bench.stream.latency import sustained_rate
 from tests.bench.stream.made import decoder
@@ -18,7 +18,7 @@ async def measured(world: World, predictor: Any, seconds: float) -> list[str]:
     group = modelled(predictor, policy="all")
     load = Load(group.channels, group.shape, assets=64, per_s=await sustained_rate(world, group) / 2, seconds=seconds)
     topic, outputs = world.topic("soak"), world.outputs()
-    pipeline = world.pipeline(topic, group, decoder(group.channels), outputs=outputs, pace=Pace())
+    pipeline = world.pipeline(topic, group, decoder(group.channels), outputs=outputs, pace=PipelineLimits())
     async with at_work(pipeline), reading(pipeline, _EVERY_S) as readings:
         await world.elsewhere(send_in_process, world.bootstrap, topic, load)
     resident, lag = [each.resident / 1e6 for each in readings], max(each.lag for each in readings)

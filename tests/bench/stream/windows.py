@@ -5,9 +5,9 @@ import time
 
 import numpy as np
 
-from agent.runtime.pipeline import Pace
-from agent.windows.assigner import Samples, apply
-from agent.windows.ring_buffers import Rings
+from agent.runtime.pipeline import PipelineLimits
+from agent.windows.assigner import Samples, assign_windows
+from agent.windows.ring_buffers import RingBuffers
 from tests.bench.stream.gauges import resident_bytes
 from tests.bench.stream.made import CHANNELS, SHAPE, Mute, decoder, fill, log_of, watched
 from tests.bench.stream.world import World, speed
@@ -36,7 +36,7 @@ def step_costs() -> dict[int, float]:
 
 def _step_cost(assets: int, records: int) -> float:
     """Of the window step alone, in polled batches, after every asset's first window."""
-    rings = Rings(SHAPE, len(CHANNELS))
+    rings = RingBuffers(SHAPE, len(CHANNELS))
     for number in range(assets):
         rings.row(f"asset-{number}")
     values = np.random.default_rng(2).normal(size=(_BATCH, len(CHANNELS))).astype(np.float32)
@@ -45,7 +45,7 @@ def _step_cost(assets: int, records: int) -> float:
         at = np.arange(low, low + _BATCH)
         samples = Samples(at % assets, at // assets, values)
         began = time.process_time()
-        apply(rings, samples, idle_after=10_000)
+        assign_windows(rings, samples, idle_after=10_000)
         spent += time.process_time() - began if low >= warm else 0.0
     return spent / records * 1e9
 
@@ -59,17 +59,17 @@ def memory_per_asset(assets: int) -> tuple[float, int]:
 
 def _resident_growth(assets: int) -> int:
     before = resident_bytes()
-    rings, values = Rings(SHAPE, len(CHANNELS)), np.ones((assets, len(CHANNELS)), np.float32)
+    rings, values = RingBuffers(SHAPE, len(CHANNELS)), np.ones((assets, len(CHANNELS)), np.float32)
     rows = np.array([rings.row(f"asset-{number}") for number in range(assets)])
     for step in range(0, 300, 10):
-        apply(rings, Samples(rows, np.full(assets, step), values), idle_after=10**6)
+        assign_windows(rings, Samples(rows, np.full(assets, step), values), idle_after=10**6)
     return resident_bytes() - before
 
 
 async def _checkpoints(world: World, records: int) -> str:
     topic = world.topic("checkpoints")
     await fill(world.bootstrap, topic, log_of(100, records))
-    group, pace = watched(Mute(), max_assets=100), Pace(checkpoint_every_s=0.1)
+    group, pace = watched(Mute(), max_assets=100), PipelineLimits(checkpoint_every_s=0.1)
     pipeline = world.pipeline(topic, group, decoder(), outputs=world.outputs(), pace=pace)
     await speed(pipeline, records)
     spent, stored = pipeline.vitals.stages["checkpoint"].total, pipeline.vitals.checkpoint_bytes

@@ -10,10 +10,10 @@ from multiprocessing import get_context
 from typing import Any, TypeVar
 
 from agent.events.group import Watched
-from agent.health.loop_delay import beat
-from agent.runtime.alongside import alongside
-from agent.runtime.gc_tuning import calm_collector
-from agent.runtime.pipeline import Pace, Pipeline
+from agent.health.loop_delay import measure_loop_delay
+from agent.runtime.alongside import run_with_helpers
+from agent.runtime.gc_tuning import gc_tuning
+from agent.runtime.pipeline import Pipeline, PipelineLimits
 from connectors.decoding import Decoder
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.sink import Delivery, KafkaSink
@@ -63,7 +63,13 @@ class World:
         return {stream: self.topic(stream) for stream in (EVENTS, STATES, DEAD_LETTERS)}
 
     def pipeline(
-        self, topic: str, group: Watched, decoder: Decoder, *, outputs: dict[str, str], pace: Pace | None = None
+        self,
+        topic: str,
+        group: Watched,
+        decoder: Decoder,
+        *,
+        outputs: dict[str, str],
+        pace: PipelineLimits | None = None,
     ) -> Pipeline:
         """Under a name of its own: it begins with the topic's first record and an empty store."""
         cluster, name = Cluster(self.bootstrap), f"bench-{next(self._numbers)}"
@@ -73,14 +79,14 @@ class World:
             sink=KafkaSink(cluster, Delivery(outputs)),
             decoder=decoder,
             groups={group.name: group},
-            pace=pace or Pace(),
+            pace=pace or PipelineLimits(),
         )
 
 
 async def speed(pipeline: Pipeline, records: int, *, warm: int = 1) -> Speed:
     """After the first `warm` records until all are in, published, stored and committed."""
     stop = asyncio.Event()
-    with calm_collector():  # as the command does
+    with gc_tuning():  # as the command does
         task = asyncio.create_task(pipeline.run(stop))
         await passed(pipeline, warm, task)
         before, began, cpu = pipeline.tally.records, time.perf_counter(), time.process_time()
@@ -101,8 +107,8 @@ async def passed(pipeline: Pipeline, records: int, task: "asyncio.Task[None]") -
 async def at_work(pipeline: Pipeline) -> AsyncIterator[None]:
     """From the moment it has its partitions; with the heartbeat that the command has too."""
     stop = asyncio.Event()
-    with calm_collector():
-        running = asyncio.create_task(alongside(pipeline.run(stop), [beat(pipeline.vitals)]))
+    with gc_tuning():
+        running = asyncio.create_task(run_with_helpers(pipeline.run(stop), [measure_loop_delay(pipeline.vitals)]))
         while not pipeline.vitals.holdings and not running.done():  # noqa: ASYNC110 - see above
             await asyncio.sleep(0.05)
         yield

@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.client import SeenIds, Wanted
-from agent.contracts import ReceivedEvent, received
+from agent.contracts import ReceivedEvent, parse_event
 from connectors.records import Partition, Record
 from tests.support.event_samples import samples
 
 
 def events() -> list[ReceivedEvent]:
-    return [received(Record(0, 0, None, one.value, one.headers), Partition("t", 0)) for one in samples().events]
+    return [parse_event(Record(0, 0, None, one.value, one.headers), Partition("t", 0)) for one in samples().events]
 
 
 def test_an_id_is_first_once() -> None:
@@ -51,7 +51,7 @@ def test_assets_are_chosen_by_name_or_pattern(assets: tuple[str, ...], expected:
 
 def test_an_asset_whose_name_looks_like_a_pattern_is_found_by_its_name() -> None:
     event = events()[0]
-    odd = received(
+    odd = parse_event(
         Record(
             0,
             0,

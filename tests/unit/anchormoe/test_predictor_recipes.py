@@ -12,7 +12,7 @@ from anchormoe.errors import ModelError
 from anchormoe.model.calibration import softmax
 from anchormoe.predictor import Predictor
 from anchormoe.recipes.fit import fit_model
-from anchormoe.recipes.pack import pack
+from anchormoe.recipes.pack import pack_bundle
 from anchormoe.recipes.settings import RecipeSettings
 from anchormoe.windows import FillRule
 
@@ -36,7 +36,7 @@ def made(recipe: str, unequal: bool, directory: Path) -> Predictor:
     data = dataset(unequal)
     settings = RecipeSettings(recipe=recipe, profile="fast", **QUICK)  # type: ignore[arg-type]
     fitted = fit_model(data.cases, data.y, CLASSES, settings=settings)
-    bundle.write(directory, pack(fitted, data, name="demo"))
+    bundle.write_bundle(directory, pack_bundle(fitted, data, name="demo"))
     return Predictor.load(directory)
 
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from connectors.append_log import FileJournal, MemoryJournal
+from connectors.append_log import FileAppendLog, MemoryAppendLog
 from connectors.errors import ConnectorError
 from connectors.records import Partition
 
 
 async def test_everything_is_read_once_and_then_what_is_new(tmp_path: Path) -> None:
-    journal, writer = FileJournal(tmp_path / "deep" / "lines"), FileJournal(tmp_path / "deep" / "lines")
+    journal, writer = FileAppendLog(tmp_path / "deep" / "lines"), FileAppendLog(tmp_path / "deep" / "lines")
     assert await journal.read() == []
     await writer.append(b"k", b"one")
     await writer.append(b"k", b"two")
@@ -25,7 +25,7 @@ async def test_everything_is_read_once_and_then_what_is_new(tmp_path: Path) -> N
 
 async def test_a_line_that_is_still_being_written_waits_for_its_end(tmp_path: Path) -> None:
     path = tmp_path / "lines"
-    journal = FileJournal(path)
+    journal = FileAppendLog(path)
     path.write_bytes(b"one\ntw")
     assert [entry.value for entry in await journal.read()] == [b"one"]
     path.write_bytes(b"one\ntwo\n")
@@ -34,19 +34,19 @@ async def test_a_line_that_is_still_being_written_waits_for_its_end(tmp_path: Pa
 
 async def test_empty_lines_are_nothing(tmp_path: Path) -> None:
     (tmp_path / "lines").write_bytes(b"\none\n\n")
-    assert [(entry.offset, entry.value) for entry in await FileJournal(tmp_path / "lines").read()] == [(1, b"one")]
+    assert [(entry.offset, entry.value) for entry in await FileAppendLog(tmp_path / "lines").read()] == [(1, b"one")]
 
 
 async def test_a_file_that_cannot_be_read_or_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConnectorError, match="cannot read"):
-        await FileJournal(tmp_path).read()
+        await FileAppendLog(tmp_path).read()
     with pytest.raises(ConnectorError, match="cannot write"):
-        await FileJournal(tmp_path).append(b"k", b"v")
+        await FileAppendLog(tmp_path).append(b"k", b"v")
 
 
 async def test_one_in_memory_shows_what_its_owner_appends() -> None:
     values = [b"one"]
-    journal = MemoryJournal(values)
+    journal = MemoryAppendLog(values)
     assert [entry.value for entry in await journal.read()] == [b"one"]
     await journal.append(b"k", b"two")
     assert [(entry.offset, entry.value) for entry in await journal.read()] == [(1, b"two")]

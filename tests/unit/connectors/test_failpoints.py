@@ -5,14 +5,14 @@ import sys
 
 import pytest
 
-from connectors import failpoints as fault_points
+from connectors import failpoints
 
 PASSES_TWICE = """
-from connectors.fault_points import arm, passing
+from connectors.failpoints import arm, hit
 arm({armed!r})
 for _ in range(2):
-    passing("after_publish")
-    passing("after_commit")
+    hit("after_publish")
+    hit("after_commit")
     print("passed", flush=True)
 """
 
@@ -33,4 +33,4 @@ def test_the_process_ends_at_the_passing_it_was_told(armed, returncode, passed):
 @pytest.mark.parametrize("text", ["", "nowhere", "after_publish:0", "after_publish:x", "after_rings:-1"])
 def test_a_point_that_does_not_exist_is_refused(text):
     with pytest.raises(ValueError, match="ANCHORMOE_FAULT_POINT"):
-        fault_points.arm(text)
+        failpoints.arm(text)

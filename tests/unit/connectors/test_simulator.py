@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from connectors.decoding import Decoder
-from connectors.offsets import MemoryCommits
+from connectors.offsets import MemoryOffsetStore
 from connectors.record_schema import ChannelField, GroupLayout, RecordFormat
 from connectors.records import Batch, Partition, RecordLike
-from connectors.simulator import CLEAN, Dirt, SimulatorSource
+from connectors.simulator import CLEAN, CorruptionSettings, SimulatorSource
 from connectors.simulator.plants import KINDS, SimulatedAsset
 from tests.contracts.source import SourceContract, Watcher, drain, rows
 
@@ -20,9 +20,9 @@ PUMPS = GroupLayout("pumps", tuple(ChannelField(name, name) for name in KINDS["p
 
 
 class SimulatorWorld:
-    def __init__(self, dirt: Dirt) -> None:
+    def __init__(self, dirt: CorruptionSettings) -> None:
         self._dirt = dirt
-        self._commits = MemoryCommits()
+        self._commits = MemoryOffsetStore()
 
     async def open(self) -> SimulatorSource:
         return SimulatorSource(
@@ -30,14 +30,14 @@ class SimulatorWorld:
         )
 
 
-@pytest.mark.parametrize("dirt", [CLEAN, Dirt(duplicate=0.2)], ids=["clean", "dirty"])
+@pytest.mark.parametrize("dirt", [CLEAN, CorruptionSettings(duplicate=0.2)], ids=["clean", "dirty"])
 class TestSimulatorSource(SourceContract):
     @pytest.fixture
-    def world(self, dirt: Dirt) -> SimulatorWorld:
+    def world(self, dirt: CorruptionSettings) -> SimulatorWorld:
         return SimulatorWorld(dirt)
 
 
-async def everything(dirt: Dirt, samples: int, *, max_records: int = 5000) -> list[RecordLike]:
+async def everything(dirt: CorruptionSettings, samples: int, *, max_records: int = 5000) -> list[RecordLike]:
     source = SimulatorSource(ASSETS[:1], dirt=dirt, start_ns=T0, speed=None, samples=samples)
     await source.start(Watcher())
     return (await drain(source, max_records=max_records))[FIRST]
@@ -55,11 +55,13 @@ async def test_clean_records_carry_the_physics_and_nothing_else() -> None:
 
 
 async def test_any_cutting_into_polls_gives_the_same_log() -> None:
-    assert rows(await everything(Dirt(), 1000, max_records=7)) == rows(await everything(Dirt(), 1000))
+    assert rows(await everything(CorruptionSettings(), 1000, max_records=7)) == rows(
+        await everything(CorruptionSettings(), 1000)
+    )
 
 
 async def test_all_the_dirt_is_there_and_named_by_the_decoder() -> None:
-    dirt = Dirt(
+    dirt = CorruptionSettings(
         dropout=0.5, silence=0.2, late_burst=0.4, very_late_burst=0.3, duplicate=0.01, malformed=0.01, clock_jump=0.01
     )
     records = await everything(dirt, 20_000)
@@ -98,11 +100,11 @@ async def test_without_a_start_the_plant_begins_at_a_whole_second_now() -> None:
 
 
 async def test_a_late_record_has_the_time_of_its_arrival() -> None:
-    records = await everything(Dirt(late_burst=1.0, very_late_burst=0.0, malformed=0, clock_jump=0), 256)
+    records = await everything(CorruptionSettings(late_burst=1.0, very_late_burst=0.0, malformed=0, clock_jump=0), 256)
     arrivals = [record.timestamp for record in records]
     assert arrivals == sorted(arrivals)
 
 
 def test_bursts_that_do_not_fit_a_block_are_refused() -> None:
     with pytest.raises(ValueError, match="12 s"):
-        Dirt(very_late_s=20)
+        CorruptionSettings(very_late_s=20)

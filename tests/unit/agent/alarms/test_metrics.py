@@ -4,7 +4,7 @@ from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
-from agent.alarms.counters import AlarmTally
+from agent.alarms.counters import AlarmCounters
 from agent.alarms.metrics import registry_of
 from agent.health.metrics import exposition
 from tests.support.alarm_log import Run, at, catalogue, command, event, rule
@@ -13,7 +13,7 @@ PLANT = catalogue(rule())
 
 
 def exposed(run: Run, now: float) -> dict[str, float]:
-    tally = AlarmTally()
+    tally = AlarmCounters()
     desk: Any = SimpleNamespace(ignored=Counter())
     tally.count(run.transitions, desk)
     registry = registry_of(tally, lambda: [run.console], PLANT, lambda: at(now))

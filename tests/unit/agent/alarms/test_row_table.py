@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from agent.alarms.worker.settings import ShellSettings, app_of
+from agent.alarms.worker.settings import WorkerSettings, app_of
 from agent.alarms.worker.tables import RowTable
 from connectors.kafka.cluster import Cluster
 
@@ -28,7 +28,7 @@ class Sent(list[tuple[Any, ...]]):
 
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RowTable:
-    app = app_of(ShellSettings("alarms-test", Cluster("127.0.0.1:1"), "events", directory=tmp_path))
+    app = app_of(WorkerSettings("alarms-test", Cluster("127.0.0.1:1"), "events", directory=tmp_path))
     made = app.Table("rows", partitions=4, key_type=bytes, value_type=bytes)
     monkeypatch.setattr(made, "send_changelog", Sent())
     return made

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from agent.alarms.from_settings import catalogue_of
+from agent.alarms.from_settings import catalogue_from_settings
 from agent.settings import examine
 
 EXAMPLE = Path(__file__).parents[4] / "configs" / "alarms.yaml"
@@ -26,7 +26,7 @@ def test_the_example_is_rationalised() -> None:
     assert examination.loaded is not None
     plant = examination.loaded.settings
     assert plant.alarms is not None
-    rules = catalogue_of(plant, plant.alarms).rules
+    rules = catalogue_from_settings(plant, plant.alarms).rules
     assert rules["cavitation"].on_delay_ns == 10_000_000_000
     assert rules["cavitation"].rationale.priority == "high"
     assert rules["bearing-wear"].suppressed_by == {"cavitation"}
@@ -43,7 +43,7 @@ def test_without_its_rationale_a_rule_does_not_alarm_and_validate_says_so(tmp_pa
     plant = examine(tmp_path / "plant.yaml", {}, with_bundles=False).loaded
     assert plant is not None
     assert plant.settings.alarms is not None
-    assert "cavitation" not in catalogue_of(plant.settings, plant.settings.alarms).rules
+    assert "cavitation" not in catalogue_from_settings(plant.settings, plant.settings.alarms).rules
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import orjson
 import pytest
 
 from agent.alarms.alert_payloads import alert, body, is_firing, signature
-from agent.alarms.counters import AlarmTally
+from agent.alarms.counters import AlarmCounters
 from agent.alarms.messages import alarm_data
-from agent.alarms.webhooks import Post
+from agent.alarms.webhooks import AlarmPost
 from agent.alarms.webhooks import Receiver as Target
 from tests.support.alarm_log import Run, catalogue, command, event, rule, tick
 from tests.support.alarm_receiver import Receiver, check_alerts, receiving
@@ -108,12 +108,12 @@ def test_the_signature_covers_time_and_body() -> None:
 async def test_a_receiver_is_tried_a_bounded_number_of_times(
     answers: list[int], expected: bool, counted: dict[str, int]
 ) -> None:
-    tally = AlarmTally()
+    tally = AlarmCounters()
     with receiving(Receiver("key", "token", list(answers))) as receiver:
         target = Target(
             "am", receiver.url, "alertmanager", token="token", secret="key", timeout_s=1, attempts=3, first_pause_s=0.01
         )
-        post = Post(target, "north", tally)
+        post = AlarmPost(target, "north", tally)
         assert await post.deliver([present(raised())]) == expected
         await post.close()
     assert tally.webhooks == {("am", outcome): count for outcome, count in counted.items()}
@@ -121,8 +121,8 @@ async def test_a_receiver_is_tried_a_bounded_number_of_times(
 
 
 async def test_a_receiver_that_is_not_there_is_no_crash() -> None:
-    tally = AlarmTally()
-    post = Post(Target("am", "http://127.0.0.1:9/", attempts=2, first_pause_s=0.01), "north", tally)
+    tally = AlarmCounters()
+    post = AlarmPost(Target("am", "http://127.0.0.1:9/", attempts=2, first_pause_s=0.01), "north", tally)
     assert not await post.deliver([present(raised())])
     await post.close()
     assert tally.webhooks == {("am", "failed"): 2}

@@ -8,22 +8,22 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from agent.chaos.config import TrialNames, TrialPace, require_services, trial_document
+from agent.chaos.config import ExperimentNames, ExperimentPace, experiment_document, require_services
 from agent.chaos.faults import INJURIES
 from agent.chaos.last_states import wrong_states
 from agent.chaos.plan import in_turn
-from agent.chaos.report import Outcome, Wound
+from agent.chaos.report import ExperimentResult, FaultOutcome
 from agent.chaos.workload import known_assets
 from agent.cli.main import app
 from agent.errors import SettingsError
 from agent.offline.compare import Comparison
 from agent.offline.event_set import EventName
-from agent.settings import load, load_settings
+from agent.settings import load_plant, load_settings
 from agent.settings.document import read_document
 from connectors.failpoints import POINTS
 from tests.support.agent_process import BUNDLE
 
-NAMES = TrialNames("trial-0a1b2c3d")
+NAMES = ExperimentNames("chaos-0a1b2c3d")
 
 
 @pytest.fixture
@@ -59,14 +59,14 @@ def plant(tmp_path):
 
 def document_of(path):
     content, settings = read_document(path).content, load_settings(path, {})
-    return trial_document(content, settings, path.parent, NAMES, TrialPace(member_timeout_s=3.0))
+    return experiment_document(content, settings, path.parent, NAMES, ExperimentPace(member_timeout_s=3.0))
 
 
 def test_a_trial_reads_and_writes_under_names_of_its_own_only(plant):
     text = yaml.safe_dump(document_of(plant))
     assert "real" not in text
     assert "somebody" not in text
-    assert document_of(plant)["source"]["topics"] == ["trial-0a1b2c3d-readings"]
+    assert document_of(plant)["source"]["topics"] == ["chaos-0a1b2c3d-readings"]
 
 
 def test_a_trial_keeps_models_addresses_and_secrets_wherever_its_file_lies(plant, tmp_path):
@@ -74,8 +74,8 @@ def test_a_trial_keeps_models_addresses_and_secrets_wherever_its_file_lies(plant
     elsewhere.mkdir()
     copy = elsewhere / "plant.yaml"
     copy.write_text(yaml.safe_dump(document_of(plant)))
-    loaded = load(copy, {})
-    assert loaded.settings.namespace == "trial-0a1b2c3d"
+    loaded = load_plant(copy, {})
+    assert loaded.settings.namespace == "chaos-0a1b2c3d"
     assert loaded.settings.source.bootstrap == "kafka:9092"
     assert loaded.settings.store.password.get_secret_value() == "x"
     assert loaded.settings.kafka_sink.timeout == 20_000_000_000
@@ -108,7 +108,7 @@ def test_every_fault_point_has_its_injury():
 
 
 def test_channels_of_no_simulated_kind_get_signals_all_the_same(plant, monkeypatch):
-    loaded = load(plant, {})
+    loaded = load_plant(plant, {})
     [pumps] = {asset.kind.name for asset in known_assets(loaded, 2, 0)}
     assert pumps == "pump"
     monkeypatch.setattr("agent.offline.simulate.KINDS", {})
@@ -121,8 +121,8 @@ def test_channels_of_no_simulated_kind_get_signals_all_the_same(plant, monkeypat
 
 def outcome(*, missing=(), conflicts=0, recovered_s=1.0):
     compared = Comparison(equal=5, missing=missing, extra=[], different=[])
-    wounds = [Wound("agent-kill", recovered_s, 15.0)]
-    return Outcome("trial-x", 0, 9.0, 100, wounds, compared, 7, 2, conflicts, 0)
+    wounds = [FaultOutcome("agent-kill", recovered_s, 15.0)]
+    return ExperimentResult("chaos-x", 0, 9.0, 100, wounds, compared, 7, 2, conflicts, 0)
 
 
 def test_events_are_the_same_only_without_any_difference_and_any_conflict():
@@ -156,7 +156,7 @@ def test_last_states_must_say_what_the_last_events_said():
 
 
 def run_cli(*arguments):
-    return CliRunner().invoke(app, ["trial", *map(str, arguments)])
+    return CliRunner().invoke(app, ["chaos", *map(str, arguments)])
 
 
 def test_the_kinds_of_injury_are_listed():
@@ -187,7 +187,7 @@ def test_the_exit_code_says_whether_the_events_differ(plant, tmp_path, monkeypat
     async def tried(trial, injuries, report):
         return outcome(missing=missing)
 
-    monkeypatch.setattr("agent.chaos.experiment.run_trial", tried)
+    monkeypatch.setattr("agent.chaos.experiment.run_experiment", tried)
     result = run_cli("--config", plant, "--logs", tmp_path / "logs")
     assert result.exit_code == code
     assert ("missing: pump-1 state abc" in result.stdout) == bool(missing)

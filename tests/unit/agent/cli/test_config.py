@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from agent.cli.main import main
-from agent.settings import load_settings, schema
+from agent.settings import load_settings, settings_schema
 from anchormoe.bundle.config import BundleConfig
 
 Call = Callable[..., tuple[int, str, str]]
@@ -154,7 +154,7 @@ def test_init_onto_a_directory_writes_nothing(call: Call) -> None:
 
 def test_the_schema_of_the_settings_is_printed(call: Call) -> None:
     code, out, _ = call("schema", "settings")
-    assert (code, json.loads(out)) == (0, schema())
+    assert (code, json.loads(out)) == (0, settings_schema())
 
 
 def test_an_unknown_schema_is_refused_with_the_known_ones(call: Call) -> None:

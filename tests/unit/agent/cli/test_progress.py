@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from agent.cli.progress import plain_lines, shown_progress
-from anchormoe.progress import Postponing, Progress
+from anchormoe.progress import DeferredInterrupt, Progress
 
 
 def test_a_stage_that_ends_is_a_line_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,7 +65,7 @@ def test_an_interrupt_of_what_must_not_be_lost_waits() -> None:
     def stop(progress: Progress) -> None:
         raise KeyboardInterrupt
 
-    later = Postponing(stop)
+    later = DeferredInterrupt(stop)
     assert not later.asked
     later(Progress("TEST", 1, 2))
     assert later.asked

@@ -8,7 +8,7 @@ import pytest
 
 from agent.cli.main import main
 from agent.cli.tail import _begin, _told
-from agent.contracts import received
+from agent.contracts import parse_event
 from connectors.records import Partition, Record
 from tests.support.event_samples import samples
 
@@ -58,7 +58,7 @@ def test_a_beginning_is_a_time_with_or_without_a_zone_or_a_while_ago() -> None:
 def test_every_kind_of_event_can_be_told_also_one_that_came_later() -> None:
     headlines = set()
     for message in samples().events:
-        event = received(Record(0, 0, None, message.value, message.headers), Partition("t", 0))
+        event = parse_event(Record(0, 0, None, message.value, message.headers), Partition("t", 0))
         headlines.add(next(iter(_told(event))).split("Z  ")[1].split("  ")[0])
     assert {
         "pump-1: channel q lost",
@@ -67,5 +67,5 @@ def test_every_kind_of_event_can_be_told_also_one_that_came_later() -> None:
         "pumps: model eeeeeeeeeeee refused: damaged",
     } <= headlines
     later = [(name, b"anchormoe.later" if name == "ce_type" else value) for name, value in message.headers]
-    event = received(Record(0, 0, None, message.value, later), Partition("t", 0))
+    event = parse_event(Record(0, 0, None, message.value, later), Partition("t", 0))
     assert next(iter(_told(event))).endswith("Z  pumps: later")

@@ -27,7 +27,7 @@ from agent.contracts.asyncapi import asyncapi
 from agent.contracts.base import RFC3339_UTC, Contract
 from agent.contracts.json_schema import event_schema, state_schema
 from agent.events.payloads import EVENT_SCHEMA, Kind
-from agent.models.activations import Activation, encoded
+from agent.models.activations import Activation, encode_activation
 from connectors.records import Message
 from tests.support.event_samples import samples
 
@@ -186,7 +186,7 @@ def test_the_asyncapi_document_names_the_topics_and_what_is_in_them() -> None:
 
 
 def test_an_activation_as_it_is_written_keeps_its_contract() -> None:
-    written = encoded(Activation("pumps", 60_000_000_000, "d" * 64, None, "me", 1, "because"))
+    written = encode_activation(Activation("pumps", 60_000_000_000, "d" * 64, None, "me", 1, "because"))
     read = ModelActivation.model_validate_json(written)
     assert (read.group, read.effective_ns, read.bundle) == ("pumps", 60_000_000_000, None)
 

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from agent.contracts import ExplainedEvent, GapEvent, OtherEvent, received
+from agent.contracts import ExplainedEvent, GapEvent, OtherEvent, parse_event
 from connectors.errors import RecordError
 from connectors.records import Message, Partition, Record
 from tests.support.event_samples import samples
@@ -33,7 +33,7 @@ def changed(message: Message, change: Callable[[dict[str, Any]], object]) -> byt
 
 def test_a_gap_comes_back_typed_with_its_names_and_its_place() -> None:
     message = sample("gap")
-    event = received(record(message), PLACE)
+    event = parse_event(record(message), PLACE)
     assert isinstance(event.data, GapEvent)
     assert event.state is None
     assert (event.type, event.asset, event.source) == ("gap", "pump-1", "/anchormoe-agent/hall")
@@ -47,7 +47,7 @@ def test_a_gap_comes_back_typed_with_its_names_and_its_place() -> None:
 
 
 def test_a_state_tells_its_state() -> None:
-    event = received(record(sample("state")), PLACE)
+    event = parse_event(record(sample("state")), PLACE)
     assert isinstance(event.data, ExplainedEvent)
     assert event.state == event.data.state == "unknown"
 
@@ -55,14 +55,14 @@ def test_a_state_tells_its_state() -> None:
 def test_fields_that_came_later_are_ignored_at_every_depth() -> None:
     message = sample("state")
     value = changed(message, lambda data: (data.update(later=1), data["window"].update(later=1)))
-    assert received(record(message, value=value), PLACE).data == received(record(message), PLACE).data
+    assert parse_event(record(message, value=value), PLACE).data == parse_event(record(message), PLACE).data
 
 
 def test_a_kind_that_came_later_is_readable_by_its_common_fields() -> None:
     message = sample("gap")
     headers = [(name, b"anchormoe.clock_jump" if name == "ce_type" else value) for name, value in message.headers]
     value = changed(message, lambda data: data.update(type="clock_jump", jump_s=3.0))
-    event = received(record(message, headers=headers, value=value), PLACE)
+    event = parse_event(record(message, headers=headers, value=value), PLACE)
     assert isinstance(event.data, OtherEvent)
     assert (event.type, event.data.asset, event.data.kind) == ("clock_jump", "pump-1", "technical")
     assert event.data.model_extra is not None
@@ -81,11 +81,11 @@ def test_a_kind_that_came_later_is_readable_by_its_common_fields() -> None:
 )
 def test_what_is_no_event_is_refused_with_the_reason(changes: dict[str, Any], text: str) -> None:
     with pytest.raises(RecordError, match=text) as refused:
-        received(record(sample("gap"), **changes), PLACE)
+        parse_event(record(sample("gap"), **changes), PLACE)
     assert refused.value.reason == "not_an_event"
 
 
 def test_a_broken_time_is_refused() -> None:
     headers = [(name, b"noon" if name == "ce_time" else value) for name, value in sample("gap").headers]
     with pytest.raises(RecordError, match="ce_time"):
-        received(record(sample("gap"), headers=headers), PLACE)
+        parse_event(record(sample("gap"), headers=headers), PLACE)

@@ -5,29 +5,36 @@ from pathlib import Path
 import pytest
 
 from agent.dead_letters.letter import dead_letter
-from agent.dead_letters.replayed import SentLettersFile
-from agent.dead_letters.stored import Letter, Place, ReasonCount, Returned, Wish, returned
+from agent.dead_letters.replayed import ReplayedLettersFile
+from agent.dead_letters.stored import (
+    LetterPosition,
+    ReasonCount,
+    ReplayFilter,
+    ReplayRecord,
+    StoredDeadLetter,
+    replay_record,
+)
 from agent.terminal.dead_letters import counts_text, described, readable
 from connectors.records import Partition, Record
 from tests.support.plant import decoder
 
 HOME = Partition("readings", 3)
 GOOD, BROKEN = b'{"ts":1000,"flow":1,"pressure":2}', b'{"ts":1000,"flo'
-WISH = Wish(("readings",))
+WISH = ReplayFilter(("readings",))
 
 
 def letter(
     value: bytes = GOOD, reason: str = "not_json", headers: tuple[tuple[str, bytes], ...] = (("own", b"1"),)
-) -> Letter:
+) -> StoredDeadLetter:
     message = dead_letter(
         Record(17, 1_000_000, b"pump-1", value, headers), HOME, reason=reason, detail="why", field="f"
     ).message
-    return Letter.of(Place(0, 5), message.key, message.value, message.headers)
+    return StoredDeadLetter.of(LetterPosition(0, 5), message.key, message.value, message.headers)
 
 
 def test_a_letter_that_decodes_now_goes_back_with_its_key_headers_time_and_partition() -> None:
-    sent = returned(letter(), decoder(), WISH)
-    assert isinstance(sent, Returned)
+    sent = replay_record(letter(), decoder(), WISH)
+    assert isinstance(sent, ReplayRecord)
     assert (sent.topic, sent.partition) == ("readings", 3)
     assert (sent.record.key, sent.record.value, sent.record.timestamp) == (b"pump-1", GOOD, 1_000_000)
     assert sent.record.headers == (("own", b"1"), ("dl_replayed", b"1"))
@@ -35,60 +42,69 @@ def test_a_letter_that_decodes_now_goes_back_with_its_key_headers_time_and_parti
 
 def test_a_letter_that_is_still_broken_stays_until_it_is_repaired() -> None:
     broken = letter(BROKEN)
-    assert str(returned(broken, decoder(), WISH)).startswith("still not_json: ")
-    repaired = returned(broken, decoder(), Wish(("readings",), edits={Place(0, 5): GOOD}))
-    assert isinstance(repaired, Returned)
+    assert str(replay_record(broken, decoder(), WISH)).startswith("still not_json: ")
+    repaired = replay_record(broken, decoder(), ReplayFilter(("readings",), edits={LetterPosition(0, 5): GOOD}))
+    assert isinstance(repaired, ReplayRecord)
     assert repaired.record.value == GOOD
 
 
 def test_what_was_sent_again_and_refused_again_never_goes_round() -> None:
-    first = returned(letter(), decoder(), WISH)
-    assert isinstance(first, Returned)
+    first = replay_record(letter(), decoder(), WISH)
+    assert isinstance(first, ReplayRecord)
     second = letter(first.record.value or b"", headers=tuple(first.record.headers))
     assert second.times_replayed == 1
-    assert str(returned(second, decoder(), WISH)).startswith("was sent again before")
-    forced = returned(second, decoder(), Wish(("readings",), force=True))
-    assert isinstance(forced, Returned)
+    assert str(replay_record(second, decoder(), WISH)).startswith("was sent again before")
+    forced = replay_record(second, decoder(), ReplayFilter(("readings",), force=True))
+    assert isinstance(forced, ReplayRecord)
     assert forced.record.headers == (("own", b"1"), ("dl_replayed", b"2"))
 
 
 def test_what_was_sent_back_is_not_sent_back_twice_unless_forced() -> None:
-    first = returned(letter(), decoder(), WISH)
-    assert isinstance(first, Returned)
+    first = replay_record(letter(), decoder(), WISH)
+    assert isinstance(first, ReplayRecord)
     assert first.origin == b"readings/3/17"
-    assert str(returned(letter(), decoder(), Wish(("readings",), sent={first.origin}))).startswith("was sent back")
-    assert isinstance(returned(letter(), decoder(), Wish(("readings",), sent={first.origin}, force=True)), Returned)
+    assert str(replay_record(letter(), decoder(), ReplayFilter(("readings",), sent={first.origin}))).startswith(
+        "was sent back"
+    )
+    assert isinstance(
+        replay_record(letter(), decoder(), ReplayFilter(("readings",), sent={first.origin}, force=True)), ReplayRecord
+    )
 
 
 async def test_a_file_beside_the_letters_remembers_what_was_sent(tmp_path: Path) -> None:
-    await SentLettersFile(tmp_path).note([b"readings/3/17", b"readings/0/2"])
-    await SentLettersFile(tmp_path).note([b"readings/3/18"])
-    assert await SentLettersFile(tmp_path).known() == {b"readings/3/17", b"readings/0/2", b"readings/3/18"}
+    await ReplayedLettersFile(tmp_path).note([b"readings/3/17", b"readings/0/2"])
+    await ReplayedLettersFile(tmp_path).note([b"readings/3/18"])
+    assert await ReplayedLettersFile(tmp_path).known() == {b"readings/3/17", b"readings/0/2", b"readings/3/18"}
 
 
 @pytest.mark.parametrize("reason", ["late", "asset_moved", "too_many_assets"])
 def test_what_would_be_refused_again_is_sent_only_when_asked_for_by_name(reason: str) -> None:
-    assert str(returned(letter(reason=reason), decoder(), WISH)).startswith(f"would be {reason} again")
-    assert isinstance(returned(letter(reason=reason), decoder(), Wish(("readings",), [reason])), Returned)
+    assert str(replay_record(letter(reason=reason), decoder(), WISH)).startswith(f"would be {reason} again")
+    assert isinstance(
+        replay_record(letter(reason=reason), decoder(), ReplayFilter(("readings",), [reason])), ReplayRecord
+    )
 
 
 def test_a_record_that_was_in_the_wrong_partition_goes_where_its_key_belongs() -> None:
-    sent = returned(letter(reason="asset_moved"), decoder(), Wish(("readings",), ["asset_moved"]))
-    assert isinstance(sent, Returned)
+    sent = replay_record(letter(reason="asset_moved"), decoder(), ReplayFilter(("readings",), ["asset_moved"]))
+    assert isinstance(sent, ReplayRecord)
     assert sent.partition is None
 
 
 def test_other_reasons_other_topics_and_other_messages_stay() -> None:
-    assert returned(letter(), decoder(), Wish(("readings",), ["late"])) == "another reason"
-    assert "is not read by this plant" in str(returned(letter(), decoder(), Wish(("others",))))
-    assert returned(Letter.of(Place(0, 0), None, GOOD, ()), decoder(), WISH) == "no dead letter of this agent"
+    assert replay_record(letter(), decoder(), ReplayFilter(("readings",), ["late"])) == "another reason"
+    assert "is not read by this plant" in str(replay_record(letter(), decoder(), ReplayFilter(("others",))))
+    assert (
+        replay_record(StoredDeadLetter.of(LetterPosition(0, 0), None, GOOD, ()), decoder(), WISH)
+        == "no dead letter of this agent"
+    )
 
 
 def test_a_place_is_a_partition_and_an_offset() -> None:
-    assert (Place.parse("3:17"), Place.parse("17")) == (Place(3, 17), Place(0, 17))
-    assert str(Place(3, 17)) == "3:17"
+    assert (LetterPosition.parse("3:17"), LetterPosition.parse("17")) == (LetterPosition(3, 17), LetterPosition(0, 17))
+    assert str(LetterPosition(3, 17)) == "3:17"
     with pytest.raises(ValueError, match="x"):
-        Place.parse("x")
+        LetterPosition.parse("x")
 
 
 def test_reasons_are_counted_with_their_first_and_last_time() -> None:

@@ -11,11 +11,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from agent.errors import SettingsError
-from agent.health.counters import Tally
+from agent.health.counters import Counters
 from agent.health.http import HealthPages, listen, liveness, readiness, serve
 from agent.health.metrics import registry_of
-from agent.health.status import Vitals
-from agent.runtime.alongside import alongside
+from agent.health.status import RuntimeStatus
+from agent.runtime.alongside import run_with_helpers
 from connectors.records import Partition
 
 HERE = Partition("sensors", 0)
@@ -29,15 +29,15 @@ class HandClock:
         return self.now
 
 
-def healthy(clock: HandClock | None = None) -> Vitals:
-    vitals = Vitals(clock or HandClock(), models_loaded=True, store_reachable=True)
+def healthy(clock: HandClock | None = None) -> RuntimeStatus:
+    vitals = RuntimeStatus(clock or HandClock(), models_loaded=True, store_reachable=True)
     vitals.beat(0.0)
     vitals.holds({HERE: 1})
     vitals.lag_measured({HERE: 0})
     return vitals
 
 
-def failing(vitals: Vitals) -> set[str]:
+def failing(vitals: RuntimeStatus) -> set[str]:
     checks = [*liveness(vitals, no_progress_s=60), *readiness(vitals)]
     return {check.name for check in checks if not check.ok}
 
@@ -83,8 +83,8 @@ def test_a_store_that_was_never_asked_is_not_ready() -> None:
 
 
 @asynccontextmanager
-async def served(vitals: Vitals, token: str | None = None) -> AsyncIterator[httpx.AsyncClient]:
-    pages = HealthPages(vitals, registry_of(Tally(records=3), vitals), no_progress_s=60, token=token)
+async def served(vitals: RuntimeStatus, token: str | None = None) -> AsyncIterator[httpx.AsyncClient]:
+    pages = HealthPages(vitals, registry_of(Counters(records=3), vitals), no_progress_s=60, token=token)
     listener = listen("127.0.0.1", 0)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     async with asyncio.TaskGroup() as group, httpx.AsyncClient(base_url=url, trust_env=False) as client:
@@ -156,14 +156,14 @@ async def test_serving_leaves_the_signals_alone_and_frees_the_port() -> None:
     listener = listen("127.0.0.1", 0)
     port = listener.getsockname()[1]
     vitals = healthy()
-    pages = HealthPages(vitals, registry_of(Tally(), vitals), no_progress_s=60)
+    pages = HealthPages(vitals, registry_of(Counters(), vitals), no_progress_s=60)
     during = []
 
     async def look() -> None:
         await asyncio.sleep(0.05)
         during.append(signal.getsignal(signal.SIGTERM))
 
-    await alongside(look(), [serve(pages.app(), listener)])
+    await run_with_helpers(look(), [serve(pages.app(), listener)])
     assert during == [before]
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", port)) != 0

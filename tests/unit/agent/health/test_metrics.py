@@ -6,9 +6,9 @@ from dataclasses import fields
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from agent.health.counters import Tally
+from agent.health.counters import Counters
 from agent.health.metrics import exposition, registry_of
-from agent.health.status import STAGES, Vitals
+from agent.health.status import STAGES, RuntimeStatus
 from connectors.records import Partition
 
 AT = Partition("sensors", 3)
@@ -47,7 +47,7 @@ NOT_A_FIGURE = {"clock"}
 Samples = dict[str, dict[tuple[tuple[str, str], ...], float]]
 
 
-def scraped(tally: Tally, vitals: Vitals, wall_s: float = 1_000.0) -> Samples:
+def scraped(tally: Counters, vitals: RuntimeStatus, wall_s: float = 1_000.0) -> Samples:
     found: Samples = {}
     for family in text_string_to_metric_families(exposition(registry_of(tally, vitals, lambda: wall_s)).decode()):
         for sample in family.samples:
@@ -55,8 +55,8 @@ def scraped(tally: Tally, vitals: Vitals, wall_s: float = 1_000.0) -> Samples:
     return found
 
 
-def busy() -> tuple[Tally, Vitals]:
-    tally = Tally(
+def busy() -> tuple[Counters, RuntimeStatus]:
+    tally = Counters(
         7,
         5,
         2,
@@ -65,7 +65,9 @@ def busy() -> tuple[Tally, Vitals]:
         forgotten=2,
         ignored=Counter(unknown_channel=6),
     )
-    vitals = Vitals(lambda: 50.0, reloads=Counter({"ok": 1}), checkpoint_bytes=99, rejected_claims=6, source_restarts=1)
+    vitals = RuntimeStatus(
+        lambda: 50.0, reloads=Counter({"ok": 1}), checkpoint_bytes=99, rejected_claims=6, source_restarts=1
+    )
     vitals.polled()
     vitals.beat(0.02)
     vitals.holds({AT: 12})
@@ -77,7 +79,7 @@ def busy() -> tuple[Tally, Vitals]:
     return tally, vitals
 
 
-@pytest.mark.parametrize("name", [each.name for kind in (Tally, Vitals) for each in fields(kind)])
+@pytest.mark.parametrize("name", [each.name for kind in (Counters, RuntimeStatus) for each in fields(kind)])
 def test_every_tally_and_every_vital_shows_up(name: str) -> None:
     assert name in NOT_A_FIGURE or NAMES[name] in scraped(*busy())
 
@@ -124,6 +126,6 @@ def test_nothing_is_labelled_by_asset_and_all_is_ours_or_the_process_itself() ->
 
 
 def test_an_agent_that_has_done_nothing_yet_can_be_scraped() -> None:
-    found = scraped(Tally(), Vitals())
+    found = scraped(Counters(), RuntimeStatus())
     assert found["anchormoe_records_total"] == {(): 0}
     assert "anchormoe_poll_age_seconds" not in found

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from agent.health.loop_delay import beat
-from agent.health.status import Vitals
+from agent.health.loop_delay import measure_loop_delay
+from agent.health.status import RuntimeStatus
 from agent.health.watchdog import Advice, Stuck, Watchdog, advise
-from agent.runtime.alongside import alongside, first_failure
+from agent.runtime.alongside import first_failure, run_with_helpers
 from connectors.errors import ConnectorError
 from connectors.memory import MemoryLog, MemorySink, MemorySource
 from connectors.records import EVENTS, Batch, Partition
@@ -37,7 +37,7 @@ class Scripted:
 
     def __init__(self, lag: int | None) -> None:
         self.now, self.behind, self.restarts = 0.0, lag, 0
-        self.vitals = Vitals(lambda: self.now)
+        self.vitals = RuntimeStatus(lambda: self.now)
 
     async def lag(self) -> Mapping[Partition, int] | None:
         if self.behind is None:
@@ -136,7 +136,7 @@ async def test_a_stuck_source_is_restarted_and_every_window_comes_out_once(hangs
 
     watchdog = Watchdog(agent, limit_s=0.1, at_the_latest=print)
     async with asyncio.timeout(5):
-        await alongside(agent.run(stop), [watchdog.watch(), until_done()])
+        await run_with_helpers(agent.run(stop), [watchdog.watch(), until_done()])
     assert source.starts == 2
     ids = [dict(message.headers)["ce_id"] for message in sink.of(EVENTS)]
     assert len(ids) == len(set(ids)) == 10
@@ -152,7 +152,7 @@ async def test_a_source_that_stays_stuck_ends_the_agent_with_one_plain_error(han
     watchdog = Watchdog(agent, limit_s=0.1, at_the_latest=ends.append)
     with pytest.raises(Stuck, match="33 records are waiting"):
         async with asyncio.timeout(5):
-            await alongside(agent.run(asyncio.Event()), [watchdog.watch()])
+            await run_with_helpers(agent.run(asyncio.Event()), [watchdog.watch()])
     assert source.starts == 2
     assert ends
 
@@ -175,7 +175,7 @@ async def test_helpers_end_with_the_work() -> None:
         finally:
             ended.set()
 
-    assert await alongside(asyncio.sleep(0.01, "done"), [helper()]) == "done"
+    assert await run_with_helpers(asyncio.sleep(0.01, "done"), [helper()]) == "done"
     assert ended.is_set()
 
 
@@ -187,7 +187,7 @@ async def test_an_error_of_the_work_comes_out_plain_and_keeps_its_cause() -> Non
             raise ConnectorError("gone") from error
 
     with pytest.raises(ConnectorError) as caught:
-        await alongside(work(), [asyncio.sleep(60)])
+        await run_with_helpers(work(), [asyncio.sleep(60)])
     assert isinstance(caught.value.__cause__, OSError)
 
 
@@ -203,20 +203,20 @@ def test_a_bug_alone_is_told_as_it_is() -> None:
 
 
 async def test_a_blocked_loop_shows_in_the_heartbeat() -> None:
-    vitals = Vitals()
+    vitals = RuntimeStatus()
 
     async def blocking() -> None:
         await asyncio.sleep(0.02)
         time.sleep(0.1)  # noqa: ASYNC251  # blocking the loop is the point
         await asyncio.sleep(0.02)
 
-    await alongside(blocking(), [beat(vitals, period_s=0.01)])
+    await run_with_helpers(blocking(), [measure_loop_delay(vitals, period_s=0.01)])
     assert 0.08 < vitals.loop_delay_peak.value(vitals.clock()) < 1.0
     assert sum(vitals.loop_delay.counts) >= 2
 
 
 async def test_cancelling_the_whole_ends_work_and_helpers_without_a_group() -> None:
-    task = asyncio.create_task(alongside(asyncio.sleep(60), [asyncio.sleep(60)]))
+    task = asyncio.create_task(run_with_helpers(asyncio.sleep(60), [asyncio.sleep(60)]))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -224,7 +224,9 @@ async def test_cancelling_the_whole_ends_work_and_helpers_without_a_group() -> N
 
 
 def test_a_clean_up_that_hangs_too_does_not_keep_the_process() -> None:
-    program = "import time; from agent import watchdog; watchdog.end_by_force('stuck', after_s=0.05); time.sleep(60)"
+    program = (
+        "import time; from agent.health import watchdog; watchdog.end_by_force('stuck', after_s=0.05); time.sleep(60)"
+    )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
     assert ended.returncode == 1
     assert "the process ends at once" in ended.stdout + ended.stderr

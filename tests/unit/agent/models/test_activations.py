@@ -10,9 +10,9 @@ from agent.models.activations import (
     AHEAD_NS,
     CONFIGURED,
     Activation,
-    complaints,
-    decoded,
-    encoded,
+    activation_problems,
+    decode_activation,
+    encode_activation,
     in_force,
     places,
     predecessor,
@@ -30,9 +30,9 @@ def activation(effective_ns: int = NOW + AHEAD_NS, *, group: str = "pumps", dige
 
 
 def test_an_activation_survives_the_journal() -> None:
-    assert decoded(encoded(activation())) == activation()
+    assert decode_activation(encode_activation(activation())) == activation()
     configured = replace(activation(), bundle=None)
-    assert decoded(encoded(configured)) == configured
+    assert decode_activation(encode_activation(configured)) == configured
 
 
 @pytest.mark.parametrize(
@@ -42,16 +42,16 @@ def test_an_activation_survives_the_journal() -> None:
         (b"[]", None),
         (None, None),
         (orjson.dumps({}), "group"),
-        (orjson.dumps(orjson.loads(encoded(activation())) | {"effective_ns": "soon"}), "effective_ns"),
-        (orjson.dumps(orjson.loads(encoded(activation())) | {"effective_ns": True}), "effective_ns"),
-        (orjson.dumps(orjson.loads(encoded(activation())) | {"digest": None}), "digest"),
-        (orjson.dumps(orjson.loads(encoded(activation())) | {"bundle": 7}), "bundle"),
-        (orjson.dumps(orjson.loads(encoded(activation())) | {"reason": "x" * 1001}), "reason"),
+        (orjson.dumps(orjson.loads(encode_activation(activation())) | {"effective_ns": "soon"}), "effective_ns"),
+        (orjson.dumps(orjson.loads(encode_activation(activation())) | {"effective_ns": True}), "effective_ns"),
+        (orjson.dumps(orjson.loads(encode_activation(activation())) | {"digest": None}), "digest"),
+        (orjson.dumps(orjson.loads(encode_activation(activation())) | {"bundle": 7}), "bundle"),
+        (orjson.dumps(orjson.loads(encode_activation(activation())) | {"reason": "x" * 1001}), "reason"),
     ],
 )
 def test_what_is_no_activation_is_refused_by_field(value: bytes | None, field: str | None) -> None:
     with pytest.raises(RecordError) as refused:
-        decoded(value)
+        decode_activation(value)
     assert refused.value.field == field
 
 
@@ -92,7 +92,7 @@ def test_a_rollback_is_a_minute_ahead_or_takes_the_place_of_what_is_still_to_com
 
 def test_an_activation_must_be_a_minute_ahead_of_a_known_group_and_bundle() -> None:
     def wrong(asked: Activation) -> list[str]:
-        return complaints(asked, now_ns=NOW, groups=["pumps"], digests={NEW})
+        return activation_problems(asked, now_ns=NOW, groups=["pumps"], digests={NEW})
 
     assert wrong(activation()) == []
     assert "less than a minute ahead" in wrong(activation(NOW + AHEAD_NS - 1))[0]

@@ -15,10 +15,10 @@ import yaml
 from agent.cli.inputs import bounded_source
 from agent.cli.main import main
 from agent.events.ids import iso_time
-from agent.models.activations import AHEAD_NS, Activation, decoded
+from agent.models.activations import AHEAD_NS, Activation, decode_activation
 from agent.offline.replay import replay
-from agent.settings import load
-from connectors.log_range import Span
+from agent.settings import load_plant
+from connectors.log_range import LogRange
 from tests.support.waves import HOP, PERIOD_MS, group, records, train
 
 Call = Callable[..., tuple[int, str, str]]
@@ -64,7 +64,7 @@ def call(plant: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
 
 def written(plant: Path) -> list[Activation]:
     path = plant / "bundles" / "activations.jsonl"
-    return [decoded(line) for line in path.read_bytes().splitlines()] if path.exists() else []
+    return [decode_activation(line) for line in path.read_bytes().splitlines()] if path.exists() else []
 
 
 def listed(call: Call) -> dict[str, list[tuple[str, str]]]:
@@ -185,8 +185,8 @@ def test_a_replay_knows_the_activations_too(call: Call, plant: Path) -> None:
         for _, record in records(start_ms, range(200))
     ]
     (plant / "data.jsonl").write_bytes(b"\n".join(lines) + b"\n")
-    loaded = load(plant / "plant.yaml", {})
-    source, _ = bounded_source(loaded.settings, ["data.jsonl"], Span())
+    loaded = load_plant(plant / "plant.yaml", {})
+    source, _ = bounded_source(loaded.settings, ["data.jsonl"], LogRange())
     done = asyncio.run(replay(loaded, source, stop=asyncio.Event(), report=lambda done, total: None))
     events = [json.loads(value) for value in done.events.values()]
     states = [event for event in events if event["type"] == "state"]

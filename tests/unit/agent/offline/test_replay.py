@@ -13,12 +13,12 @@ from structlog.testing import capture_logs
 from agent import app
 from agent.cli.inputs import span_of, stream_files
 from agent.cli.main import main
-from agent.offline.replay import Replayed, ReplaySink, replay, warm_up_ms
+from agent.offline.replay import ReplayResult, ReplaySink, replay, warm_up_ms
 from connectors.files.rows import FileFormat, logged
 from connectors.files.source import FileSource
-from connectors.log_range import Mark, Span
+from connectors.log_range import LogPosition, LogRange
 from connectors.records import EVENTS, Message, Record
-from tests.support.offline_plant import START_MS, load_plant, load_rule, records, write_plant
+from tests.support.offline_plant import START_MS, load_offline_plant, load_rule, records, write_plant
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -50,11 +50,11 @@ def rows() -> list[dict[str, Any]]:
     return [{"asset": (record.key or b"").decode()} | json.loads(record.value or b"") for record in good()]
 
 
-def replayed(plant: Path, path: Path, span: Span | None = None) -> Replayed:
-    async def run() -> Replayed:
+def replayed(plant: Path, path: Path, span: LogRange | None = None) -> ReplayResult:
+    async def run() -> ReplayResult:
         source = FileSource([path], FileFormat("auto"), single_partition=True, span=span)
         return await replay(
-            load_plant(plant), source, stop=asyncio.Event(), report=lambda *_: None, load_model=load_rule
+            load_offline_plant(plant), source, stop=asyncio.Event(), report=lambda *_: None, load_model=load_rule
         )
 
     with capture_logs():
@@ -101,18 +101,25 @@ def test_a_log_keeps_what_json_lines_cannot() -> None:
 
 def test_a_span_is_cut_by_offset_and_by_time(tmp_path: Path) -> None:
     plant, path = write_plant(tmp_path), written(tmp_path, "log")
-    by_offset = replayed(plant, path, Span(Mark(offset=10), Mark(offset=50)))
+    by_offset = replayed(plant, path, LogRange(LogPosition(offset=10), LogPosition(offset=50)))
     assert by_offset.tally.records == 40
-    by_time = replayed(plant, path, Span(Mark(time_ms=START_MS + 10_000), Mark(time_ms=START_MS + 20_000)))
+    by_time = replayed(
+        plant, path, LogRange(LogPosition(time_ms=START_MS + 10_000), LogPosition(time_ms=START_MS + 20_000))
+    )
     assert by_time.tally.records == sum(10_000 <= each.timestamp - START_MS < 20_000 for each in good())
 
 
-@pytest.mark.parametrize("first", [Mark(offset=1), Mark(offset=61), Mark(offset=100), Mark(time_ms=START_MS + 47_500)])
-def test_a_span_begins_with_full_windows_and_says_only_what_its_own_records_made(tmp_path: Path, first: Mark) -> None:
+@pytest.mark.parametrize(
+    "first",
+    [LogPosition(offset=1), LogPosition(offset=61), LogPosition(offset=100), LogPosition(time_ms=START_MS + 47_500)],
+)
+def test_a_span_begins_with_full_windows_and_says_only_what_its_own_records_made(
+    tmp_path: Path, first: LogPosition
+) -> None:
     plant, path = write_plant(tmp_path, emission={"policy": "all"}), written(tmp_path, "log")
-    warm_up = warm_up_ms(load_plant(plant).groups)
+    warm_up = warm_up_ms(load_offline_plant(plant).groups)
     assert warm_up == (8 * 4 + 2 + 1) * 1000
-    whole, cut = replayed(plant, path), replayed(plant, path, Span(first, None, warm_up))
+    whole, cut = replayed(plant, path), replayed(plant, path, LogRange(first, None, warm_up))
     start = next(at for at, record in enumerate(good()) if first.reached_by(replace(record, offset=at)))
     made = [line for line in whole.events.lines() if json.loads(line)["data"]["input"]["offset"] >= start]
     assert list(cut.events.lines()) == made
@@ -123,14 +130,14 @@ def test_a_span_begins_with_full_windows_and_says_only_what_its_own_records_made
 
 def test_a_span_behind_the_end_is_empty(tmp_path: Path) -> None:
     plant, path = write_plant(tmp_path), written(tmp_path, "log")
-    found = replayed(plant, path, Span(Mark(offset=10_000), None, 1000))
+    found = replayed(plant, path, LogRange(LogPosition(offset=10_000), None, 1000))
     assert (found.tally.records, found.before, len(found.events)) == (0, 0, 0)
 
 
 def test_dead_letters_before_the_begin_are_not_said_again(tmp_path: Path) -> None:
     plant, path = write_plant(tmp_path), tmp_path / "all.jsonl"
     path.write_bytes(b"".join(map(logged, records(60))))
-    found = replayed(plant, path, Span(Mark(offset=60), None, 30_000))
+    found = replayed(plant, path, LogRange(LogPosition(offset=60), None, 30_000))
     broken = [record.offset for record in records(60) if not (record.value or b"").endswith(b"}")]
     assert found.tally.dead_letters == {"not_json": sum(offset >= 60 for offset in broken)}
     assert len(found.letters) == found.tally.dead_letters["not_json"]
@@ -141,9 +148,9 @@ def test_a_file_name_can_be_the_asset(tmp_path: Path) -> None:
         lines = [f"{START_MS + second * 1000},{second % 3},1" for second in range(20)]
         (tmp_path / f"{name}.csv").write_text("\n".join(["ts,flow,pressure", *lines]))
     source = {"kind": "file", "paths": ["pump-*.csv"], "asset": "{file}"}
-    plant = load_plant(write_plant(tmp_path, source=source, sinks=[{"kind": "console"}]))
+    plant = load_offline_plant(write_plant(tmp_path, source=source, sinks=[{"kind": "console"}]))
 
-    async def run() -> Replayed:
+    async def run() -> ReplayResult:
         own: Any = app.source_of(plant.settings)
         return await replay(plant, own, stop=asyncio.Event(), report=lambda *_: None, load_model=load_rule)
 
@@ -197,7 +204,9 @@ def test_a_mistake_is_told_in_one_line_with_code_2(
 
 
 def test_marks_are_offsets_or_times() -> None:
-    assert span_of("17", "2026-01-01T00:00:01") == Span(Mark(offset=17), Mark(time_ms=1_767_225_601_000))
+    assert span_of("17", "2026-01-01T00:00:01") == LogRange(
+        LogPosition(offset=17), LogPosition(time_ms=1_767_225_601_000)
+    )
     assert span_of(None, None).everything
 
 
@@ -237,7 +246,7 @@ def test_events_of_another_plant_in_the_same_place_are_not_compared(tmp_path: Pa
 
 
 async def test_an_event_of_another_log_is_kept() -> None:
-    found = Replayed()
+    found = ReplayResult()
     sink = ReplaySink(found, FileSource([], FileFormat()))
     value = {"type": "model_refused", "input": {"topic": "hall-activations", "partition": 0, "offset": 3}}
     headers = {"ce_time": "2026-01-01T00:00:00Z", "ce_type": "x.model_refused", "ce_subject": "pumps", "ce_id": "1"}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from agent.events.ids import iso_time
-from agent.offline.ground_truth import Interval, read_truth
+from agent.offline.ground_truth import TruthInterval, read_truth
 from agent.offline.score import score
 from anchormoe.errors import DataError
 
@@ -21,8 +21,8 @@ def gap(start: int, asset: str = "a") -> dict[str, Any]:
     return {"type": "gap", "asset": asset, "gap": {"start": iso_time(start * S), "end": iso_time((start + 9) * S)}}
 
 
-def was(start: int, end: int, state: str, asset: str = "a") -> Interval:
-    return Interval(asset, start * S, end * S, state, fault=state != "normal")
+def was(start: int, end: int, state: str, asset: str = "a") -> TruthInterval:
+    return TruthInterval(asset, start * S, end * S, state, fault=state != "normal")
 
 
 TRUTH = [was(0, 40, "normal"), was(40, 60, "worn"), was(60, 100, "normal")]

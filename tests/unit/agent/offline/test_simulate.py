@@ -13,7 +13,7 @@ from agent.errors import SettingsError
 from agent.offline.simulate import Dialect, simulated_assets, truth_of
 from agent.settings import Plant, load_settings
 from connectors.records import Record
-from connectors.simulator.labels import stretches
+from connectors.simulator.labels import labelled_intervals
 from connectors.simulator.plants import KINDS, SimulatedAsset
 from tests.support.offline_plant import write_plant
 
@@ -41,7 +41,7 @@ def plant(directory: Path, **sections: object) -> Plant:
 
 def test_stretches_say_what_every_sample_says() -> None:
     samples = 2500
-    found = list(stretches(PUMP, samples))
+    found = list(labelled_intervals(PUMP, samples))
     assert (found[0].first, found[-1].stop) == (0, samples)
     assert all(one.stop == other.first and one.state != other.state for one, other in pairwise(found))
     told = [PUMP.kind.states[each.state] for each in found for _ in range(each.first, each.stop)]

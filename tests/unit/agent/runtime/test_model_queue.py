@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from agent.health.status import Vitals
+from agent.health.status import RuntimeStatus
 from agent.runtime import model_queue
 from agent.runtime.model_queue import ModelQueue
 from connectors.records import Partition
@@ -30,7 +30,7 @@ class SlowModel:
 @pytest.fixture
 def model(monkeypatch):
     model = SlowModel()
-    monkeypatch.setattr(model_queue, "assess_together", model)
+    monkeypatch.setattr(model_queue, "assemble_batches", model)
     return model
 
 
@@ -40,7 +40,7 @@ def intake(name, windows=1):
 
 
 def queue(clock=lambda: 0.0, **options):
-    return ModelQueue(Vitals(), clock, **{"batch": 32, "max_wait_s": 0.0, **options})
+    return ModelQueue(RuntimeStatus(), clock, **{"batch": 32, "max_wait_s": 0.0, **options})
 
 
 async def test_what_comes_while_the_model_works_is_one_call(model):

@@ -8,11 +8,11 @@ import numpy as np
 import orjson
 import pytest
 
-from agent.health.status import Vitals
-from agent.models.activations import encoded
-from agent.models.compatibility import Candidates
+from agent.health.status import RuntimeStatus
+from agent.models.activations import encode_activation
+from agent.models.compatibility import CompatibleBundles
 from agent.runtime.model_reload import GIVE_UP_AFTER_S, PUT_AWAY_EVERY_S
-from agent.runtime.pipeline import Pace
+from agent.runtime.pipeline import PipelineLimits
 from anchormoe.windows import FillRule
 from connectors.errors import ConnectorError
 from connectors.memory import MemoryLog, MemorySink, MemoryWindowStore
@@ -31,7 +31,7 @@ from tests.support.reload_plant import (
     shelf,
 )
 
-PACE = Pace(max_records=3, checkpoint_records=7, poll_timeout_s=0.01)
+PACE = PipelineLimits(max_records=3, checkpoint_records=7, poll_timeout_s=0.01)
 
 
 def states(sink):
@@ -90,7 +90,7 @@ async def test_a_damaged_bundle_is_refused_and_the_one_before_it_goes_on():
 
 def test_a_bundle_fills_holes_as_in_its_own_training_data():
     other = NamedRule(replace(FACTS, digest=digest("y"), fill=(FillRule("hold", 2), FillRule())))
-    speaker = Candidates(Path("bundles"), STATED, running(), shelf(y=other).load).speaker(activation(108, "y"))
+    speaker = CompatibleBundles(Path("bundles"), STATED, running(), shelf(y=other).load).speaker(activation(108, "y"))
     assert speaker.judge.fill_rules == (FillRule("hold", 2), FillRule())
 
 
@@ -108,7 +108,7 @@ def test_a_bundle_fills_holes_as_in_its_own_training_data():
 async def test_a_bundle_that_does_not_fit_the_windows_is_refused_with_the_reason(facts, reason):
     other = NamedRule(replace(FACTS, **({"digest": digest("y")} | facts)))
     told, group = [], watched()
-    models = reloading(group, [encoded(activation(108, "y"))], shelf(y=other))
+    models = reloading(group, [encode_activation(activation(108, "y"))], shelf(y=other))
     await models.begin()
     await models.look(told_to(told))
     await models.close()
@@ -128,7 +128,7 @@ def told_to(told):
 
 async def test_a_refusal_is_told_once():
     told = []
-    models = reloading(watched(), [encoded(activation(108, "y"))], shelf())
+    models = reloading(watched(), [encode_activation(activation(108, "y"))], shelf())
     await models.begin()
     for _ in range(3):
         await models.look(told_to(told))
@@ -137,7 +137,7 @@ async def test_a_refusal_is_told_once():
 
 
 async def test_a_refusal_is_told_at_the_end_of_the_work_too_and_again_when_telling_was_cut_off():
-    told, models = [], reloading(watched(), [encoded(activation(108, "y"))], shelf())
+    told, models = [], reloading(watched(), [encode_activation(activation(108, "y"))], shelf())
     await models.begin()
 
     async def cut_off(sightings):
@@ -153,7 +153,7 @@ async def test_a_refusal_is_told_at_the_end_of_the_work_too_and_again_when_telli
 
 async def test_a_place_outside_the_directory_is_refused():
     told, bundles = [], shelf("x")
-    models = reloading(watched(), [encoded(activation(108, "../x", of=digest("x")))], bundles)
+    models = reloading(watched(), [encode_activation(activation(108, "../x", of=digest("x")))], bundles)
     await models.begin()
     await models.look(told_to(told))
     await models.close()
@@ -166,7 +166,7 @@ async def test_an_activation_that_comes_while_running_is_used_from_its_end_on():
     models = reloading(group, values, shelf("x"))
     await models.begin()
     assert group.speakers(np.array([200]))[0].model.digest == CONFIGURED
-    values.append(encoded(activation(300, "x")))
+    values.append(encode_activation(activation(300, "x")))
     await models.look(told_to([]))
     ends = np.array([299, 300, 301])
     assert [each.model.digest[0] for each in group.speakers(ends)] == ["d", "x", "x"]
@@ -174,8 +174,8 @@ async def test_an_activation_that_comes_while_running_is_used_from_its_end_on():
 
 
 async def test_what_is_no_activation_or_of_an_unknown_group_is_passed_over():
-    vitals, group = Vitals(), watched()
-    values = [b"{", encoded(activation(100, "x", group="fans")), encoded(activation(100, "x"))]
+    vitals, group = RuntimeStatus(), watched()
+    values = [b"{", encode_activation(activation(100, "x", group="fans")), encode_activation(activation(100, "x"))]
     models = reloading(group, values, shelf("x"), vitals=vitals)
     await models.begin()
     await models.close()
@@ -185,8 +185,8 @@ async def test_what_is_no_activation_or_of_an_unknown_group_is_passed_over():
 
 async def test_models_of_the_past_are_loaded_when_asked_for_and_put_away_when_nobody_asks():
     now = 0.0
-    bundles, group, vitals = shelf("x", "y"), watched(), Vitals(lambda: now)
-    line = [encoded(activation(100, "x")), encoded(activation(200, "y"))]
+    bundles, group, vitals = shelf("x", "y"), watched(), RuntimeStatus(lambda: now)
+    line = [encode_activation(activation(100, "x")), encode_activation(activation(200, "y"))]
     models = reloading(group, line, bundles, now_s=500, vitals=vitals)
     await models.begin()
     assert bundles.loads == ["y"]
@@ -202,7 +202,7 @@ async def test_models_of_the_past_are_loaded_when_asked_for_and_put_away_when_no
 
 async def test_a_journal_that_stays_silent_too_long_stops_the_agent():
     now = 0.0
-    models = reloading(watched(), [], shelf(), vitals=Vitals(lambda: now))
+    models = reloading(watched(), [], shelf(), vitals=RuntimeStatus(lambda: now))
     await models.begin()
 
     async def gone():

@@ -44,7 +44,7 @@ def test_a_process_ends_although_a_call_never_returns():
     program = "\n".join(
         [
             "import threading",
-            "from agent.model_thread import ModelThread",
+            "from agent.runtime.model_thread import ModelThread",
             "ModelThread().submit(threading.Event().wait)",
             "print('the end')",
         ]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent.runtime.pipeline import Pace, Pipeline
+from agent.runtime.pipeline import Pipeline, PipelineLimits
 from anchormoe.windows import WindowShape
 from connectors.decoding import Decoder
 from connectors.errors import ConnectorError
@@ -61,7 +61,7 @@ async def test_groups_with_windows_of_other_lengths_are_judged_side_by_side():
         sink=sink,
         decoder=Decoder(layouts, RecordFormat(time_unit="s", max_clock_skew_ns=None)),
         groups={"pumps": watched(policy="all"), "fans": long},
-        pace=Pace(max_records=48),
+        pace=PipelineLimits(max_records=48),
     )
     await pipeline.run(asyncio.Event())
     last = {event["asset"]: event for event in data_of(sink)}.values()
@@ -108,7 +108,7 @@ async def test_an_asset_belongs_to_the_partition_where_it_was_first_seen():
     log = filled([1.0] * 6)
     for step in range(6):
         put(log, "p1", 100 + step, -1.0, partition=B)
-    pipeline, sink = await run(log, pace=Pace(max_records=100, checkpoint_records=7, poll_timeout_s=0.01))
+    pipeline, sink = await run(log, pace=PipelineLimits(max_records=100, checkpoint_records=7, poll_timeout_s=0.01))
     assert pipeline.tally.dead_letters["asset_moved"] == 6
     assert len({dict(letter.headers)["dl_partition"] for letter in sink.of(DEAD_LETTERS)}) == 1
 
@@ -138,14 +138,14 @@ async def test_a_channel_that_drops_out_is_named_when_it_goes_and_when_it_comes_
 async def test_a_long_judgement_counts_as_progress_before_anything_is_published(monkeypatch):
     """A slow machine with a backlog is not stuck: a watchdog that threw its work away would never let it finish."""
     progressed, before_writing = [], []
-    monkeypatch.setattr("agent.health.status.Vitals.progressed", lambda vitals: progressed.append(1))
+    monkeypatch.setattr("agent.health.status.RuntimeStatus.progressed", lambda vitals: progressed.append(1))
 
     class Listening(MemorySink):
         async def write(self, messages):
             before_writing.append(len(progressed))
             await super().write(messages)
 
-    pace = Pace(max_records=5000, poll_timeout_s=0.01)
+    pace = PipelineLimits(max_records=5000, poll_timeout_s=0.01)
     await run(filled([1.0] * 100), sink=Listening(), group=watched(policy="all"), pace=pace)
     assert before_writing[0] > 1
 
@@ -178,7 +178,7 @@ async def test_a_model_that_hangs_does_not_hold_up_the_end_of_the_others():
         async def close(self):
             closed.append("store")
 
-    pace = Pace(poll_timeout_s=0.01, stop_deadline_s=0.1, close_deadline_s=0.1)
+    pace = PipelineLimits(poll_timeout_s=0.01, stop_deadline_s=0.1, close_deadline_s=0.1)
     pipeline = pipeline_on(filled([1.0] * 10), Closing(), Store(), pace=pace)
     pipeline._model._worker.submit(hanging.wait)
     with pytest.raises(ConnectorError, match=r"the end took longer than 0\.1 s"):
@@ -210,5 +210,5 @@ async def test_a_reset_in_the_log_lets_an_asset_begin_anew_and_a_replay_hears_it
     pipeline, sink = await run(with_reset())
     assert states_of(sink) == [(None, "high"), (None, "low")]
     assert dict(pipeline.tally.dead_letters) == {"late": 1}
-    _, again = await run(with_reset(), pace=Pace(max_records=100, poll_timeout_s=0.01))
+    _, again = await run(with_reset(), pace=PipelineLimits(max_records=100, poll_timeout_s=0.01))
     assert events_of(sink) == events_of(again)

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from agent.runtime.checkpointer import Endurance
-from agent.runtime.pipeline import Pace
+from agent.runtime.checkpointer import OutagePolicy
+from agent.runtime.pipeline import PipelineLimits
 from connectors.base import Fenced
 from connectors.errors import ConnectorError, TransientError
 from connectors.memory import MemorySink, MemoryWindowStore
@@ -178,7 +178,7 @@ async def test_a_store_that_answers_but_keeps_nothing_is_down_all_the_same():
             return await super().save(claim, layout, checkpoint)
 
     now, store, log = 0.0, Full(), filled([1.0] * 20)
-    pace = Pace(max_records=4, checkpoint_records=4, poll_timeout_s=0.01, endurance=Endurance(60.0, 300.0))
+    pace = PipelineLimits(max_records=4, checkpoint_records=4, poll_timeout_s=0.01, endurance=OutagePolicy(60.0, 300.0))
     every = watched(policy="all")  # so that the store is asked before each batch
     pipeline = pipeline_on(log, MemorySink(), store, bounded=False, pace=pace, group=every, clock=lambda: now)
     await started(pipeline)

@@ -12,10 +12,10 @@ import yaml
 
 from agent.app import sink_of
 from agent.contracts import DeadLetterHeaders
-from agent.dead_letters.stored import PREFIX, Letter, Place, Wish, returned
+from agent.dead_letters.stored import PREFIX, LetterPosition, ReplayFilter, StoredDeadLetter, replay_record
 from agent.errors import SettingsError
-from agent.health.counters import Tally
-from agent.runtime.undelivered import REFUSED, UNAVAILABLE, Refusals, refused_event
+from agent.health.counters import Counters
+from agent.runtime.undelivered import REFUSED, UNAVAILABLE, UndeliveredEvents, undelivered_letter
 from agent.settings import Plant, load_settings
 from connectors.decoding import Decoder
 from connectors.errors import ConnectorError, TransientError
@@ -35,7 +35,7 @@ def ours(message: Message) -> dict[str, str]:
 
 
 def test_a_refused_event_keeps_its_bytes_and_says_why_and_what_made_it() -> None:
-    letter = refused_event(Refused(EVENT, ConnectorError("alerts:443 answered 400")))
+    letter = undelivered_letter(Refused(EVENT, ConnectorError("alerts:443 answered 400")))
     assert (letter.stream, letter.key, letter.value) == (DEAD_LETTERS, b"pump-1", DATA)
     assert letter.headers[:2] == EVENT.headers
     told = ours(letter)
@@ -46,14 +46,16 @@ def test_a_refused_event_keeps_its_bytes_and_says_why_and_what_made_it() -> None
 
 
 def test_a_receiver_that_was_away_is_another_reason_than_one_that_says_no() -> None:
-    assert ours(refused_event(Refused(EVENT, TransientError("alerts:443: gone"))))["dl_reason"] == UNAVAILABLE
+    assert ours(undelivered_letter(Refused(EVENT, TransientError("alerts:443: gone"))))["dl_reason"] == UNAVAILABLE
 
 
 def test_a_refused_event_is_never_sent_back_as_a_sensor_record() -> None:
-    message = refused_event(Refused(EVENT, ConnectorError("no")))
-    letter = Letter.of(Place(0, 0), message.key, message.value, message.headers)
+    message = undelivered_letter(Refused(EVENT, ConnectorError("no")))
+    letter = StoredDeadLetter.of(LetterPosition(0, 0), message.key, message.value, message.headers)
     decoder = Decoder([GroupLayout("pumps", (ChannelField("flow", "flow"),), ("pump-*",))], RecordFormat())
-    assert "not read by this plant" in str(returned(letter, decoder, Wish(["sensors", "webhook"], force=True)))
+    assert "not read by this plant" in str(
+        replay_record(letter, decoder, ReplayFilter(["sensors", "webhook"], force=True))
+    )
 
 
 class OneAtATime(MemorySink):
@@ -70,9 +72,9 @@ class OneAtATime(MemorySink):
 
 
 async def test_two_webhooks_share_the_keeper_one_write_at_a_time() -> None:
-    keeper, tally = OneAtATime(), Tally()
+    keeper, tally = OneAtATime(), Counters()
     await keeper.start()
-    refusals = Refusals(keeper, tally)
+    refusals = UndeliveredEvents(keeper, tally)
     refused = [Refused(EVENT, ConnectorError("no")), Refused(EVENT, TransientError("gone"))]
     await asyncio.gather(refusals.keep(refused), refusals.keep(refused[:1]))
     assert len(keeper.of(DEAD_LETTERS)) == 3
@@ -80,9 +82,9 @@ async def test_two_webhooks_share_the_keeper_one_write_at_a_time() -> None:
 
 
 async def test_a_keeper_that_fails_stops_the_write_and_nothing_is_counted() -> None:
-    tally = Tally()
+    tally = Counters()
     with pytest.raises(ConnectorError):
-        await Refusals(MemorySink(), tally).keep([Refused(EVENT, ConnectorError("no"))])
+        await UndeliveredEvents(MemorySink(), tally).keep([Refused(EVENT, ConnectorError("no"))])
     assert tally.dead_letters == {}
 
 
@@ -108,7 +110,7 @@ def plant(tmp_path: Path, *sinks: dict[str, Any]) -> Plant:
     return load_settings(path, {})
 
 
-async def write_through(settings: Plant, tally: Tally) -> None:
+async def write_through(settings: Plant, tally: Counters) -> None:
     sink = sink_of(settings, tally)
     await sink.start()
     await sink.write([EVENT])
@@ -117,7 +119,7 @@ async def write_through(settings: Plant, tally: Tally) -> None:
 
 @pytest.mark.parametrize(("status", "letters"), [(400, 1), (204, 0)])
 async def test_what_the_receiver_refuses_lies_in_the_other_sinks(tmp_path: Path, status: int, letters: int) -> None:
-    kept, tally = tmp_path / "out", Tally()
+    kept, tally = tmp_path / "out", Counters()
     async with answering(status) as url:
         sinks = ({"kind": "webhook", "url": url}, {"kind": "jsonl", "directory": str(kept)})
         await write_through(plant(tmp_path, *sinks), tally)
@@ -132,4 +134,4 @@ def test_a_webhook_alone_has_nowhere_to_put_what_is_refused(tmp_path: Path) -> N
     both = plant(tmp_path, webhook, kept)
     alone = both.model_copy(update={"sinks": both.sinks[:1]})
     with pytest.raises(SettingsError, match="kafka or jsonl"):
-        sink_of(alone, Tally())
+        sink_of(alone, Counters())

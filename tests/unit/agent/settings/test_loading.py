@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from agent.errors import SettingsError
-from agent.settings import KafkaSink, KafkaSource, Plant, RedisStore, load, load_settings
+from agent.settings import KafkaSinkSettings, KafkaSourceSettings, Plant, RedisStoreSettings, load_plant, load_settings
 
 BASE: dict[str, Any] = {
     "namespace": "hall",
@@ -24,18 +24,18 @@ def settings(tmp_path: Path, environ: dict[str, str], **sections: Any) -> Plant:
     return load_settings(path, environ)
 
 
-def source_of(plant: Plant) -> KafkaSource:
-    assert isinstance(plant.source, KafkaSource)
+def source_of(plant: Plant) -> KafkaSourceSettings:
+    assert isinstance(plant.source, KafkaSourceSettings)
     return plant.source
 
 
-def store_of(plant: Plant) -> RedisStore:
-    assert isinstance(plant.store, RedisStore)
+def store_of(plant: Plant) -> RedisStoreSettings:
+    assert isinstance(plant.store, RedisStoreSettings)
     return plant.store
 
 
-def sink_of(plant: Plant) -> KafkaSink:
-    assert isinstance(plant.sinks[0], KafkaSink)
+def sink_of(plant: Plant) -> KafkaSinkSettings:
+    assert isinstance(plant.sinks[0], KafkaSinkSettings)
     return plant.sinks[0]
 
 
@@ -120,7 +120,7 @@ def test_the_consumer_group_follows_the_namespace(tmp_path: Path) -> None:
 def test_loading_for_a_run_demands_the_bundles(tmp_path: Path) -> None:
     settings(tmp_path, {})
     with pytest.raises(SettingsError, match=r"plant\.yaml:\d+:\d+: groups\[0\]\.model\.bundle: there is no bundle"):
-        load(tmp_path / "plant.yaml", {})
+        load_plant(tmp_path / "plant.yaml", {})
 
 
 def test_recordings_must_be_there(tmp_path: Path) -> None:
@@ -152,13 +152,13 @@ def test_recordings_must_be_there(tmp_path: Path) -> None:
 def test_what_is_no_configuration_gets_a_reason(tmp_path: Path, content: bytes, words: str) -> None:
     (tmp_path / "plant.yaml").write_bytes(content)
     with pytest.raises(SettingsError) as refused:
-        load(tmp_path / "plant.yaml", {})
+        load_plant(tmp_path / "plant.yaml", {})
     assert words in str(refused.value)
 
 
 @pytest.mark.parametrize(("name", "words"), [("missing.yaml", "No such file"), (".", "Is a directory")])
 def test_what_cannot_be_read_gets_one_line(tmp_path: Path, name: str, words: str) -> None:
     with pytest.raises(SettingsError) as refused:
-        load(tmp_path / name, {})
+        load_plant(tmp_path / name, {})
     assert len(refused.value.problems) == 1
     assert words in refused.value.problems[0]

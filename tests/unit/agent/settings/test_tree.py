@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from agent.settings import Duration, Plant, Retries, schema
+from agent.settings import Duration, Plant, Retries, settings_schema
 from agent.settings.groups import overlap
 from agent.settings.section import Section
 
@@ -44,11 +44,13 @@ def test_every_section_is_frozen_and_refuses_unknown_keys(section: type[Section]
 
 
 def test_the_published_schema_is_fresh() -> None:
-    assert json.loads(CONTRACT.read_text()) == schema(), "run: anchormoe-agent schema settings > docs/contracts/…"
+    assert json.loads(CONTRACT.read_text()) == settings_schema(), (
+        "run: anchormoe-agent schema settings > docs/contracts/…"
+    )
 
 
 def test_durations_and_sizes_have_a_pattern_and_a_readable_default_in_the_schema() -> None:
-    every = schema()["$defs"]["Checkpointing"]["properties"]["every"]
+    every = settings_schema()["$defs"]["Checkpointing"]["properties"]["every"]
     assert every["default"] == "5s"
     assert every["pattern"].endswith("(ns|us|ms|s|m|h|d)$")
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from agent.events.assemble import Glance
-from agent.events.emission import Standing
-from agent.health.counters import Tally
+from agent.events.assemble import WindowResult
+from agent.events.emission import AssetState
+from agent.health.counters import Counters
 from agent.terminal.sparkline import span_marks, sparkline
 from agent.terminal.story import headline, patch_lines, picture, sum_line
-from agent.terminal.views import Board, Lines
+from agent.terminal.views import LineView, LiveView
 from tests.support.event_samples import samples
 
 
@@ -59,7 +59,7 @@ def test_every_kind_has_a_headline_that_names_its_asset():
 
 def test_lines_tell_a_state_with_its_reasons():
     out = io.StringIO()
-    view = Lines(Console(file=out, width=200))
+    view = LineView(Console(file=out, width=200))
     view.published(sighting("state"))
     text = out.getvalue()
     assert "→" in text
@@ -69,9 +69,9 @@ def test_lines_tell_a_state_with_its_reasons():
 def test_the_board_shows_every_asset_and_the_last_change():
     out = io.StringIO()
     console = Console(file=out, width=140, height=60, force_terminal=False)
-    board = Board(console, Tally())
-    standing = Standing(10, "a", 4, ("q",))
-    board.judged(Glance("pump-1", "pumps", standing, 10**9, 4 * 10**8, 0.9, None))
+    board = LiveView(console, Counters())
+    standing = AssetState(10, "a", 4, ("q",))
+    board.judged(WindowResult("pump-1", "pumps", standing, 10**9, 4 * 10**8, 0.9, None))
     board.published(sighting("state"))
     console.print(board._render())
     text = out.getvalue()
@@ -83,10 +83,12 @@ def test_the_board_shows_every_asset_and_the_last_change():
 def drawn(assets, *, width, height):
     out = io.StringIO()
     console = Console(file=out, width=width, height=height, force_terminal=False)
-    board = Board(console, Tally())
+    board = LiveView(console, Counters())
     for number, state in enumerate(assets):
         since_ns = number * 10**9
-        board.judged(Glance(f"pump-{number:03}", "pumps", Standing(10, state, 4, ()), 10**9, since_ns, 0.9, None))
+        board.judged(
+            WindowResult(f"pump-{number:03}", "pumps", AssetState(10, state, 4, ()), 10**9, since_ns, 0.9, None)
+        )
     board.published(sighting("state"))
     console.print(board._render())
     return out.getvalue().splitlines()

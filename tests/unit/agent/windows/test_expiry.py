@@ -4,9 +4,9 @@ import asyncio
 
 import numpy as np
 
-from agent.runtime.pipeline import Pace
-from agent.windows.expiry import Attendance
-from agent.windows.ring_buffers import NEVER, Rings
+from agent.runtime.pipeline import PipelineLimits
+from agent.windows.expiry import AssetExpiry
+from agent.windows.ring_buffers import NEVER, RingBuffers
 from anchormoe.windows import WindowShape
 from connectors.memory import MemoryLog, MemorySink, MemoryWindowStore
 from connectors.records import DEAD_LETTERS, EVENTS
@@ -19,7 +19,7 @@ def follow(attendance, *samples):
 
 
 def test_an_asset_is_gone_when_the_clock_has_advanced_without_it():
-    attendance = Attendance(after=10)
+    attendance = AssetExpiry(after=10)
     follow(attendance, (0, 100), (1, 100), (1, 109))
     assert attendance.all_gone().tolist() == []
     follow(attendance, (1, 110))
@@ -28,13 +28,13 @@ def test_an_asset_is_gone_when_the_clock_has_advanced_without_it():
 
 
 def test_an_asset_that_lags_behind_is_there():
-    attendance = Attendance(after=10)
+    attendance = AssetExpiry(after=10)
     follow(attendance, (0, 100), (1, 500), (0, 101), (1, 505), (0, 102), (1, 511))
     assert attendance.all_gone().tolist() == []
 
 
 def test_a_sample_before_which_its_asset_may_be_gone_is_doubtful():
-    attendance = Attendance(after=10)
+    attendance = AssetExpiry(after=10)
     follow(attendance, (0, 100), (1, 100), (1, 105))
     rows, index = np.array([1, 0, -3]), np.array([112, 113, 114])
     assert attendance.doubtful(rows, index).tolist() == [False, True, False]
@@ -42,7 +42,7 @@ def test_a_sample_before_which_its_asset_may_be_gone_is_doubtful():
 
 
 def test_a_freed_row_is_empty_and_the_next_assets():
-    rings = Rings(WindowShape(length=4, hop=2, lateness=1), 1)
+    rings = RingBuffers(WindowShape(length=4, hop=2, lateness=1), 1)
     rows = np.array([rings.row("a"), rings.row("b")])
     rings.advance(rows, np.array([7, 7]))
     rings.write(rows, np.array([7, 7]), np.ones((2, 1), np.float32))
@@ -60,7 +60,7 @@ def plant_with(*entries, room=2, checkpoint_records=3):
     for asset, second in entries:
         put(log, asset, second, 1.0)
     group = watched(policy="all", max_assets=room, forget_after=30)
-    pipeline = pipeline_on(log, sink, store, group=group, pace=Pace(checkpoint_records=checkpoint_records))
+    pipeline = pipeline_on(log, sink, store, group=group, pace=PipelineLimits(checkpoint_records=checkpoint_records))
     asyncio.run(pipeline.run(asyncio.Event()))
     return sink, pipeline, store
 

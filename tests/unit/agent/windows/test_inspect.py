@@ -4,13 +4,13 @@ from pathlib import Path
 
 import numpy as np
 
-from agent.events.emission import Standing
-from agent.windows.assigner import Samples, apply
-from agent.windows.group import GroupWindows, checkpoint_of
-from agent.windows.inspect import found, stored_assets, unjudged
+from agent.events.emission import AssetState
+from agent.windows.assigner import Samples, assign_windows
+from agent.windows.group import GroupWindows, make_checkpoint
+from agent.windows.inspect import find_asset, layout_only, stored_assets
 from connectors.base import StoredWindows
 from connectors.records import Partition
-from tests.support.offline_plant import load_plant, write_plant
+from tests.support.offline_plant import load_offline_plant, write_plant
 from tests.support.plant import watched
 
 HOME = Partition("readings", 1)
@@ -18,14 +18,14 @@ HOME = Partition("readings", 1)
 
 def stored(tmp_path: Path) -> tuple[str, StoredWindows, dict[str, object]]:
     """Five samples of one asset, the third without pressure."""
-    groups = unjudged(load_plant(write_plant(tmp_path)).groups)
+    groups = layout_only(load_offline_plant(write_plant(tmp_path)).groups)
     [(layout, group)] = groups.items()
     windows = GroupWindows.empty(group, cursor=0)
     row = windows.rings.row("pump-1")
     values = np.array([[1, 9], [2, 9], [3, np.nan], [4, 9], [5, 9]], dtype=np.float32)
-    apply(windows.rings, Samples(np.full(5, row), np.arange(100, 105), values), idle_after=10)
-    windows.standings["pump-1"] = Standing(104, "high", 102, ())
-    checkpoint = checkpoint_of(windows)
+    assign_windows(windows.rings, Samples(np.full(5, row), np.arange(100, 105), values), idle_after=10)
+    windows.standings["pump-1"] = AssetState(104, "high", 102, ())
+    checkpoint = make_checkpoint(windows)
     rings = {write.asset: write.pieces[0][1] for write in checkpoint.writes}
     return layout, StoredWindows(checkpoint.header, rings), groups
 
@@ -52,8 +52,8 @@ def test_an_asset_shows_its_last_window_coverage_watermark_and_state(tmp_path: P
         "state": "high",
         "since": "1970-01-01T00:01:42Z",
     }
-    assert found([asset], "pump-1") == {HOME: asset}
-    assert found([asset], "pump-2") == {}
+    assert find_asset([asset], "pump-1") == {HOME: asset}
+    assert find_asset([asset], "pump-2") == {}
 
 
 def test_a_ring_that_vanished_leaves_nothing_to_see(tmp_path: Path) -> None:

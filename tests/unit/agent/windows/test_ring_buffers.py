@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from agent.windows.ring_buffers import Rings
+from agent.windows.ring_buffers import RingBuffers
 from anchormoe.windows import WindowShape
 
 SHAPE = WindowShape(length=4, hop=2, lateness=1)
 
 
 def rings_with(*samples):
-    rings = Rings(SHAPE, 2)
+    rings = RingBuffers(SHAPE, 2)
     for name, index, value in samples:
         put(rings, name, index, value)
     return rings
@@ -38,7 +38,7 @@ def test_pieces_patched_into_an_old_copy_give_the_present_ring():
 
 def test_a_restored_ring_cuts_the_same_windows():
     rings = rings_with(*[("a", index, float(index)) for index in range(20, 33)])
-    other = Rings(SHAPE, 2)
+    other = RingBuffers(SHAPE, 2)
     other.restore("a", int(rings.newest[0]), rings.pieces(0, whole=True)[0][1])
     where = np.array([0]), np.array([30])
     np.testing.assert_array_equal(other.cut(*where), rings.cut(*where))
@@ -46,7 +46,7 @@ def test_a_restored_ring_cuts_the_same_windows():
 
 def test_a_ring_of_another_layout_is_refused():
     with pytest.raises(ValueError, match="ring of a has 3 bytes"):
-        Rings(SHAPE, 2).restore("a", 5, b"abc")
+        RingBuffers(SHAPE, 2).restore("a", 5, b"abc")
 
 
 def test_a_lost_ring_is_written_whole():
@@ -59,7 +59,7 @@ def test_a_lost_ring_is_written_whole():
 
 def test_many_assets_stay_within_the_promised_memory():
     shape = WindowShape(length=128, hop=16, lateness=8)
-    rings = Rings(shape, 8)
+    rings = RingBuffers(shape, 8)
     for number in range(1000):
         rings.row(f"asset-{number}")
     promised = 2 * (shape.length + shape.hop + shape.lateness) * 8 * 4 + 1024

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from anchormoe.data.shapes import read_shape, rehearsal
-from anchormoe.metrics.evaluate import judge
+from anchormoe.metrics.evaluate import evaluate_predictions
 from anchormoe.recipes.fit import fit_model
 from anchormoe.recipes.pack import predictor_of
 from anchormoe.recipes.settings import RecipeSettings
@@ -38,6 +38,6 @@ def test_every_recipe_takes_data_of_this_shape(name: str, recipe: str) -> None:
     split = rehearsal(name, read_shape(FILES / f"{name}.yaml"), most_cases=16)
     settings = RecipeSettings(recipe=recipe, profile="fast", **QUICK[recipe])  # type: ignore[arg-type]
     fitted = fit_model(split.train.cases, split.train.y, len(split.train.classes), settings=settings)
-    figures = judge(predictor_of(fitted, split.train), split.test)
+    figures = evaluate_predictions(predictor_of(fitted, split.train), split.test)
     assert np.isfinite(figures["nll"])
     assert figures["largest_relative_residual"] < 1e-5

@@ -11,10 +11,10 @@ from anchormoe.benchmark import methods
 from anchormoe.benchmark.baselines import padded, padded_length
 from anchormoe.benchmark.comparison import mean_ranks, paired, ranks, spread
 from anchormoe.benchmark.ledger import Entry, Ledger, fingerprint
-from anchormoe.benchmark.methods import Effort, Method, Outcome
+from anchormoe.benchmark.methods import Effort, Method, MethodResult
 from anchormoe.benchmark.report import accuracy_report, localization_report, read_paper
 from anchormoe.benchmark.report_tables import Paper, abstention_table, accuracy_table, promise_table
-from anchormoe.benchmark.runner import Plan, Results, run, sets_in
+from anchormoe.benchmark.runner import Plan, Results, run_benchmark, sets_in
 from anchormoe.cases import Cases
 from anchormoe.data.dataset import Dataset, Split
 from anchormoe.errors import DataError
@@ -35,9 +35,9 @@ class Counted:
         self.said = said
         self.runs = 0
 
-    def run(self, train: Dataset, test: Dataset, seed: int, effort: Effort) -> Outcome:
+    def run(self, train: Dataset, test: Dataset, seed: int, effort: Effort) -> MethodResult:
         self.runs += 1
-        return Outcome(np.array(self.said, dtype=np.int64), fit_s=1.0, predict_s=0.5)
+        return MethodResult(np.array(self.said, dtype=np.int64), fit_s=1.0, predict_s=0.5)
 
 
 @pytest.fixture
@@ -62,37 +62,37 @@ def load(name: str, seed: int) -> Split:
 
 def test_a_second_run_asks_no_method_again(tmp_path: Path, registered: dict[str, Counted]) -> None:
     path = tmp_path / "runs.jsonl"
-    first = run(plan(), Ledger(path), load)
-    again = run(plan(), Ledger(path), load)
+    first = run_benchmark(plan(), Ledger(path), load)
+    again = run_benchmark(plan(), Ledger(path), load)
     assert [double.runs for double in registered.values()] == [2, 2]
     assert again.entries == first.entries
 
 
 def test_another_seed_version_or_data_is_run_afresh(tmp_path: Path, registered: dict[str, Counted]) -> None:
     ledger = Ledger(tmp_path / "runs.jsonl")
-    run(plan(), ledger, load)
-    run(plan(seeds=(0, 1, 2)), ledger, load)
+    run_benchmark(plan(), ledger, load)
+    run_benchmark(plan(seeds=(0, 1, 2)), ledger, load)
     assert registered["rival"].runs == 3
-    run(plan(effort=Effort(profile="fast")), ledger, load)
+    run_benchmark(plan(effort=Effort(profile="fast")), ledger, load)
     assert registered["rival"].runs == 5
-    run(plan(), ledger, lambda name, seed: Split(SPLIT.train, part([0, 1, 1, 0], value=2.0)))
+    run_benchmark(plan(), ledger, lambda name, seed: Split(SPLIT.train, part([0, 1, 1, 0], value=2.0)))
     assert registered["rival"].runs == 7
 
 
 def test_a_line_cut_off_by_a_crash_costs_that_run_only(tmp_path: Path, registered: dict[str, Counted]) -> None:
     path = tmp_path / "runs.jsonl"
-    run(plan(), Ledger(path), load)
+    run_benchmark(plan(), Ledger(path), load)
     path.write_text(path.read_text()[:-40])
-    run(plan(), Ledger(path), load)
+    run_benchmark(plan(), Ledger(path), load)
     assert registered["anchormoe"].runs == 3
-    assert len(run(plan(), Ledger(path), load).entries) == 4
+    assert len(run_benchmark(plan(), Ledger(path), load).entries) == 4
     assert registered["anchormoe"].runs == 3
 
 
 def test_a_set_that_cannot_be_loaded_is_named_and_the_others_go_on(
     tmp_path: Path, registered: dict[str, Counted]
 ) -> None:
-    results = run(plan(sets=("lost", "toy")), Ledger(tmp_path / "runs.jsonl"), load)
+    results = run_benchmark(plan(sets=("lost", "toy")), Ledger(tmp_path / "runs.jsonl"), load)
     assert results.missing == {"lost": "lost is broken"}
     assert len(results.entries) == 4
 
@@ -100,7 +100,7 @@ def test_a_set_that_cannot_be_loaded_is_named_and_the_others_go_on(
 def test_a_refusal_is_kept_with_its_reason(tmp_path: Path, registered: dict[str, Counted]) -> None:
     rival = methods.method("rival")
     methods.register(replace(rival, refuses=lambda train, test: "too large"))
-    results = run(plan(), Ledger(tmp_path / "runs.jsonl"), load)
+    results = run_benchmark(plan(), Ledger(tmp_path / "runs.jsonl"), load)
     assert registered["rival"].runs == 0
     assert "toy, Rival: not run, too large" in accuracy_report(plan(), results, Paper(), date(2026, 1, 2))
 
@@ -112,7 +112,9 @@ def test_an_unknown_method_names_the_known_ones(registered: dict[str, Counted]) 
 
 def test_progress_tells_every_finished_run(tmp_path: Path, registered: dict[str, Counted]) -> None:
     told: list[tuple[int, int, float]] = []
-    run(plan(), Ledger(tmp_path / "x"), load, progress=lambda p: told.append((p.done, p.total, p.figures["accuracy"])))
+    run_benchmark(
+        plan(), Ledger(tmp_path / "x"), load, progress=lambda p: told.append((p.done, p.total, p.figures["accuracy"]))
+    )
     assert told == [(1, 4, 0.75), (2, 4, 1.0), (3, 4, 0.75), (4, 4, 1.0)]
 
 
@@ -161,7 +163,7 @@ def test_the_page_holds_means_the_papers_figures_and_what_is_missing(
     tmp_path: Path, registered: dict[str, Counted]
 ) -> None:
     asked = plan(sets=("lost", "toy"))
-    results = run(asked, Ledger(tmp_path / "runs.jsonl"), load)
+    results = run_benchmark(asked, Ledger(tmp_path / "runs.jsonl"), load)
     paper = Paper({"toy": {"accuracy": {"AnchorMoE": [0.9, 0.01], "MiniRocket": [0.8, 0.02]}}})
     page = accuracy_report(asked, results, paper, date(2026, 1, 2))
     assert "Written on 2026-01-02" in page
@@ -173,7 +175,7 @@ def test_the_page_holds_means_the_papers_figures_and_what_is_missing(
 
 
 def test_the_localization_page_shows_both_definitions(tmp_path: Path, registered: dict[str, Counted]) -> None:
-    results = run(plan(source="synthetic"), Ledger(tmp_path / "runs.jsonl"), load)
+    results = run_benchmark(plan(source="synthetic"), Ledger(tmp_path / "runs.jsonl"), load)
     score = {"auprc": 0.9, "iou": 0.8, "precision": 0.7, "cases": 4}
     scored = tuple(
         replace(one, metrics=one.metrics | {"localization": {"any_overlap": score, "half_overlap": score}})
@@ -239,7 +241,7 @@ def test_the_page_tells_how_often_unknown_is_said_and_by_which_rule(registered: 
 def test_sets_that_the_paper_does_not_have_leave_no_empty_columns(
     tmp_path: Path, registered: dict[str, Counted]
 ) -> None:
-    results = run(plan(), Ledger(tmp_path / "runs.jsonl"), load)
+    results = run_benchmark(plan(), Ledger(tmp_path / "runs.jsonl"), load)
     paper = Paper({"other": {"accuracy": {"AnchorMoE": [0.9, 0.01], "MiniRocket": [0.8, 0.02]}}})
     table = accuracy_table(plan(), results, paper)
     assert "paper:" not in table
@@ -250,7 +252,7 @@ def test_a_page_of_chosen_sets_has_its_own_title_and_names_the_command(
     tmp_path: Path, registered: dict[str, Counted]
 ) -> None:
     asked = plan(named=True, title="Some sets")
-    page = accuracy_report(asked, run(asked, Ledger(tmp_path / "x"), load), Paper(), date(2026, 1, 2))
+    page = accuracy_report(asked, run_benchmark(asked, Ledger(tmp_path / "x"), load), Paper(), date(2026, 1, 2))
     assert page.startswith("# Some sets\n")
     assert "`anchormoe-agent benchmark uea --sets toy`" in page
 

@@ -31,7 +31,7 @@ def artefact() -> Artefact:
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    bundle.write(tmp_path / "demo", artefact())
+    bundle.write_bundle(tmp_path / "demo", artefact())
     return tmp_path / "demo"
 
 
@@ -73,14 +73,14 @@ def test_scalars_and_transposed_arrays_come_back_as_they_were() -> None:
 
 
 def test_two_writes_are_equal_in_every_byte(tmp_path: Path) -> None:
-    first, second = bundle.write(tmp_path / "a", artefact()), bundle.write(tmp_path / "b", artefact())
+    first, second = bundle.write_bundle(tmp_path / "a", artefact()), bundle.write_bundle(tmp_path / "b", artefact())
     assert first == second
 
 
 def test_an_existing_bundle_needs_force_and_nothing_partial_stays(directory: Path) -> None:
     with pytest.raises(ModelError, match="--force"):
-        bundle.write(directory, artefact())
-    bundle.write(directory, replace(artefact(), card="# again\n"), force=True)
+        bundle.write_bundle(directory, artefact())
+    bundle.write_bundle(directory, replace(artefact(), card="# again\n"), force=True)
     assert (directory / "MODEL_CARD.md").read_text() == "# again\n"
     assert [path.name for path in directory.parent.iterdir()] == ["demo"]
 
@@ -89,13 +89,13 @@ def test_force_never_removes_what_is_not_a_bundle(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "letters.txt").write_text("dear")
     with pytest.raises(ModelError, match="not a bundle"):
-        bundle.write(tmp_path / "home", artefact(), force=True)
+        bundle.write_bundle(tmp_path / "home", artefact(), force=True)
     assert (tmp_path / "home" / "letters.txt").exists()
 
 
 def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="no such file"):
-        bundle.write(tmp_path / "new", replace(artefact(), extras={"../evil": b""}))
+        bundle.write_bundle(tmp_path / "new", replace(artefact(), extras={"../evil": b""}))
     assert list(tmp_path.iterdir()) == []
 
 

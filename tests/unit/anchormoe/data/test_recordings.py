@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import yaml
 
-from anchormoe.data.dataset import load
+from anchormoe.data.dataset import load_dataset
 from anchormoe.data.recording_config import read_config
 from anchormoe.data.recordings import read_archive
 from anchormoe.errors import DataError
@@ -43,7 +43,7 @@ def two_files(folder: Path) -> Path:
 
 
 def test_windows_end_at_multiples_of_the_hop_and_take_the_label_of_their_last_hop(tmp_path: Path) -> None:
-    split = load(f"recordings:{two_files(tmp_path)}", config=config(tmp_path))
+    split = load_dataset(f"recordings:{two_files(tmp_path)}", config=config(tmp_path))
     # early covers steps 100 … 109: ends 104, 106, 108, 110 with labels n, n, f, f; all are at least half of one label.
     assert split.train.classes == ("f", "n")
     assert split.train.y.tolist() == [1, 1, 0, 0]
@@ -59,7 +59,7 @@ def test_mixed_windows_are_not_trained_on_and_are_kept_apart(tmp_path: Path) -> 
     (tmp_path / "early.csv").write_text(rows(100, "nnnnnnnnffff"))
     (tmp_path / "late.csv").write_text(rows(200, "nnnnnnnnffff"))
     settings = config(tmp_path, window={"period_s": 1, "length": 6, "hop": 2})
-    split = load(f"recordings:{tmp_path}", config=settings)
+    split = load_dataset(f"recordings:{tmp_path}", config=settings)
     # 200 … 211: ends 206 n, 208 n, 210 (two of six are f: mixed), 212 f.
     assert split.test.y.tolist() == [1, 1, 0]
     assert split.mixed is not None
@@ -71,7 +71,7 @@ def test_mixed_windows_are_not_trained_on_and_are_kept_apart(tmp_path: Path) -> 
 def test_each_file_is_a_group(tmp_path: Path) -> None:
     two_files(tmp_path)
     (tmp_path / "middle.csv").write_text(rows(150, "nnnnffff"))
-    split = load(f"recordings:{tmp_path}", config=config(tmp_path))
+    split = load_dataset(f"recordings:{tmp_path}", config=config(tmp_path))
     assert split.train.groups is not None
     assert split.train.groups.tolist() == [0, 0, 0, 0, 1, 1, 1]
 
@@ -80,7 +80,7 @@ def test_files_of_one_asset_that_repeat_each_other_share_a_group_and_never_both_
     (tmp_path / "early.csv").write_text(rows(100, "nnnnnnffff"))
     (tmp_path / "again.csv").write_text(rows(106, "ffffffnnnn"))
     (tmp_path / "late.csv").write_text(rows(112, "nnnnffffnn"))
-    split = load(f"recordings:{tmp_path}", config=config(tmp_path, asset="folder"))
+    split = load_dataset(f"recordings:{tmp_path}", config=config(tmp_path, asset="folder"))
     assert split.train.groups is not None
     assert set(split.train.groups.tolist()) == {0}
     # again covers 106 … 115; its windows that end at 114 and 116 reach into late, which starts at 112.
@@ -112,7 +112,7 @@ def test_missing_cells_are_masked_and_filled_as_the_channel_says(tmp_path: Path)
     (tmp_path / "early.csv").write_text("time,a,b,state\n100,1,,n\n101,NA,,n\n102,3,5,f\n103,4,6,f\n")
     (tmp_path / "more.csv").write_text(rows(300, "nnnn"))
     held = {"a": {"fill": "hold", "max_age": 1}, "b": {}}
-    split = load(f"recordings:{tmp_path}", config=config(tmp_path, channels=held))
+    split = load_dataset(f"recordings:{tmp_path}", config=config(tmp_path, channels=held))
     assert split.train.cases.x[0, 0].tolist() == [1, 1, 3, 4]
     assert split.train.cases.mask[0].tolist() == [[True] * 4, [False, False, True, True]]
     assert split.train.subset([0]).fill == (FillRule("hold", 1), FillRule())
@@ -124,14 +124,14 @@ def test_windows_below_the_coverage_and_without_label_are_left_out(tmp_path: Pat
     sparse = rows(100, "nnnn") + rows(108, "ffff").split("\n", 1)[1]
     (tmp_path / "early.csv").write_text(sparse)
     window = {"period_s": 1, "length": 4, "hop": 2, "min_coverage": 0.6}
-    split = load(f"recordings:{tmp_path}", config=config(tmp_path, window=window))
+    split = load_dataset(f"recordings:{tmp_path}", config=config(tmp_path, window=window))
     assert len(split.train) == 2
 
 
 def test_a_split_by_time_leaves_a_gap_of_one_window(tmp_path: Path) -> None:
     (tmp_path / "only.csv").write_text(rows(100, "nnff" * 10))
     settings = config(tmp_path, split={"by": "time", "test_share": 0.5})
-    split = load(f"recordings:{tmp_path}", config=settings)
+    split = load_dataset(f"recordings:{tmp_path}", config=settings)
     last_train = split.train.cases.x[:, 0].max()
     first_test = split.test.cases.x[:, 0].min()
     assert first_test - last_train >= 4
@@ -144,7 +144,7 @@ def test_a_split_by_asset_keeps_all_files_of_an_asset_together(tmp_path: Path) -
         (tmp_path / asset / "x.csv").write_text(rows(start, "nnnnffff"))
         (tmp_path / asset / "y.csv").write_text(rows(start + 50, "nnnnffff"))
     settings = config(tmp_path, asset="folder", split={"by": "asset", "test": ["two"]})
-    split = load(f"recordings:{tmp_path}", config=settings)
+    split = load_dataset(f"recordings:{tmp_path}", config=settings)
     assert (len(split.train), len(split.test)) == (12, 6)
 
 
@@ -153,7 +153,7 @@ def test_an_asset_column_divides_a_file(tmp_path: Path) -> None:
     lines += [f"{100 + at},{at},0,{'n' if at < 4 else 'f'},{unit}" for unit in ("p1", "p2") for at in range(8)]
     (tmp_path / "both.csv").write_text("\n".join(lines))
     settings = config(tmp_path, asset="column:unit", split={"by": "asset", "test": ["p2"]})
-    split = load(f"recordings:{tmp_path}", config=settings)
+    split = load_dataset(f"recordings:{tmp_path}", config=settings)
     assert (len(split.train), len(split.test)) == (3, 3)
 
 
@@ -161,7 +161,7 @@ def test_labels_may_come_from_an_interval_file(tmp_path: Path) -> None:
     two_files(tmp_path)
     (tmp_path / "labels.csv").write_text("recording,start,end,label\nearly,106,110,leak\nlate,204,208,leak\n")
     labels = {"intervals": "labels.csv", "default": "fine"}
-    split = load(f"recordings:{tmp_path}", config=config(tmp_path, labels=labels))
+    split = load_dataset(f"recordings:{tmp_path}", config=config(tmp_path, labels=labels))
     assert split.train.classes == ("fine", "leak")
     assert split.train.y.tolist() == [0, 0, 1, 1]
 
@@ -177,14 +177,14 @@ def test_an_interval_that_labels_nothing_is_refused(tmp_path: Path, row: str, sa
     two_files(tmp_path)
     (tmp_path / "labels.csv").write_text(f"recording,start,end,label\nearly,100,104,n\nlate,200,204,f\n{row}\n")
     with pytest.raises(DataError, match=said):
-        load(f"recordings:{tmp_path}", config=config(tmp_path, labels={"intervals": "labels.csv"}))
+        load_dataset(f"recordings:{tmp_path}", config=config(tmp_path, labels={"intervals": "labels.csv"}))
 
 
 def test_a_column_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     two_files(tmp_path)
     (tmp_path / "early.csv").write_text("time,a,b,state,a\n100,1,0,n,2\n")
     with pytest.raises(DataError, match=r"early\.csv: column 'a' is there 2 times"):
-        load(f"recordings:{tmp_path}", config=config(tmp_path))
+        load_dataset(f"recordings:{tmp_path}", config=config(tmp_path))
 
 
 def test_parquet_and_npz_give_what_csv_gives(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_parquet_and_npz_give_what_csv_gives(tmp_path: Path) -> None:
         table.to_parquet(folders["parquet"] / f"{name}.parquet")
         columns = {column: table[column].to_numpy() for column in ("time", "a", "b")}
         np.savez(folders["npz"] / f"{name}.npz", state=table["state"].to_numpy().astype("U1"), **columns)
-    splits = [load(f"recordings:{folder}", config=config(tmp_path)) for folder in folders.values()]
+    splits = [load_dataset(f"recordings:{folder}", config=config(tmp_path)) for folder in folders.values()]
     for other in splits[1:]:
         assert np.array_equal(other.train.cases.x, splits[0].train.cases.x)
         assert other.train.y.tolist() == splits[0].train.y.tolist()
@@ -213,7 +213,7 @@ def test_a_semicolon_file_with_decimal_commas_is_read(tmp_path: Path) -> None:
         path.write_text(
             "\n".join([header.replace(",", ";"), *(f"{t};{a}0,5;{b};{s}".replace(".0", "") for t, a, b, s in cells)])
         )
-    split = load(f"recordings:{tmp_path}", config=config(tmp_path, decimal=","))
+    split = load_dataset(f"recordings:{tmp_path}", config=config(tmp_path, decimal=","))
     assert split.train.cases.x[0, 0, 1] == pytest.approx(10.5)
 
 
@@ -233,7 +233,7 @@ def test_a_bad_cell_is_named_by_file_and_row(tmp_path: Path, bad: str, said: str
     two_files(tmp_path)
     (tmp_path / "early.csv").write_text(f"time,a,b,state\n100,1,0,n\n101,1,0,n\n102,1,0,f\n{bad}\n")
     with pytest.raises(DataError, match=said):
-        load(f"recordings:{tmp_path}", config=config(tmp_path))
+        load_dataset(f"recordings:{tmp_path}", config=config(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -262,25 +262,25 @@ def test_a_bad_cell_is_named_by_file_and_row(tmp_path: Path, bad: str, said: str
 )
 def test_a_wrong_configuration_names_its_key(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
     with pytest.raises(DataError, match=said):
-        load(f"recordings:{two_files(tmp_path)}", config=config(tmp_path, **changes))
+        load_dataset(f"recordings:{two_files(tmp_path)}", config=config(tmp_path, **changes))
 
 
 def test_a_class_that_only_test_holds_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "early.csv").write_text(rows(100, "nnnnffff"))
     (tmp_path / "late.csv").write_text(rows(200, "gggggggg"))
     with pytest.raises(DataError, match="class 'g' is in TEST but not in TRAIN"):
-        load(f"recordings:{tmp_path}", config=config(tmp_path))
+        load_dataset(f"recordings:{tmp_path}", config=config(tmp_path))
 
 
 def test_one_class_is_not_enough(tmp_path: Path) -> None:
     (tmp_path / "early.csv").write_text(rows(100, "nnnn"))
     with pytest.raises(DataError, match="every label is 'n'; at least two classes"):
-        load(f"recordings:{tmp_path}", config=config(tmp_path))
+        load_dataset(f"recordings:{tmp_path}", config=config(tmp_path))
 
 
 def test_recordings_need_a_configuration(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="--config"):
-        load(f"recordings:{tmp_path}")
+        load_dataset(f"recordings:{tmp_path}")
 
 
 def test_numbers_as_labels_lose_their_point(tmp_path: Path) -> None:
@@ -289,16 +289,16 @@ def test_numbers_as_labels_lose_their_point(tmp_path: Path) -> None:
             rows(start, "00001111").replace(",0\n", ",0.0\n").replace(",1\n", ",1.0\n")
         )
     labels = {"column": "state", "names": {"0": "fine", "1": "broken"}}
-    split = load(f"recordings:{tmp_path}", config=config(tmp_path, labels=labels))
+    split = load_dataset(f"recordings:{tmp_path}", config=config(tmp_path, labels=labels))
     assert split.train.classes == ("fine", "broken")
 
 
 def test_a_separator_at_the_end_of_lines_moves_no_column(tmp_path: Path) -> None:
-    plain = load(f"recordings:{two_files(tmp_path)}", config=config(tmp_path))
+    plain = load_dataset(f"recordings:{two_files(tmp_path)}", config=config(tmp_path))
     for path in tmp_path.glob("*.csv"):
         header, *lines = path.read_text().splitlines()
         path.write_text("\n".join([header, *(f"{line}," for line in lines)]))
-    split = load(f"recordings:{tmp_path}", config=config(tmp_path))
+    split = load_dataset(f"recordings:{tmp_path}", config=config(tmp_path))
     assert np.array_equal(split.train.cases.x, plain.train.cases.x)
 
 
@@ -306,18 +306,18 @@ def test_a_file_that_is_empty_or_has_torn_lines_is_named(tmp_path: Path) -> None
     two_files(tmp_path)
     (tmp_path / "early.csv").write_text("")
     with pytest.raises(DataError, match=r"early\.csv: "):
-        load(f"recordings:{tmp_path}", config=config(tmp_path))
+        load_dataset(f"recordings:{tmp_path}", config=config(tmp_path))
     (tmp_path / "early.csv").write_text("time,a,b,state\n")
     with pytest.raises(DataError, match=r"early\.csv: no rows"):
-        load(f"recordings:{tmp_path}", config=config(tmp_path))
+        load_dataset(f"recordings:{tmp_path}", config=config(tmp_path))
     (tmp_path / "early.csv").write_text(rows(100, "nnff") + '104,"1,2\n')
     with pytest.raises(DataError, match=r"early\.csv: "):
-        load(f"recordings:{tmp_path}", config=config(tmp_path))
+        load_dataset(f"recordings:{tmp_path}", config=config(tmp_path))
 
 
 def test_one_recording_is_cut_into_blocks_of_time_that_share_no_step(tmp_path: Path) -> None:
     (tmp_path / "only.csv").write_text(rows(100, "nnff" * 40))
-    split = load(f"recordings:{tmp_path}", config=config(tmp_path, split={"by": "time", "test_share": 0.2}))
+    split = load_dataset(f"recordings:{tmp_path}", config=config(tmp_path, split={"by": "time", "test_share": 0.2}))
     assert split.train.groups is not None
     steps = [set(split.train.cases.x[split.train.groups == -group, 0].ravel()) for group in range(1, 6)]
     assert all(steps)
@@ -329,7 +329,7 @@ def test_a_class_that_fills_no_window_is_refused_by_name(tmp_path: Path) -> None
     (tmp_path / "early.csv").write_text(rows(100, "nnnngffff"))
     (tmp_path / "late.csv").write_text(rows(200, "nnnnffff"))
     with pytest.raises(DataError, match="class 'g' fills no window of TRAIN by half"):
-        load(f"recordings:{tmp_path}", config=config(tmp_path))
+        load_dataset(f"recordings:{tmp_path}", config=config(tmp_path))
 
 
 def test_samples_that_come_too_slowly_are_told_from_the_window(tmp_path: Path) -> None:
@@ -337,4 +337,4 @@ def test_samples_that_come_too_slowly_are_told_from_the_window(tmp_path: Path) -
     (tmp_path / "early.csv").write_text(slow)
     (tmp_path / "late.csv").write_text(slow)
     with pytest.raises(DataError, match="has 191 steps, 10% of them with a sample"):
-        load(f"recordings:{tmp_path}", config=config(tmp_path))
+        load_dataset(f"recordings:{tmp_path}", config=config(tmp_path))

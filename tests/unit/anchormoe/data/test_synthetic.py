@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from anchormoe.data.synthetic import CLASS_OFFSETS, DESIGNS, draw, load, shape
+from anchormoe.data.synthetic import CLASS_OFFSETS, DESIGNS, draw, load_synthetic, shape
 from anchormoe.errors import DataError
 
 
 @pytest.mark.parametrize("name", sorted(DESIGNS))
 def test_a_set_has_the_sizes_of_the_paper(name: str) -> None:
-    split = load(name, seed=0)
+    split = load_synthetic(name, seed=0)
     assert split.train.cases.x.shape == (900, 4, 128)
     assert split.test.cases.x.shape == (300, 4, 128)
     assert split.train.truth is not None
@@ -18,13 +18,13 @@ def test_a_set_has_the_sizes_of_the_paper(name: str) -> None:
 
 
 def test_the_same_seed_gives_the_same_cases_and_another_seed_others() -> None:
-    first, again, other = (load("distractor", seed=seed).test.cases.x for seed in (0, 0, 1))
+    first, again, other = (load_synthetic("distractor", seed=seed).test.cases.x for seed in (0, 0, 1))
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
 
 
 def test_train_is_drawn_with_the_seed_plus_one_and_test_with_the_seed_plus_two() -> None:
-    split = load("localized", seed=5)
+    split = load_synthetic("localized", seed=5)
     np.testing.assert_array_equal(split.train.cases.x, draw(DESIGNS["localized"], 900, seed=6).x)
     np.testing.assert_array_equal(split.test.cases.x, draw(DESIGNS["localized"], 300, seed=7).x)
 
@@ -66,4 +66,4 @@ def test_the_shapes_are_those_of_the_release() -> None:
 
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
     with pytest.raises(DataError, match="multi-distractor"):
-        load("easy", seed=0)
+        load_synthetic("easy", seed=0)

@@ -8,10 +8,10 @@ import torch
 
 from anchormoe.cases import Cases
 from anchormoe.experts.net import CommitteeNet, NetShape
-from anchormoe.experts.numba_backend import CompiledCommittee, possible
+from anchormoe.experts.numba_backend import NumbaCommittee, possible
 from anchormoe.experts.tokens import Geometry, prepare
-from anchormoe.experts.torch_backend import ServingCommittee
-from anchormoe.simd import products as lanes_products
+from anchormoe.experts.torch_backend import TorchCommittee
+from anchormoe.simd import products
 
 SIZES: dict[str, dict[str, Any]] = {
     "as in the fast profile": {"steps": 128, "channels": 4, "classes": 3, "width": 32, "tokens": 16},
@@ -49,7 +49,7 @@ def some_cases(sizes: dict[str, Any]) -> Cases:
 def test_the_compiled_committee_says_what_torch_says(name: str, centred: tuple[bool, ...]) -> None:
     net = committee(SIZES[name], centred)
     series = prepare(some_cases(SIZES[name]), net.shape.geometry, torch.device("cpu"))
-    ours, torchs = CompiledCommittee(net).parts(series), ServingCommittee(net).parts(series)
+    ours, torchs = NumbaCommittee(net).parts(series), TorchCommittee(net).parts(series)
     for own, expected in zip(ours, torchs, strict=True):
         assert own.dtype == np.float64
         np.testing.assert_allclose(own, expected, atol=2e-6 * max(1, np.abs(expected).max()))
@@ -59,7 +59,7 @@ def test_its_units_and_context_add_up_to_logits_that_were_pooled_apart() -> None
     sizes = SIZES["as in the balanced profile"]
     net = committee(sizes)
     series = prepare(some_cases(sizes), net.shape.geometry, torch.device("cpu"))
-    logits, context, values, by_expert, _, _ = CompiledCommittee(net).parts(series)
+    logits, context, values, by_expert, _, _ = NumbaCommittee(net).parts(series)
     np.testing.assert_allclose(context + values.sum(2), logits, atol=1e-5)
     np.testing.assert_allclose(by_expert.sum(3), values, atol=1e-12)
 
@@ -73,10 +73,10 @@ def test_the_papers_parts_and_many_channels_are_left_to_torch() -> None:
 
 EVERYWHERE = np.concatenate((np.linspace(-100, 100, 4001), np.linspace(-1e-3, 1e-3, 95))).astype(np.float32)
 FUNCTIONS = {
-    "exp": (lanes_products.exp, torch.exp),
-    "sigmoid": (lanes_products.sigmoid, torch.sigmoid),
-    "silu": (lanes_products.silu, torch.nn.functional.silu),
-    "gelu": (lanes_products.gelu, torch.nn.functional.gelu),
+    "exp": (products.exp, torch.exp),
+    "sigmoid": (products.sigmoid, torch.sigmoid),
+    "silu": (products.silu, torch.nn.functional.silu),
+    "gelu": (products.gelu, torch.nn.functional.gelu),
 }
 
 

@@ -8,7 +8,7 @@ import torch
 
 from anchormoe.cases import Cases
 from anchormoe.experts.batches import TrainingSet
-from anchormoe.experts.loop import Course, train
+from anchormoe.experts.loop import ExpertsHistory, train_committee
 from anchormoe.experts.net import CommitteeNet, NetShape
 from anchormoe.experts.settings import A_AS_IS, A, CommitteeSettings
 from anchormoe.experts.tokens import Geometry, prepare
@@ -18,7 +18,7 @@ SETTINGS = CommitteeSettings(variants=(A, A_AS_IS), folds=2, width=16, batch=8, 
 GEOMETRY = Geometry(kernel=3, stride=2, pool=1, length=20)
 
 
-def _trained(mixed_precision: bool | None, *, channels: int = 2, **parts: float) -> tuple[CommitteeNet, Course]:
+def _trained(mixed_precision: bool | None, *, channels: int = 2, **parts: float) -> tuple[CommitteeNet, ExpertsHistory]:
     """Of cases whose two classes differ in their level; some steps and a channel are missing."""
     settings = replace(SETTINGS, **parts)  # type: ignore[arg-type]  # a test names the field
     rng, y = np.random.default_rng(0), np.arange(24) % 2
@@ -30,7 +30,7 @@ def _trained(mixed_precision: bool | None, *, channels: int = 2, **parts: float)
     net = CommitteeNet(shape, torch.Generator().manual_seed(0))
     trained = np.tile(np.arange(24) % 3 > 0, (4, 1))
     data = TrainingSet(series, series.summary, torch.from_numpy(y), torch.ones(24), trained)
-    return net, train(net, data, settings, seed=0, progress=silent, mixed_precision=mixed_precision)
+    return net, train_committee(net, data, settings, seed=0, progress=silent, mixed_precision=mixed_precision)
 
 
 @pytest.mark.parametrize(("channels", "parts"), [(2, {}), (100, {}), (2, {"orthogonality": 0.05, "alignment": 0.05})])

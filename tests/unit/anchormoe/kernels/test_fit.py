@@ -6,7 +6,7 @@ import pytest
 from anchormoe.cases import Cases
 from anchormoe.errors import DataError, ModelError
 from anchormoe.evidence import residual
-from anchormoe.kernels import fit as fitting
+from anchormoe.kernels import fit as kernel_fit
 from anchormoe.kernels import primal, selection
 from anchormoe.kernels.bank import Readout
 from anchormoe.kernels.fit import fit_kernel
@@ -118,7 +118,7 @@ def test_another_number_of_channels_is_refused(fitted):
 def test_more_cases_than_a_gram_matrix_holds_give_the_same_read_out_in_primal_form(monkeypatch):
     cases, y = _cases(n=30)
     dual = fit_kernel(cases, y, 2, settings=FAST, seed=0)
-    monkeypatch.setattr(fitting, "MOST_DUAL_CASES", 10)
+    monkeypatch.setattr(kernel_fit, "MOST_DUAL_CASES", 10)
     other = fit_kernel(cases, y, 2, settings=FAST, seed=0)
     np.testing.assert_allclose(other.oof_logits, dual.oof_logits, atol=1e-4)
     np.testing.assert_allclose(other.source.forward(cases).logits, dual.source.forward(cases).logits, atol=1e-4)
@@ -130,7 +130,7 @@ def test_groups_are_left_out_whole_in_primal_form_too(monkeypatch, most_block_ca
     groups = np.arange(30) // 10
     weight = np.linspace(0.5, 1.5, 30)
     dual = fit_kernel(cases, y, 2, settings=FAST, groups=groups, sample_weight=weight, seed=0)
-    monkeypatch.setattr(fitting, "MOST_DUAL_CASES", 10)
+    monkeypatch.setattr(kernel_fit, "MOST_DUAL_CASES", 10)
     monkeypatch.setattr(primal, "MOST_BLOCK_CASES", most_block_cases)
     other = fit_kernel(cases, y, 2, settings=FAST, groups=groups, sample_weight=weight, seed=0)
     # Fitting again without a group also sets the penalty again: close, not equal.

@@ -5,11 +5,10 @@ import pytest
 import torch
 
 from anchormoe.errors import ModelError
-from anchormoe.kernels import hydra_numba as hydra_compiled
-from anchormoe.kernels import torch_backend as on_torch
+from anchormoe.kernels import hydra_numba, torch_backend
 from anchormoe.kernels.bank import Readout
 from anchormoe.kernels.hydra import RESPONSE_UNIT, SERIES_LIMIT, WEIGHT_LIMIT, HydraBank, build_hydra
-from anchormoe.kernels.quantized import GridCases
+from anchormoe.kernels.quantized import QuantizedCases
 
 
 def _grid(values, lengths=None, valid=None):
@@ -18,7 +17,7 @@ def _grid(values, lengths=None, valid=None):
     inside = (np.arange(values.shape[2]) < lengths[:, None])[:, None, :]
     valid = np.broadcast_to(inside, values.shape) if valid is None else valid & inside
     whole = valid.sum(axis=(1, 2)) == lengths * values.shape[1]
-    return GridCases(np.where(valid, values, 0).astype(np.int32), valid, lengths.astype(np.int64), whole)
+    return QuantizedCases(np.where(valid, values, 0).astype(np.int32), valid, lengths.astype(np.int64), whole)
 
 
 def _random_grid(steps=40):
@@ -52,8 +51,8 @@ def test_the_compiled_path_equals_torch(steps):
     bank = build_hydra(cases, 4, difference=False, max_receptive_field=33, rng=rng)
     rows = bank.rows(Readout(rng.random(bank.n_features), rng.normal(size=(bank.n_features, 3))))
     limits = np.full(len(cases), 20.0)
-    compiled = hydra_compiled.pooled(bank, cases, hydra_compiled.placed(bank, rows), limits)
-    by_torch = on_torch.rivals_pooled(bank, cases, torch.from_numpy(rows), limits)
+    compiled = hydra_numba.pooled(bank, cases, hydra_numba.placed(bank, rows), limits)
+    by_torch = torch_backend.pool_hydra(bank, cases, torch.from_numpy(rows), limits)
     np.testing.assert_array_equal(compiled[0], by_torch[0])
     scale = np.abs(by_torch[1]).max()
     np.testing.assert_allclose(compiled[1], by_torch[1], atol=1e-6 * scale)

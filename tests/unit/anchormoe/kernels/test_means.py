@@ -6,7 +6,7 @@ import pytest
 from anchormoe.errors import ModelError
 from anchormoe.kernels.bank import Readout
 from anchormoe.kernels.means import MeanBank, channel_means, product_means, soft_segments
-from anchormoe.kernels.quantized import GridCases
+from anchormoe.kernels.quantized import QuantizedCases
 
 CHANNELS = np.arange(2)
 
@@ -15,7 +15,7 @@ def _grid(scaled, valid=None):
     values = np.rint(np.asarray(scaled, np.float64) * 1024).astype(np.int32)
     valid = np.ones(values.shape, bool) if valid is None else np.asarray(valid)
     lengths = np.full(len(values), values.shape[2])
-    return GridCases(np.where(valid, values, 0).astype(np.int32), valid, lengths, valid.all(axis=(1, 2)))
+    return QuantizedCases(np.where(valid, values, 0).astype(np.int32), valid, lengths, valid.all(axis=(1, 2)))
 
 
 def test_means_products_and_changes_worked_out_by_hand():

@@ -5,12 +5,11 @@ import pytest
 import torch
 
 from anchormoe.errors import ModelError
-from anchormoe.kernels import ppv_numba as shares_compiled
-from anchormoe.kernels import torch_backend as on_torch
+from anchormoe.kernels import ppv_numba, torch_backend
 from anchormoe.kernels.bank import Readout, require_offsets
-from anchormoe.kernels.ppv import POSITIVE_TAPS, ShareBank
-from anchormoe.kernels.ppv_build import BankPlan, build_bank, plan_dilations
-from anchormoe.kernels.quantized import GridCases
+from anchormoe.kernels.ppv import POSITIVE_TAPS, PPVBank
+from anchormoe.kernels.ppv_build import BankPlan, build_ppv, plan_dilations
+from anchormoe.kernels.quantized import QuantizedCases
 
 
 def _grid(values, valid=None, lengths=None):
@@ -20,7 +19,7 @@ def _grid(values, valid=None, lengths=None):
     inside = np.arange(values.shape[2]) < lengths[:, None]
     valid = valid & inside[:, None, :]
     whole = valid.sum(axis=(1, 2)) == lengths * values.shape[1]
-    return GridCases(np.where(valid, values, 0).astype(np.int32), valid, lengths.astype(np.int64), whole)
+    return QuantizedCases(np.where(valid, values, 0).astype(np.int32), valid, lengths.astype(np.int64), whole)
 
 
 def _random_grid(seed=0, cases=7, channels=3, steps=30):
@@ -34,7 +33,7 @@ def _random_grid(seed=0, cases=7, channels=3, steps=30):
 
 
 def _bank(biases, *, kernel=0, dilation=1, padded=True, parts=(1,), channels=(0,)):
-    return ShareBank(
+    return PPVBank(
         "K",
         False,
         parts,
@@ -118,7 +117,7 @@ def _add_oracle(bank, cases, case, length, index, weights, means, steps):
 def test_evidence_equals_the_dense_oracle(parts):
     cases = _random_grid(cases=4, steps=13)
     rng = np.random.default_rng(3)
-    bank = build_bank(BankPlan("K", 168, parts=parts), cases, rng)
+    bank = build_ppv(BankPlan("K", 168, parts=parts), cases, rng)
     readout = Readout(rng.random(bank.n_features), rng.normal(size=(bank.n_features, 2)))
     explained = bank.explain(cases, bank.tables(readout), np.full(4, 33.0))
     np.testing.assert_allclose(explained.steps[:, :, :2], _dense_oracle(bank, cases, readout), atol=2e-6)
@@ -130,11 +129,11 @@ def test_the_compiled_path_equals_torch(parts, features):
     # 20 thresholds for a kernel are more than one table of the compiled path can tell apart.
     cases = _random_grid(seed=5)
     rng = np.random.default_rng(0)
-    bank = build_bank(BankPlan("K", features, dilations=2, parts=parts), cases, rng)
+    bank = build_ppv(BankPlan("K", features, dilations=2, parts=parts), cases, rng)
     rows = bank.rows(Readout(rng.random(bank.n_features), rng.normal(size=(bank.n_features, 5))))
     limits = np.full(len(cases), 10.0)
-    compiled = shares_compiled.pooled(bank, cases, shares_compiled.placed(bank, rows), limits)
-    by_torch = on_torch.shares_pooled(bank, cases, torch.from_numpy(rows), limits)
+    compiled = ppv_numba.pooled(bank, cases, ppv_numba.placed(bank, rows), limits)
+    by_torch = torch_backend.pool_ppv(bank, cases, torch.from_numpy(rows), limits)
     np.testing.assert_array_equal(compiled[0], by_torch[0])
     scale = np.abs(by_torch[1]).max()
     np.testing.assert_allclose(compiled[1], by_torch[1], atol=1e-6 * scale)
@@ -155,7 +154,7 @@ def test_dilations_follow_minirocket_and_stay_below_the_receptive_field():
 def test_constant_and_missing_channels_are_not_drawn():
     values = np.zeros((3, 3, 20))
     values[:, 1] = np.random.default_rng(0).integers(-500, 500, (3, 20))
-    bank = build_bank(BankPlan("K", 168), _grid(values), np.random.default_rng(0))
+    bank = build_ppv(BankPlan("K", 168), _grid(values), np.random.default_rng(0))
     assert set(bank.channels) == {1}
 
 
@@ -174,7 +173,7 @@ def test_constant_and_missing_channels_are_not_drawn():
 def test_a_bank_that_does_not_fit_together_is_refused(name, value):
     bank = _bank([1, 2])
     with pytest.raises(ModelError):
-        ShareBank.from_parts(bank.config(), {**bank.tensors(), name: value})
+        PPVBank.from_parts(bank.config(), {**bank.tensors(), name: value})
 
 
 def test_offsets_whose_differences_wrap_around_are_refused():

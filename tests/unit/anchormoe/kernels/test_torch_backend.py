@@ -5,8 +5,8 @@ import pytest
 
 from anchormoe.cases import Cases
 from anchormoe.kernels.bank import Readout
-from anchormoe.kernels.bank_factory import build_extractors
-from anchormoe.kernels.quantized import on_grid
+from anchormoe.kernels.bank_factory import build_banks
+from anchormoe.kernels.quantized import quantize
 from anchormoe.kernels.settings import KernelSettings
 from anchormoe.kernels.source import KernelSource, Part
 from anchormoe.simd import jit
@@ -23,7 +23,7 @@ def _cases() -> Cases:
 def _source(cases: Cases) -> KernelSource:
     rng = np.random.default_rng(1)
     parts = []
-    for extractor in build_extractors(on_grid(cases), KernelSettings(profile="balanced"), rng):
+    for extractor in build_banks(quantize(cases), KernelSettings(profile="balanced"), rng):
         weights = rng.normal(size=(extractor.n_features, 3)) / np.sqrt(extractor.n_features)
         parts.append(Part.of(extractor, Readout(rng.random(extractor.n_features), weights)))
     return KernelSource(3, np.zeros(3), tuple(parts))

@@ -9,7 +9,7 @@ from anchormoe.bundle.config import BundleConfig
 from anchormoe.cases import Cases
 from anchormoe.data.dataset import Dataset
 from anchormoe.errors import DataError
-from anchormoe.metrics.evaluate import in_classes_of, judge, refuse_other_windows
+from anchormoe.metrics.evaluate import evaluate_predictions, in_classes_of, refuse_other_windows
 from anchormoe.predictor import Predictor
 from tests.support.linear_source import linear_model, windows
 
@@ -29,7 +29,7 @@ def labelled(count: int, *, truth: bool = False, seed: int = 0) -> Dataset:
 
 
 def test_the_figures_are_those_of_the_models_own_words() -> None:
-    figures = judge(PREDICTOR, labelled(40))
+    figures = evaluate_predictions(PREDICTOR, labelled(40))
     assert figures["n"] == 40
     assert figures["accuracy"] == 0.75
     assert figures["largest_relative_residual"] < 1e-9
@@ -39,14 +39,14 @@ def test_the_figures_are_those_of_the_models_own_words() -> None:
 
 
 def test_synthetic_sets_are_judged_by_where_the_evidence_is() -> None:
-    found = judge(PREDICTOR, labelled(40, truth=True))["localization"]
+    found = evaluate_predictions(PREDICTOR, labelled(40, truth=True))["localization"]
     assert set(found) == {"any_overlap", "half_overlap"}
     assert found["any_overlap"]["cases"] == 30
     assert 0 < found["any_overlap"]["auprc"] <= 1
 
 
 def test_mixed_windows_are_scored_apart() -> None:
-    figures = judge(PREDICTOR, labelled(40), mixed=labelled(8, seed=5))
+    figures = evaluate_predictions(PREDICTOR, labelled(40), mixed=labelled(8, seed=5))
     assert figures["mixed"] == {"n": 8, "accuracy": 0.75}
     assert figures["n"] == 40
 

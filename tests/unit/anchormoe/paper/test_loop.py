@@ -7,16 +7,16 @@ from torch import nn
 from anchormoe.errors import ModelError
 from anchormoe.paper.loop import (
     MAX_GRADIENT_NORM,
-    Course,
     Examples,
-    Plan,
+    LoopConfig,
+    TrainingHistory,
     Validation,
     clip_gradients,
     learning_rate_factor,
-    train,
+    train_network,
 )
 from anchormoe.progress import Progress
-from anchormoe.training.checkpoints import DirectoryCheckpoints, Kept
+from anchormoe.training.checkpoints import DirectoryCheckpoints, StageCheckpoint
 from anchormoe.training.optimizer_state import TrainingState
 
 
@@ -40,8 +40,8 @@ def some_examples(count: int = 8) -> Examples:
     return Examples(x, torch.ones_like(x, dtype=torch.bool), 2 * x.flatten(), torch.ones(count))
 
 
-def a_plan(**changes: object) -> Plan:
-    return Plan(**{"epochs": 40, "batch_size": 4, "learning_rate": 0.2, "weight_decay": 0.0, "seed": 0} | changes)  # type: ignore[arg-type]
+def a_plan(**changes: object) -> LoopConfig:
+    return LoopConfig(**{"epochs": 40, "batch_size": 4, "learning_rate": 0.2, "weight_decay": 0.0, "seed": 0} | changes)  # type: ignore[arg-type]
 
 
 def scripted(*losses: float):
@@ -56,9 +56,9 @@ def scripted(*losses: float):
     return validate, slopes
 
 
-def fitted(**changes: object) -> tuple[Line, Course]:
+def fitted(**changes: object) -> tuple[Line, TrainingHistory]:
     model = Line()
-    return model, train(model, some_examples(), a_plan(**changes), loss=squared_error)
+    return model, train_network(model, some_examples(), a_plan(**changes), loss=squared_error)
 
 
 def test_it_finds_the_slope():
@@ -77,7 +77,7 @@ def test_weights_decide_what_is_learned():
         torch.cat((torch.ones(8), torch.zeros(8))),
     )
     model = Line()
-    train(model, opposed, a_plan(epochs=80), loss=squared_error)
+    train_network(model, opposed, a_plan(epochs=80), loss=squared_error)
     assert model.slope.item() > 1.5
 
 
@@ -86,14 +86,14 @@ def test_only_the_chosen_examples_are_learned():
     spoiled = Examples(examples.x, examples.mask, examples.y.clone(), examples.weight)
     spoiled.y[:4] = math.nan
     model = Line()
-    train(model, spoiled, a_plan(), loss=squared_error, chosen=torch.arange(4, 8))
+    train_network(model, spoiled, a_plan(), loss=squared_error, chosen=torch.arange(4, 8))
     assert math.isclose(model.slope.item(), 2, abs_tol=0.5)  # not NaN
 
 
 def test_early_stopping_ends_after_patience_epochs_and_keeps_the_best():
     validate, slopes = scripted(3, 1, 2, 2, 2, 0)
     model = Line()
-    course = train(model, some_examples(), a_plan(patience=3), loss=squared_error, validate=validate)
+    course = train_network(model, some_examples(), a_plan(patience=3), loss=squared_error, validate=validate)
     assert (course.epochs, course.best_epoch) == (5, 2)
     assert model.slope.item() == slopes[1]
     assert len(course.validation) == 5
@@ -101,7 +101,7 @@ def test_early_stopping_ends_after_patience_epochs_and_keeps_the_best():
 
 def test_stopping_earlier_follows_the_same_path():
     validate, slopes = scripted(*[1.0] * 40)
-    train(Line(), some_examples(), a_plan(), loss=squared_error, validate=validate)
+    train_network(Line(), some_examples(), a_plan(), loss=squared_error, validate=validate)
     assert fitted(stop_after=7)[0].slope.item() == slopes[6]
 
 
@@ -112,7 +112,7 @@ def test_an_interrupt_from_the_progress_callback_keeps_the_best_epoch():
 
     validate, slopes = scripted(2, 1, 3)
     model = Line()
-    course = train(model, some_examples(), a_plan(), loss=squared_error, validate=validate, progress=interrupt)
+    course = train_network(model, some_examples(), a_plan(), loss=squared_error, validate=validate, progress=interrupt)
     assert course.interrupted
     assert (course.epochs, course.best_epoch) == (3, 2)
     assert model.slope.item() == slopes[1]
@@ -121,7 +121,7 @@ def test_an_interrupt_from_the_progress_callback_keeps_the_best_epoch():
 def test_a_validation_loss_that_is_not_a_number_is_never_the_best():
     validate, slopes = scripted(2, math.nan, math.nan)
     model = Line()
-    course = train(model, some_examples(), a_plan(epochs=3), loss=squared_error, validate=validate)
+    course = train_network(model, some_examples(), a_plan(epochs=3), loss=squared_error, validate=validate)
     assert course.best_epoch == 1
     assert model.slope.item() == slopes[0]
 
@@ -143,7 +143,7 @@ def test_a_run_resumed_from_a_directory_equals_one_that_was_not(tmp_path):
             raise Killed
 
     with pytest.raises(Killed):
-        train(
+        train_network(
             Line(),
             some_examples(),
             a_plan(),
@@ -152,7 +152,9 @@ def test_a_run_resumed_from_a_directory_equals_one_that_was_not(tmp_path):
             checkpoints=DirectoryCheckpoints(tmp_path),
         )
     model = Line()
-    course = train(model, some_examples(), a_plan(), loss=squared_error, checkpoints=DirectoryCheckpoints(tmp_path))
+    course = train_network(
+        model, some_examples(), a_plan(), loss=squared_error, checkpoints=DirectoryCheckpoints(tmp_path)
+    )
     whole, straight = fitted()
     assert torch.equal(model.slope, whole.slope)
     assert course.curves == straight.curves
@@ -170,7 +172,7 @@ def test_a_damaged_checkpoint_is_refused(tmp_path):
 
 def test_a_checkpoint_of_something_else_is_refused():
     with pytest.raises(ModelError, match="no training run"):
-        TrainingState.of(Kept({"model/a": torch.ones(2)}, {"done": True}))
+        TrainingState.of(StageCheckpoint({"model/a": torch.ones(2)}, {"done": True}))
 
 
 def test_mixed_precision_trains_to_a_finite_result():

@@ -12,12 +12,12 @@ from anchormoe.errors import DataError, ModelError
 from anchormoe.model.abstention import Abstention
 from anchormoe.progress import silent
 from anchormoe.recipes.channel_dropout import COMPLETE, accuracies_without, with_copies
-from anchormoe.recipes.fitters import Training
+from anchormoe.recipes.fitters import FitTask
 
 
-def training(groups: list[int] | None = None, channels: int = 3) -> Training:
+def training(groups: list[int] | None = None, channels: int = 3) -> FitTask:
     cases = Cases.from_arrays(np.arange(1.0, 6 * channels * 2 + 1).reshape(6, channels, 2))
-    return Training(
+    return FitTask(
         cases, np.array([0, 0, 0, 1, 1, 1]), 2, None if groups is None else np.array(groups), np.arange(6.0), 0, silent
     )
 

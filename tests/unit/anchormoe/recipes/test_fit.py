@@ -9,7 +9,7 @@ from anchormoe.cases import Cases
 from anchormoe.errors import DataError
 from anchormoe.evidence import centred
 from anchormoe.recipes.fit import FittedModel, class_weights, fit_model, require_usable
-from anchormoe.recipes.fitters import Fitter, SourceFit, Training, paper_settings, require_settings
+from anchormoe.recipes.fitters import FitTask, Fitter, SourceFit, paper_settings, require_settings
 from anchormoe.recipes.settings import RecipeSettings, overridden
 from tests.support.linear_source import LinearSource
 
@@ -22,7 +22,7 @@ def cases() -> Cases:
 
 
 def fitter(name: str, noise: float = 0.0, *, interrupted: bool = False) -> Fitter:
-    def fit(training: Training, settings: RecipeSettings) -> SourceFit:
+    def fit(training: FitTask, settings: RecipeSettings) -> SourceFit:
         if interrupted:
             raise KeyboardInterrupt
         source = LinearSource(np.array([[-1.0, 1.0]]), np.zeros(2))

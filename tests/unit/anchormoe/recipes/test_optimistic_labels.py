@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from agent.cli.main import app
-from anchormoe.data.dataset import Split, load
-from anchormoe.recipes import train as trainer
+from anchormoe.data.dataset import Split, load_dataset
+from anchormoe.recipes import train
 from anchormoe.recipes.settings import RecipeSettings
 
 TINY = {"epochs": 2, "folds": 2, "width": 8}
@@ -51,7 +51,7 @@ def test_inspect_and_evaluate_say_so(trained: tuple[Path, str]) -> None:
 
 
 def test_the_pictures_say_so() -> None:
-    whole = load("uea:BasicMotions")
+    whole = load_dataset("uea:BasicMotions")
     few = Split(whole.train.subset(range(0, 40, 2)), whole.test.subset(range(0, 40, 4)))
-    run = trainer.train(few, RecipeSettings(recipe="paper", protocol="optimistic", paper=TINY)).kept
-    assert [one.name for one in trainer.shown(few, run)] == ["TRAIN, out-of-fold", "TEST (optimistic)"]
+    run = train.train_bundle(few, RecipeSettings(recipe="paper", protocol="optimistic", paper=TINY)).kept
+    assert [one.name for one in train.shown(few, run)] == ["TRAIN, out-of-fold", "TEST (optimistic)"]

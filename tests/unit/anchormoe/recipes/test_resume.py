@@ -11,7 +11,7 @@ from anchormoe.cases import Cases
 from anchormoe.data.dataset import Dataset, Split
 from anchormoe.progress import Progress, ProgressCallback, silent
 from anchormoe.recipes.settings import RecipeSettings
-from anchormoe.recipes.train import Trained, train
+from anchormoe.recipes.train import TrainingResult, train_bundle
 from anchormoe.training.checkpoints import DirectoryCheckpoints
 
 EXPERTS = {"min_steps": 12, "max_steps": 12, "width": 8}
@@ -24,10 +24,10 @@ def part(count: int, seed: int) -> Dataset:
     return Dataset("waves", cases, y, ("low", "high"), ("level",), ("",))
 
 
-def trained(recipe: str, checkpoints: Path | None, progress: ProgressCallback = silent) -> Trained:
+def trained(recipe: str, checkpoints: Path | None, progress: ProgressCallback = silent) -> TrainingResult:
     settings = RecipeSettings(recipe=recipe, profile="fast", experts=EXPERTS, paper=PAPER)  # type: ignore[arg-type]
     kept = None if checkpoints is None else DirectoryCheckpoints(checkpoints)
-    return train(Split(part(64, 0), part(20, 1)), settings, progress=progress, checkpoints=lambda seed: kept)
+    return train_bundle(Split(part(64, 0), part(20, 1)), settings, progress=progress, checkpoints=lambda seed: kept)
 
 
 def stopping_at(stage: str, done: int) -> ProgressCallback:
@@ -57,10 +57,10 @@ def recording(into: list[str]) -> Callable[[Progress], None]:
 def test_a_resumed_training_writes_the_same_bundle(tmp_path: Path, recipe: str, stage: str, done: int) -> None:
     first = trained(recipe, tmp_path / "kept", stopping_at(stage, done))
     assert first.kept.fitted.interrupted
-    bundle.write(tmp_path / "interrupted", first.artefact)
-    bundle.load(tmp_path / "interrupted")
-    bundle.write(tmp_path / "resumed", trained(recipe, tmp_path / "kept").artefact)
-    bundle.write(tmp_path / "whole", trained(recipe, None).artefact)
+    bundle.write_bundle(tmp_path / "interrupted", first.artefact)
+    bundle.load_bundle(tmp_path / "interrupted")
+    bundle.write_bundle(tmp_path / "resumed", trained(recipe, tmp_path / "kept").artefact)
+    bundle.write_bundle(tmp_path / "whole", trained(recipe, None).artefact)
     for file in (tmp_path / "whole").iterdir():
         assert (tmp_path / "resumed" / file.name).read_bytes() == file.read_bytes(), file.name
 

@@ -11,13 +11,13 @@ from anchormoe.cases import Cases
 from anchormoe.experts import CommitteeSettings, fit_committee
 from anchormoe.experts.settings import A
 from anchormoe.paper.architecture import ModelConfig
-from anchormoe.paper.loop import Examples, Plan, train
+from anchormoe.paper.loop import Examples, LoopConfig, train_network
 from anchormoe.paper.losses import LossWeights, objective
 from anchormoe.paper.net import PaperNet
-from anchormoe.recipes.fitters import FITTERS, Training
+from anchormoe.recipes.fitters import FITTERS, FitTask
 from anchormoe.recipes.settings import RecipeSettings
-from anchormoe.training import distributed as parallel
-from anchormoe.training.checkpoints import Kept
+from anchormoe.training import distributed
+from anchormoe.training.checkpoints import StageCheckpoint
 
 CONFIG = ModelConfig(channels=2, classes=3, patch_length=4, patch_stride=2, width=16, experts=4, dropout=0.0)
 
@@ -29,8 +29,8 @@ def trained_net() -> dict[str, torch.Tensor]:
     x = torch.from_numpy(rng.normal(size=(11, 2, 12)).astype(np.float32))  # the last batch has an odd size
     y = torch.from_numpy(rng.integers(0, 3, 11))
     examples = Examples(x, torch.ones_like(x, dtype=torch.bool), y, torch.linspace(0.5, 1.5, 11))
-    plan = Plan(epochs=3, batch_size=4, learning_rate=0.01, weight_decay=0.01, seed=0)
-    train(
+    plan = LoopConfig(epochs=3, batch_size=4, learning_rate=0.01, weight_decay=0.01, seed=0)
+    train_network(
         net, examples, plan, loss=lambda m, batch, _: objective(m(batch.x, batch.mask), batch.y, LossWeights(0.1, 0.1))
     )
     return net.state_dict()
@@ -72,7 +72,7 @@ def test_two_processes_agree_bitwise_with_each_other_and_closely_with_one(tmp_pa
 def fitted_kernel(told: list[str]) -> dict[str, torch.Tensor]:
     rng, y = np.random.default_rng(0), np.arange(64) % 2
     cases = Cases.from_arrays(rng.normal(size=(64, 1, 24)) + 0.7 * (2 * y - 1)[:, None, None])
-    training = Training(cases, y, 2, None, None, 0, lambda progress: told.append(progress.stage))
+    training = FitTask(cases, y, 2, None, None, 0, lambda progress: told.append(progress.stage))
     fit = FITTERS["kernel"](training, RecipeSettings(recipe="kernel", profile="fast"))
     tensors = {name: torch.from_numpy(np.array(value)) for name, value in fit.source.tensors().items()}
     return tensors | {"oof": torch.from_numpy(fit.oof_logits)}
@@ -106,7 +106,7 @@ def failing_process(rank: int, directory: str) -> None:
         raise ValueError("no fit")
 
     try:
-        parallel.made_by_the_first(fail, torch.device("cpu"))
+        distributed.broadcast_from_rank0(fail, torch.device("cpu"))
     except (ValueError, KeyboardInterrupt) as error:
         Path(directory, f"{rank}.txt").write_text(type(error).__name__)
     dist.destroy_process_group()
@@ -119,8 +119,10 @@ def test_nobody_waits_for_a_first_process_that_fails(tmp_path: Path):
 
 
 def test_what_is_kept_survives_as_bytes():
-    kept = Kept({"a/x": torch.arange(6.0).view(2, 3), "empty": torch.zeros(0)}, {"losses": [0.5], "name": "é"})
-    again = Kept.of_bytes(kept.to_bytes())
+    kept = StageCheckpoint(
+        {"a/x": torch.arange(6.0).view(2, 3), "empty": torch.zeros(0)}, {"losses": [0.5], "name": "é"}
+    )
+    again = StageCheckpoint.of_bytes(kept.to_bytes())
     assert dict(again.facts) == {"losses": [0.5], "name": "é"}
     assert {name: value.tolist() for name, value in again.tensors.items()} == {
         "a/x": [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]],
@@ -130,7 +132,7 @@ def test_what_is_kept_survives_as_bytes():
 
 def stopping_process(rank: int, directory: str) -> None:
     dist.init_process_group("gloo", init_method=f"file://{directory}/meeting", rank=rank, world_size=2)
-    asked = parallel.any_of_us(rank == 1, torch.device("cpu"))
+    asked = distributed.any_rank(rank == 1, torch.device("cpu"))
     Path(directory, f"{rank}.txt").write_text(str(asked))
     dist.destroy_process_group()
 
@@ -142,7 +144,7 @@ def test_all_processes_stop_when_one_is_asked_to(tmp_path: Path):
 
 
 def test_each_process_of_a_machine_has_its_own_gpu():
-    assert parallel.own_device("cuda", {"LOCAL_RANK": "1"}) == "cuda:1"
-    assert parallel.own_device("cuda:0", {"LOCAL_RANK": "1"}) == "cuda:0"
-    assert parallel.own_device("cpu", {"LOCAL_RANK": "1"}) == "cpu"
-    assert parallel.own_device("cuda", {}) == "cuda"
+    assert distributed.own_device("cuda", {"LOCAL_RANK": "1"}) == "cuda:1"
+    assert distributed.own_device("cuda:0", {"LOCAL_RANK": "1"}) == "cuda:0"
+    assert distributed.own_device("cpu", {"LOCAL_RANK": "1"}) == "cpu"
+    assert distributed.own_device("cuda", {}) == "cuda"

@@ -4,7 +4,7 @@ import ctypes
 
 import pytest
 
-from anchormoe.training.heap import LARGE_BYTES, give_back
+from anchormoe.training.heap import LARGE_BYTES, trim_heap
 
 
 class _Library:
@@ -20,14 +20,14 @@ def test_only_large_data_are_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     library = _Library()
     monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.setattr(ctypes, "CDLL", lambda name: library)
-    give_back(LARGE_BYTES - 1)
+    trim_heap(LARGE_BYTES - 1)
     assert library.trimmed == []
-    give_back(LARGE_BYTES)
+    trim_heap(LARGE_BYTES)
     assert library.trimmed == [0]
 
 
 def test_a_system_without_it_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
-    give_back(LARGE_BYTES)
+    trim_heap(LARGE_BYTES)
     monkeypatch.setattr("sys.platform", "darwin")
-    give_back(LARGE_BYTES)
+    trim_heap(LARGE_BYTES)
