@@ -4,7 +4,6 @@ import glob
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,16 +30,16 @@ def span_of(first: str | None, last: str | None) -> "LogRange":
 def _mark(option: str, text: str | None) -> "LogPosition | None":
     """Digits are an offset, anything else is an ISO time; without a zone it is UTC."""
     from connectors.log_range import LogPosition
+    from connectors.timestamps import NS_PER_MS, parse_iso
 
     if text is None:
         return None
     if text.isdecimal():
         return LogPosition(offset=int(text))
     try:
-        given = datetime.fromisoformat(text)
+        return LogPosition(time_ms=parse_iso(text) // NS_PER_MS)
     except ValueError:
-        fail(f"{option}: {text!r} is no offset and no time like 2026-01-31T08:00:00", code=WRONG_USAGE)
-    return LogPosition(time_ms=int((given if given.tzinfo else given.replace(tzinfo=UTC)).timestamp() * 1000))
+        fail(f"{option}: {text!r} is neither an offset nor a time such as 2026-01-31T08:00:00", code=WRONG_USAGE)
 
 
 def is_topic(names: list[str]) -> bool:

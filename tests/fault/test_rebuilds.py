@@ -20,7 +20,7 @@ from connectors.kafka.group_offsets import GroupOffsets
 from connectors.kafka.snapshot import snapshot
 from connectors.records import EVENTS, Message
 from connectors.simulator import CLEAN
-from connectors.timestamps import TimeReader
+from connectors.timestamps import parse_iso
 from tests.support.agent_process import START_NS, Names, create_topics, produce, pump_records, write_plant
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -101,7 +101,7 @@ def silent_for(records, first, stop):
 
 
 def time_index(text):
-    return (TimeReader("iso", utc_offset_minutes=0).read(text, "time") - START_NS) // PERIOD_NS
+    return (parse_iso(text) - START_NS) // PERIOD_NS
 
 
 async def test_an_asset_that_was_silent_for_a_while_is_rebuilt_with_its_gap(world):

@@ -189,7 +189,7 @@ def test_the_command_writes_scores_and_compares(tmp_path: Path, command: Command
     [
         (("-i", "nowhere.jsonl"), "--input: there is no file nowhere.jsonl"),
         (("-i", "nowhere"), "nowhere: there is no such file, and the plant knows no Kafka"),
-        (("-i", "plant.yaml", "--from", "yesterday"), "--from: 'yesterday' is no offset and no time"),
+        (("-i", "plant.yaml", "--from", "yesterday"), "--from: 'yesterday' is neither an offset nor a time"),
     ],
 )
 def test_a_mistake_is_told_in_one_line_with_code_2(

@@ -110,7 +110,7 @@ def test_the_same_seed_gives_the_same_file_and_dirt_can_be_left_out(tmp_path: Pa
         ((), "--for: without a rate the stream needs an end"),
         (("--for", "soon"), "--for: 'soon' has no number with a unit"),
         (("--for", "1s", "--samples", "3"), "--samples: give either"),
-        (("--for", "1s", "--start", "now"), "--start: 'now' is no time"),
+        (("--for", "1s", "--start", "now"), "--start: 'now' is not an ISO 8601 time"),
         (("--for", "1s", "--asset", "pump-1"), "--asset: write it like pump-7=pump"),
     ],
 )
