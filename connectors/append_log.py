@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from connectors.atomic_file import sync_directory
 from connectors.errors import ConnectorError
-from connectors.offsets import sync_directory
 from connectors.records import Partition
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import orjson
 
+from connectors.atomic_file import sync_directory
 from connectors.errors import ConnectorError
-from connectors.offsets import sync_directory
 from connectors.records import Message
 
 _BLOCK = 1 << 16

@@ -1,12 +1,12 @@
 """Where the sources without a broker remember their positions: in memory or in a small file."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 import orjson
 
+from connectors.atomic_file import replace_file
 from connectors.errors import ConnectorError
 from connectors.records import Partition, Position
 
@@ -71,23 +71,3 @@ class FileOffsetStore:
             raise ConnectorError(
                 f"the positions in {self._path} belong to {', '.join(log)}; remove the file to begin anew"
             )
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Readers see the old content or the new one, also after a power cut."""
-    draft = path.with_name(path.name + ".new")
-    with draft.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
-    sync_directory(path.parent)
-
-
-def sync_directory(directory: Path) -> None:
-    """A new name is safe only when its directory is."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

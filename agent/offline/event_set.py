@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.events.payloads import MODEL_REFUSED, NO_DATA
+from connectors.atomic_file import replace_file
 from connectors.jsonl import from_line, to_line
 from connectors.records import Message
 from connectors.timestamps import parse_iso
@@ -79,9 +80,6 @@ class EventSet:
 
 
 def write_lines(path: Path, lines: Iterable[bytes]) -> None:
-    """The whole file or none: a reader never sees half of it."""
+    """The whole file or none, in a directory that is created if needed."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(path.name + ".new")
-    with draft.open("wb") as file:
-        file.writelines(lines)
-    draft.replace(path)
+    replace_file(path, lines)
