@@ -18,7 +18,7 @@ from connectors.failpoints import VARIABLE
 _LOOK_EVERY_S = 0.1
 _WRONG_SETTINGS = 2
 _TAKEN = b"partition taken"
-REFUSED = re.compile(rb"has another owner|commit refused|nobody holds the claim")
+REFUSED = re.compile(rb"has another owner|commit refused|no owner holds")
 """What an agent says that wanted to write and may not any more."""
 
 

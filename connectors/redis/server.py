@@ -1,10 +1,11 @@
 """How to reach a Redis or Valkey server, and its errors in our words."""
 
+import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import redis.asyncio
 from redis import exceptions
@@ -12,6 +13,8 @@ from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 
 from connectors.errors import ConnectorError, TransientError
+
+Reply = TypeVar("Reply")
 
 # Redis before 7 tells a script's failure as an error of its own, with the code in the middle of the text.
 _PASSING = re.compile(r"(?:^|-)(OOM|READONLY|MISCONF|BUSY|CLUSTERDOWN|MASTERDOWN|TRYAGAIN|NOREPLICAS)\b")
@@ -77,6 +80,21 @@ def translate_errors(what: str) -> Iterator[None]:
         if phase := _phase(error):
             raise TransientError(f"{what}: {phase}") from error
         raise ConnectorError(f"{what}: {error}") from error
+
+
+async def run_command(what: str, command: Awaitable[Reply]) -> Reply:
+    """Shielded: a cancelled command once left its reply for the next caller to read (CVE-2023-28858)."""
+    with translate_errors(what):
+        return await asyncio.shield(asyncio.ensure_future(command))
+
+
+@contextmanager
+def no_retry() -> Iterator[None]:
+    """Where nobody tries again, as at the start, a transient error is final."""
+    try:
+        yield
+    except TransientError as error:
+        raise ConnectorError(str(error)) from error
 
 
 def _phase(error: exceptions.RedisError) -> str | None:

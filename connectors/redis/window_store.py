@@ -1,25 +1,22 @@
 """Checkpoints of windows in Redis or Valkey: written by fenced scripts in chunks, the header last."""
 
-import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import orjson
 
 from connectors.base import Checkpoint, Claim, ClaimLost, Fenced, RingWrite, StoredWindows
-from connectors.errors import ConnectorError, TransientError
+from connectors.errors import ConnectorError
 from connectors.failpoints import AFTER_RINGS, hit
 from connectors.records import Partition
 from connectors.redis.keys import claim_key, header_key, ring_key
 from connectors.redis.scripts import CLAIM, FENCED, OVERTAKEN, SAVE_HEADER, SAVE_RINGS, UNCLAIMED
-from connectors.redis.server import Server, translate_errors
-
-Answer = TypeVar("Answer")
+from connectors.redis.server import Server, no_retry, run_command
+from connectors.redis.window_reader import read_checkpoint
 
 _CHUNK_BYTES = 1_000_000
-_RINGS_PER_READ = 256
 
 
 class RedisWindowStore:
@@ -42,9 +39,10 @@ class RedisWindowStore:
     async def start(self) -> None:
         """Connect, and refuse a server that may throw windows away."""
         self._client = self._server.client()
-        await self._retry_never("cannot reach Redis", self._client.ping())
+        with no_retry():
+            await run_command("cannot reach Redis", self._client.ping())
         try:
-            policy = await self._do("cannot read maxmemory-policy", self._client.config_get("maxmemory-policy"))
+            policy = await run_command("cannot read maxmemory-policy", self._client.config_get("maxmemory-policy"))
         except ConnectorError:
             return  # managed servers forbid CONFIG; `validate` warns about it
         found = policy.get("maxmemory-policy", "noeviction")
@@ -54,21 +52,18 @@ class RedisWindowStore:
     async def claim(self, partition: Partition) -> Claim:
         token = secrets.token_hex(16)
         script = self._client.eval(CLAIM, 1, claim_key(self._prefix, partition), token, self._ttl_ms)
-        epoch = await self._do(f"cannot claim {partition}", script)
+        epoch = await run_command(f"cannot claim {partition}", script)
         return Claim(partition, int(epoch), token)
 
     async def verify(self, claim: Claim) -> None:
         asked = self._client.hget(claim_key(self._prefix, claim.partition), "token")
-        found = await self._do(f"cannot check the claim of {claim.partition}", asked)
+        found = await run_command(f"cannot check the claim of {claim.partition}", asked)
         _require(claim, UNCLAIMED if found is None else FENCED if found.decode() != claim.token else 0)
 
     async def load(self, claim: Claim, layout: str) -> StoredWindows | None:
         """None also when the last checkpoint got no further than its rings."""
-        asked = self._client.hmget(header_key(self._prefix, claim.partition, layout), "header", "assets", "torn")
-        header, listed, torn = await self._do(f"cannot read the windows of {claim.partition}", asked)
-        if header is None or listed is None or torn == b"1":
-            return None
-        return StoredWindows(header, await self._rings(claim.partition, layout, orjson.loads(listed)))
+        stored = await read_checkpoint(self._client, self._prefix, claim.partition, layout)
+        return None if stored is None else stored.windows
 
     async def save(self, claim: Claim, layout: str, checkpoint: Checkpoint) -> Sequence[str]:
         """1. rings in chunks, 2. if none had vanished, the header."""
@@ -82,15 +77,6 @@ class RedisWindowStore:
         if self._client is not None:
             await self._client.aclose()
             self._client = None
-
-    async def _rings(self, partition: Partition, layout: str, assets: list[str]) -> dict[str, bytes]:
-        rings: dict[str, bytes] = {}
-        for low in range(0, len(assets), _RINGS_PER_READ):
-            part = assets[low : low + _RINGS_PER_READ]
-            keys = [ring_key(self._prefix, partition, layout, asset) for asset in part]
-            values = await self._do(f"cannot read the windows of {partition}", self._client.mget(keys))
-            rings |= {asset: ring for asset, ring in zip(part, values, strict=True) if ring is not None}
-        return rings
 
     async def _save_rings(self, claim: Claim, layout: str, writes: Sequence[RingWrite]) -> list[str]:
         keys = [ring_key(self._prefix, claim.partition, layout, write.asset) for write in writes]
@@ -126,21 +112,9 @@ class RedisWindowStore:
         called = self._client.eval(
             script, len(all_keys), *all_keys, claim.token, self._writes, self._ttl_ms, *arguments
         )
-        answer = await self._do(f"cannot store the windows of {claim.partition}", called)
+        answer = await run_command(f"cannot store the windows of {claim.partition}", called)
         _require(claim, answer)
         return answer
-
-    async def _do(self, what: str, command: Awaitable[Answer]) -> Answer:
-        """Shielded: a cancelled command once left its answer for the next caller to read (CVE-2023-28858)."""
-        with translate_errors(what):
-            return await asyncio.shield(asyncio.ensure_future(command))
-
-    async def _retry_never(self, what: str, command: Awaitable[Any]) -> None:
-        """At the start an unreachable server is an error, not a phase."""
-        try:
-            await self._do(what, command)
-        except TransientError as error:
-            raise ConnectorError(str(error)) from error
 
 
 def _require(claim: Claim, answer: Any) -> None:
