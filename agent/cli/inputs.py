@@ -1,7 +1,7 @@
 """What the offline commands read: files, topics, marks in a log, published events."""
 
 import glob
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +14,10 @@ if TYPE_CHECKING:
     from agent.settings import Plant
     from connectors.kafka.cluster import Cluster
     from connectors.log_range import LogPosition, LogRange
-    from connectors.records import Batch, Message
+    from connectors.records import Message
 
 KAFKA = "kafka"
 _TELLING = frozenset({".jsonl", ".ndjson", ".csv", ".parquet"})
-_POLL_RECORDS = 5_000
 
 
 def span_of(first: str | None, last: str | None) -> "LogRange":
@@ -108,30 +107,7 @@ def _files(settings: "Plant", names: list[str], span: "LogRange", asset: str | N
         format = replace(format, kind="auto")  # other files than the plant's may be written otherwise
     if asset is not None:
         format = replace(format, asset=asset)
-    return FileSource(paths, format, single_partition=single, span=span)
-
-
-async def topic_batches(cluster: "Cluster", topic: str) -> "AsyncGenerator[Batch, None]":
-    """All that is there now, in log order per partition."""
-    from connectors.kafka.bounded import BoundedKafkaSource
-
-    source = BoundedKafkaSource(cluster, [topic])
-    try:
-        await source.open()
-        while not source.exhausted:
-            for batch in await source.poll(max_records=_POLL_RECORDS, timeout_s=1.0):
-                yield batch
-    finally:
-        await source.close()
-
-
-async def require_topic(cluster: "Cluster", topic: str) -> None:
-    """Raises ConnectorError when it is not there."""
-    from connectors.kafka.bounded import BoundedKafkaSource
-
-    source = BoundedKafkaSource(cluster, [topic])
-    await source.open()
-    await source.close()
+    return FileSource(paths, format, single_partition=single, log_range=span)
 
 
 def read_stream(place: Path, stream: str) -> "Iterator[Message]":

@@ -52,7 +52,7 @@ def rows() -> list[dict[str, Any]]:
 
 def replayed(plant: Path, path: Path, span: LogRange | None = None) -> ReplayResult:
     async def run() -> ReplayResult:
-        source = FileSource([path], FileFormat("auto"), single_partition=True, span=span)
+        source = FileSource([path], FileFormat("auto"), single_partition=True, log_range=span)
         return await replay(
             load_offline_plant(plant), source, stop=asyncio.Event(), report=lambda *_: None, load_model=load_rule
         )
@@ -207,7 +207,7 @@ def test_marks_are_offsets_or_times() -> None:
     assert span_of("17", "2026-01-01T00:00:01") == LogRange(
         LogPosition(offset=17), LogPosition(time_ms=1_767_225_601_000)
     )
-    assert span_of(None, None).everything
+    assert span_of(None, None).is_whole_log
 
 
 def test_rotated_files_are_read_from_the_oldest_on(tmp_path: Path) -> None:
