@@ -116,7 +116,7 @@ def _source(
     ahead_ns = start_ns - time.time_ns()  # the plant's clock begins at its start, whenever that is
     return SimulatorSource(
         assets,
-        dirt=CorruptionSettings() if dirt else CLEAN,
+        corruption=CorruptionSettings() if dirt else CLEAN,
         start_ns=start_ns,
         speed=rate,
         samples=samples,

@@ -14,10 +14,9 @@ from agent.offline.event_set import EventSet
 from agent.offline.replay import replay
 from agent.settings import load_plant
 from agent.windows.group import parse_rebuild_offset
-from connectors.kafka.bounded import BoundedKafkaSource
+from connectors.kafka.bounded import BoundedKafkaSource, read_records
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.group_offsets import GroupOffsets
-from connectors.kafka.snapshot import snapshot
 from connectors.records import EVENTS, Message
 from connectors.simulator import CLEAN
 from connectors.timestamps import parse_iso
@@ -61,7 +60,7 @@ class World:
 
     async def published(self):
         found = EventSet()
-        async for record in snapshot(self.cluster, self.names.output("events")):
+        async for record in read_records(self.cluster, self.names.output("events")):
             found.add(Message(EVENTS, record.key, record.value, tuple(record.headers)))
         assert found.conflicts == 0
         return found
@@ -88,7 +87,7 @@ def world(kafka, redis_factory, topic_name, tmp_path):
 
 
 async def clean_pumps(samples):
-    return [record for _, record in await pump_records(3, samples, partitions=1, dirt=CLEAN)]
+    return [record for _, record in await pump_records(3, samples, partitions=1, corruption=CLEAN)]
 
 
 def index_of(record):

@@ -373,5 +373,5 @@ def test_exact_ids_win_over_patterns_and_earlier_groups_over_later() -> None:
 
 
 def test_a_field_that_is_named_twice_is_a_wrong_layout() -> None:
-    with pytest.raises(ValueError, match="field is named twice"):
+    with pytest.raises(ValueError, match="duplicate field"):
         GroupLayout("g", (ChannelField("a", "x"), ChannelField("b", "x")), ("*",))
