@@ -20,6 +20,8 @@ NS_PER_MS = NS_PER_UNIT["ms"]
 END_NS = 1 << 62  # the year 2116; sums and differences of two times below it cannot overflow
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UNIT_NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+_PLAUSIBLE_NS = (946_684_800 * NS_PER_S, 4_102_444_800 * NS_PER_S)  # 2000 to 2100; too narrow to fit two units
 
 # Keep in step with anchormoe.data.timestamps: a recording and a stream must not disagree about a text.
 # `datetime.fromisoformat` alone would also take week dates, any separator, and zones with seconds.
@@ -83,12 +85,14 @@ class TimeReader:
         """Raises `RecordError`."""
         time_ns = self._iso(value, field) if self.unit == "iso" else self._epoch(value, field)
         if not 0 <= time_ns < END_NS:
-            raise RecordError("bad_timestamp", f"{field} is outside 1970–2116: {shorten(value)}", field=field)
+            detail = f"{field} is outside 1970–2116: {shorten(value)}{self._hint(value)}"
+            raise RecordError("bad_timestamp", detail, field=field)
         return time_ns
 
     def _iso(self, value: object, field: str) -> int:
         if not isinstance(value, str):
-            raise RecordError("wrong_type", f"{field} must be an ISO 8601 string, not {shorten(value)}", field=field)
+            detail = f"{field} must be an ISO 8601 string, not {shorten(value)}{self._hint(value)}"
+            raise RecordError("wrong_type", detail, field=field)
         try:
             return parse_iso(value, utc_offset_minutes=self.utc_offset_minutes)
         except MissingZone as error:
@@ -98,13 +102,29 @@ class TimeReader:
 
     def _epoch(self, value: object, field: str) -> int:
         if isinstance(value, bool) or not isinstance(value, int if self.unit == "ns" else int | float):
-            detail = f"{field} must be a number in {self.unit}, not {shorten(value)}"
+            detail = f"{field} must be a number in {self.unit}, not {shorten(value)}{self._hint(value)}"
             raise RecordError("wrong_type", detail, field=field)
         factor = NS_PER_UNIT[self.unit]
         if not 0 <= value < END_NS // factor:
             return -1
         whole = math.floor(value)
         return whole * factor + round((value - whole) * factor)
+
+    def _hint(self, value: object) -> str:
+        if isinstance(value, str) and self.unit != "iso" and _match_iso_time(value):
+            return f"; it looks like an ISO time, records.time.unit is {self.unit}"
+        other = guess_unit(value, self.unit) if isinstance(value, int | float) else None
+        return "" if other is None else f"; it looks like {other}, records.time.unit is {self.unit}"
+
+
+def guess_unit(
+    value: float, unit: TimeUnit, *, first_ns: int = _PLAUSIBLE_NS[0], last_ns: int = _PLAUSIBLE_NS[1]
+) -> str | None:
+    """The name of another unit in which the time would lie between the two, for a message about a wrong time."""
+    for other, factor in NS_PER_UNIT.items():
+        if other != unit and first_ns <= value * factor < last_ns:
+            return _UNIT_NAMES[other]
+    return None
 
 
 def epoch_ns(times: NDArray[np.float64], unit: TimeUnit) -> NDArray[np.int64]:

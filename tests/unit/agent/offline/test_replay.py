@@ -224,7 +224,7 @@ def test_a_recording_that_names_no_asset_is_told_and_can_be_given_one(tmp_path: 
     (tmp_path / "pump-a.csv").write_text("\n".join(["ts,flow,pressure", *lines]))
     code, said, _ = command("replay", "-c", plant, "-i", tmp_path / "pump-a.csv")
     assert code == 0
-    assert "no record could be used; the first one: the record has no key to name its asset" in said
+    assert "no record could be used; the first one: the record has no key; the key must be the asset id" in said
     for name in ("pump-a", "{file}"):
         code, said, _ = command("replay", "-c", plant, "-i", tmp_path / "pump-a.csv", "--asset", name, "--json")
         assert (code, json.loads(said)["dead_letters"]) == (0, {})
