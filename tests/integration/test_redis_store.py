@@ -12,7 +12,7 @@ from agent.cli.main import main
 from agent.health.counters import Counters
 from connectors.base import Checkpoint, RingWrite, WindowStore
 from connectors.errors import ConnectorError, TransientError
-from connectors.files.rows import logged
+from connectors.files.rows import to_log_line
 from connectors.records import Partition
 from connectors.redis.fault_injection import limit_memory
 from connectors.redis.server import Server
@@ -187,7 +187,7 @@ async def tear(server, prefix, asset):
 def test_a_torn_checkpoint_is_reported_by_the_windows_commands_and_never_shown_as_data(
     redis_server, key_prefix, tmp_path, command
 ):
-    (tmp_path / "records.jsonl").write_bytes(b"".join(map(logged, records(20))))
+    (tmp_path / "records.jsonl").write_bytes(b"".join(map(to_log_line, records(20))))
     plant = write_plant(
         tmp_path,
         source={"kind": "file", "paths": ["records.jsonl"], "format": "log"},

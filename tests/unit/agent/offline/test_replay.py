@@ -14,7 +14,7 @@ from agent import app
 from agent.cli.inputs import span_of, stream_files
 from agent.cli.main import main
 from agent.offline.replay import ReplayResult, ReplaySink, replay, warm_up_ms
-from connectors.files.rows import FileFormat, logged
+from connectors.files.rows import FileFormat, to_log_line
 from connectors.files.source import FileSource
 from connectors.log_range import LogPosition, LogRange
 from connectors.records import EVENTS, Message, Record
@@ -65,7 +65,7 @@ def written(directory: Path, kind: str) -> Path:
     """The same records as JSON lines, CSV, Parquet or a log."""
     path = directory / f"records.{'jsonl' if kind == 'log' else kind}"
     if kind == "log":
-        path.write_bytes(b"".join(map(logged, good())))
+        path.write_bytes(b"".join(map(to_log_line, good())))
     elif kind == "jsonl":
         path.write_text("".join(json.dumps(row) + "\n" for row in rows()))
     elif kind == "csv":
@@ -94,7 +94,7 @@ def test_every_kind_of_file_gives_the_same_events(tmp_path: Path) -> None:
 
 def test_a_log_keeps_what_json_lines_cannot() -> None:
     record = Record(3, 17, b"\xff", b'{"cut o', (("h", b"\x00\xfe"), ("h", b"2")))
-    line = logged(record)
+    line = to_log_line(record)
     again = FileFormat("auto").for_file(Path("x.jsonl"), line[:64]).record(3, line.rstrip(b"\n"), ())
     assert again == record
 
@@ -136,7 +136,7 @@ def test_a_span_behind_the_end_is_empty(tmp_path: Path) -> None:
 
 def test_dead_letters_before_the_begin_are_not_said_again(tmp_path: Path) -> None:
     plant, path = write_plant(tmp_path), tmp_path / "all.jsonl"
-    path.write_bytes(b"".join(map(logged, records(60))))
+    path.write_bytes(b"".join(map(to_log_line, records(60))))
     found = replayed(plant, path, LogRange(LogPosition(offset=60), None, 30_000))
     broken = [record.offset for record in records(60) if not (record.value or b"").endswith(b"}")]
     assert found.tally.dead_letters == {"not_json": sum(offset >= 60 for offset in broken)}
