@@ -15,7 +15,7 @@ from connectors.kafka.source import KafkaSource, Subscription
 from connectors.records import DEAD_LETTERS, EVENTS, STATES, Message, Partition, Position
 from tests.contracts.sink import SinkContract
 from tests.contracts.source import SourceContract, Watcher, started
-from tests.unit.connectors.slow_goodbye import goodbyes_said
+from tests.support.tls_connections import connections_closed
 
 
 class SourceWorld:
@@ -79,7 +79,7 @@ class TestKafkaSink(SinkContract):
         return SinkWorld(kafka, topic_name)
 
 
-async def test_a_commit_keeps_its_metadata_for_the_next_owner(kafka, topic_name):
+async def test_a_commit_stores_its_metadata_for_the_next_owner(kafka, topic_name):
     world = SourceWorld(kafka, topic_name)
     source, partitions = await started(world)
     await source.commit({partitions[0]: Position(7, "rebuild=3")})
@@ -91,7 +91,7 @@ async def test_a_commit_keeps_its_metadata_for_the_next_owner(kafka, topic_name)
     await other.close()
 
 
-async def test_a_second_member_takes_a_share_and_the_first_one_is_told(kafka, topic_name):
+async def test_a_second_member_gets_a_share_and_the_first_one_is_revoked(kafka, topic_name):
     world = SourceWorld(kafka, topic_name)
     watchers = [Watcher(), Watcher()]
     sources = [await world.open() for _ in watchers]
@@ -103,7 +103,7 @@ async def test_a_second_member_takes_a_share_and_the_first_one_is_told(kafka, to
         await source.close()
 
 
-async def test_a_hand_over_that_fails_stops_the_reader(kafka, topic_name):
+async def test_a_failing_revocation_is_raised_by_the_next_poll(kafka, topic_name):
     class Broken(Watcher):
         async def revoked(self, partitions):
             if partitions:
@@ -122,7 +122,7 @@ async def test_a_hand_over_that_fails_stops_the_reader(kafka, topic_name):
     await second.close()
 
 
-async def test_a_broker_that_is_not_there_is_one_clear_error():
+async def test_an_unreachable_broker_is_named_in_the_error():
     cluster = Cluster("127.0.0.1:1")
     source = KafkaSource(cluster, Subscription(("readings",), "group"))
     with pytest.raises(ConnectorError, match=r"127\.0\.0\.1:1"):
@@ -154,7 +154,7 @@ async def test_sasl_over_tls_works_and_a_wrong_password_is_refused(kafka_factory
     await source.close()
     with pytest.raises(ConnectorError):
         await KafkaSink(Cluster(broker.sasl_tls_bootstrap, password="wrong", **given), Delivery({})).start()
-    await goodbyes_said()
+    await connections_closed()
 
 
 async def poll_until(sources, reached, *, until_records=None, timeout_s=40.0):
@@ -166,7 +166,7 @@ async def poll_until(sources, reached, *, until_records=None, timeout_s=40.0):
     return found
 
 
-async def test_missing_output_topics_are_made_and_a_missing_input_topic_is_named(kafka, topic_name):
+async def test_missing_output_topics_are_created_and_a_missing_input_topic_is_named(kafka, topic_name):
     topics = {stream: f"{topic_name}-{stream}" for stream in (EVENTS, STATES)}
     sink = KafkaSink(Cluster(kafka.bootstrap), Delivery(topics, partitions=2))
     await sink.start()

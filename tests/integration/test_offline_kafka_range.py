@@ -1,4 +1,4 @@
-"""A range of a topic as a bounded source on a real broker: nothing joined, nothing committed, an end."""
+"""A range of a topic as a bounded source on a real broker: it joins no group, commits nothing, and ends."""
 
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient

@@ -1,4 +1,4 @@
-"""The window store on real servers, Redis and Valkey: the contract, and what only a server can do."""
+"""The window store on real Redis and Valkey servers: the contract, and what only a server can do."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ from connectors.redis.window_store import RedisWindowStore
 from tests.contracts.window_store import HERE, WindowStoreContract, checkpoint, opened, whole
 from tests.support.offline_plant import load_offline_plant, load_rule, records, write_plant
 from tests.support.services.redis_binaries import FLAVOURS
-from tests.unit.connectors.slow_goodbye import goodbyes_said
+from tests.support.tls_connections import connections_closed
 
 LAYOUT = "layout"
 
@@ -62,7 +62,7 @@ class TestRedisWindowStore(WindowStoreContract):
         assert len(lives) == 3
         assert all(0 < life <= 7 * 86_400_000 for life in lives.values())
 
-    async def test_the_ring_of_a_silent_asset_lives_on_while_its_partition_does(self, world):
+    async def test_the_ring_of_an_idle_asset_is_renewed_with_its_partition(self, world):
         now = 0.0
         store = RedisWindowStore(Server(world.server.url), prefix=world.prefix, ttl_s=100, clock=lambda: now)
         await store.start()
@@ -76,7 +76,7 @@ class TestRedisWindowStore(WindowStoreContract):
         await store.close()
         assert min(world.lives_ms().values()) > 50_000
 
-    async def test_a_silent_ring_that_expired_is_reported_as_lost(self, world):
+    async def test_an_idle_ring_that_expired_is_reported_as_lost(self, world):
         now = 0.0
         store = RedisWindowStore(Server(world.server.url), prefix=world.prefix, ttl_s=100, clock=lambda: now)
         await store.start()
@@ -103,7 +103,7 @@ class Broken(Exception):
 
 
 class Listening:
-    """A client that remembers its script calls, and breaks at the call it is told."""
+    """A client that records its script calls, and fails at one of them."""
 
     def __init__(self, client, *, break_at=None):
         self._client, self._break_at = client, break_at
@@ -127,8 +127,8 @@ async def store(redis_server, key_prefix):
     await store.close()
 
 
-async def test_rings_without_the_header_that_belongs_to_them_are_not_believed(store):
-    """A ring that ran ahead of its header has overwritten what the header's windows need."""
+async def test_rings_without_the_header_that_belongs_to_them_are_not_loaded(store):
+    """A ring that is newer than its header has overwritten what the header's windows need."""
     claim = await store.claim(HERE)
     await store.save(claim, LAYOUT, checkpoint([whole("a", b"0123")], b"one"))
     plain, store._client = store._client, Listening(store._client, break_at=2)
@@ -233,13 +233,13 @@ async def test_a_checkpoint_that_is_written_while_it_is_read_is_read_again(redis
 
 
 async def test_a_write_that_arrives_after_a_later_one_changes_nothing(store):
-    """A slow server runs what was given up too, and in no certain order."""
+    """A slow server also runs commands whose caller has timed out, in any order."""
     claim = await store.claim(HERE)
     plain, store._client = store._client, Listening(store._client)
     await store.save(claim, LAYOUT, checkpoint([whole("a", b"0123")], b"one"))
-    given_up = list(store._client.calls)
+    timed_out = list(store._client.calls)
     await store.save(claim, LAYOUT, checkpoint([whole("a", b"4567")], b"two"))
-    for call in given_up:
+    for call in timed_out:
         await plain.eval(*call)
     store._client = plain
     found = await store.load(claim, LAYOUT)
@@ -247,7 +247,7 @@ async def test_a_write_that_arrives_after_a_later_one_changes_nothing(store):
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
-async def test_a_server_without_memory_is_a_phase(redis_factory, key_prefix, flavour):
+async def test_a_server_without_memory_is_a_transient_error(redis_factory, key_prefix, flavour):
     server = redis_factory(flavour)
     store = RedisWindowStore(Server(server.url), prefix=key_prefix)
     await store.start()
@@ -269,7 +269,7 @@ async def test_a_server_that_evicts_is_refused(redis_factory, key_prefix):
     await store.close()
 
 
-async def test_a_server_that_is_not_there_is_an_error_at_start_and_a_phase_later(redis_factory, key_prefix):
+async def test_a_server_that_is_away_is_final_at_the_start_and_transient_later(redis_factory, key_prefix):
     server = redis_factory("redis")
     store = RedisWindowStore(Server(server.url, timeout_s=1), prefix=key_prefix)
     await store.start()
@@ -300,7 +300,7 @@ async def test_windows_survive_kill_and_restart_of_a_persistent_server(redis_fac
     assert dict(stored.rings) == {"a": b"0123"}
 
 
-async def test_tls_and_an_acl_user_that_may_do_just_what_the_store_needs(redis_factory, key_prefix):
+async def test_tls_and_an_acl_user_with_exactly_the_rights_that_the_store_needs(redis_factory, key_prefix):
     allowed = "+@connection +eval +hget +hmget +hset +hincrby +pexpire +mget +set +setrange +strlen"
     rules = f"agent on >secret ~{key_prefix}:* {allowed}"
     server = redis_factory("redis", tls=True, users=[rules])
@@ -314,4 +314,4 @@ async def test_tls_and_an_acl_user_that_may_do_just_what_the_store_needs(redis_f
     with pytest.raises(ConnectorError):
         await wrong.start()
     await wrong.close()
-    await goodbyes_said()
+    await connections_closed()

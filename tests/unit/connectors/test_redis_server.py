@@ -7,7 +7,7 @@ from connectors.redis.server import Server
 
 
 async def tried(server: Server, monkeypatch: pytest.MonkeyPatch) -> tuple[int, list[float]]:
-    """Tries and pauses of a command to which nobody ever answers."""
+    """Attempts and pauses of a command that never gets a reply."""
     tries, pauses = 0, []
 
     async def fails() -> None:
