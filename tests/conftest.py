@@ -26,7 +26,7 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 TESTS = Path(__file__).parent
 TIMEOUTS_S = {"unit": 60, "architecture": 60, "property": 120, "integration": 180, "fault": 300}
-"""How long one test of a kind may take, on a machine that is busy with another. A `slow` one gets four times as long."""
+"""Seconds that one test of a kind may take on a busy machine. A `slow` one gets four times as long."""
 
 KafkaFactory = Callable[..., KafkaBroker]
 RedisFactory = Callable[..., RedisServer]
