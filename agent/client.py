@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from agent.contracts.received import ReceivedEvent, parse_event
 from connectors.errors import RecordError
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.reader import Reading, TopicReader
+from connectors.kafka.reader import ReadOptions, TopicReader
 from connectors.records import EVENTS, Batch, Partition, RecordLike
 
 __all__ = ["Cluster", "Partition", "ReceivedEvent", "read_events"]
@@ -83,7 +83,7 @@ async def read_events(
     may come again: delivery is at least once. What is no event of ours is logged and skipped.
     Raises ConnectorError. Use `contextlib.aclosing` to leave the group at once after a `break`.
     """
-    reading = Reading(
+    reading = ReadOptions(
         topic=topic,
         group=group,
         after=after or {},
