@@ -18,6 +18,8 @@ from connectors.kafka.cluster import Cluster
 from connectors.kafka.reader import ReadOptions, TopicReader
 from connectors.records import EVENTS, Batch, Partition, RecordLike
 
+__all__ = ["Cluster", "Partition", "ReceivedEvent", "read_events"]
+
 REMEMBERED_IDS = 65_536
 """Repeats are recognised among this many latest ids, about 10 MB. An agent that was killed repeats at most what it
 published since its last checkpoint (seconds), so this is ample unless a topic carries thousands of events a second."""

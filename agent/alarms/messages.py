@@ -10,8 +10,8 @@ from agent.alarms.core.catalogue import Catalogue, Rule
 from agent.alarms.core.console import StepResult
 from agent.alarms.core.transaction import FLOOD_PRIORITY
 from agent.alarms.core.transitions import AuditEntry, Transition
+from agent.event_types import NOTICE
 from agent.events.ids import iso_time
-from agent.events.payloads import NOTICE
 from connectors.records import Message
 
 INPUTS, TRANSITIONS, ALARMS, AUDIT = "alarm-inputs", "alarm-transitions", "alarms", "alarm-audit"

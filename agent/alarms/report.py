@@ -6,8 +6,8 @@ from html import escape
 
 from agent.alarms.core.transitions import Transition
 from agent.alarms.kpis import FLOOD_ABOVE, Figures, Period, figures
+from agent.event_types import NOTICE
 from agent.events.ids import iso_time
-from agent.events.payloads import NOTICE
 
 _WIDTH, _HEIGHT, _MARGIN = 900, 160, 36
 _MOST_BARS = 450

@@ -50,7 +50,11 @@ def list_alarms(
 
 
 @commands.command(epilog="Example: `anchormoe-agent alarm show bearing-wear:pump-1`")
-def show(alarm: str = ALARM, config: Path = CONFIG, as_json: bool = typer.Option(False, "--json")) -> None:
+def show(
+    alarm: str = ALARM,
+    config: Path = CONFIG,
+    as_json: bool = typer.Option(False, "--json", help="Everything as one JSON object."),
+) -> None:
     """Show one alarm with its reasons: what raised it, the strongest evidence since, what to do."""
     from agent.alarms.views import story
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.events.payloads import MODEL_REFUSED, NO_DATA
+from agent.event_types import MODEL_REFUSED, NO_DATA
 from connectors.atomic_file import replace_file
 from connectors.jsonl import from_line, to_line
 from connectors.records import Message

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from agent.events.payloads import GAP, STATE
+from agent.event_types import GAP, STATE
 from agent.models.classifier import UNKNOWN
 from agent.offline.ground_truth import TruthInterval
 from connectors.timestamps import parse_iso

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from agent.event_types import CHANNEL_BACK, CHANNEL_DROPOUT, CLOCK_BACK, GAP, MODEL_REFUSED, NO_DATA, STATE
 from agent.events.assemble import OutgoingEvent
-from agent.events.payloads import CHANNEL_BACK, CHANNEL_DROPOUT, CLOCK_BACK, GAP, MODEL_REFUSED, NO_DATA, STATE
 from agent.terminal.sparkline import span_marks, sparkline
 from connectors.timestamps import NS_PER_S, parse_iso
 

@@ -9,8 +9,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from agent.event_types import STATE
 from agent.events.assemble import OutgoingEvent, WindowResult
-from agent.events.payloads import STATE
 from agent.health.counters import Counters
 from agent.models.classifier import UNKNOWN
 from agent.terminal.story import clock, headline, patch_lines, picture, sum_line
