@@ -121,7 +121,7 @@ class FormatCase(NamedTuple):
     channels: list[dict[str, Any]] | None = None
 
 
-COUNTED = [{"name": "flow", "field": "f", "scale": 0.25, "offset": 0.5}, {"name": "pressure"}]
+COUNTED: list[dict[str, Any]] = [{"name": "flow", "field": "f", "scale": 0.25, "offset": 0.5}, {"name": "pressure"}]
 FORMS = {
     "wide, epoch ms": FormatCase({}, wide),
     "wide, epoch s": FormatCase({"time": {"unit": "s"}}, lambda: wide(lambda at: at / 1000)),

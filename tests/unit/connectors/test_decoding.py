@@ -394,7 +394,7 @@ def test_a_binary_chunk_is_laid_out_as_documented() -> None:
 
 
 def test_binary_chunks_become_rows() -> None:
-    chunk = encode_chunk([[1, 2], [np.nan, 4]], start_ns=T0 * 10**6, period_ns=10**8)
+    chunk = encode_chunk(np.array([[1, 2], [np.nan, 4]]), start_ns=T0 * 10**6, period_ns=10**8)
     [pumps] = decode([record(chunk), record(chunk, b"pump-2")], kind="binary").readings
     np.testing.assert_array_equal(pumps.values, [[1, 2], [np.nan, 4]] * 2)
     assert (pumps.time_ns - T0 * 10**6).tolist() == [0, 10**8] * 2
