@@ -92,5 +92,5 @@ def test_who_is_forgotten_makes_room():
 def test_the_stored_window_of_a_forgotten_asset_goes():
     entries = [("a", 100), ("b", 100), ("b", 131), ("b", 132), ("b", 133)]
     _, _, store = plant_with(*entries)
-    [shelf] = store._shelves.values()
+    [shelf] = store._stored.values()
     assert list(shelf.rings) == ["b"]
