@@ -21,11 +21,11 @@ from connectors.jsonl import to_line
 from connectors.log_range import OffsetRange
 from connectors.memory import MemoryWindowStore
 from connectors.records import DEAD_LETTERS, EVENTS, Message, Partition
+from connectors.timestamps import NS_PER_MS
 
 Report = Callable[[int, int], None]
 """Told how many records are done, and of how many."""
 
-_NS_PER_MS = 1_000_000
 _REPORT_EVERY_S = 0.25
 _NEVER_S = 1e9
 _LETTERS_KEPT = 100_000
@@ -99,7 +99,7 @@ class ReplaySink:
 def warm_up_ms(groups: Iterable[ResolvedGroup]) -> int:
     """How far before its begin a replay reads to fill the windows: as far as the live agent to rebuild lost ones."""
     return max(
-        (group.rebuild_horizon + group.shape.hop + group.shape.lateness) * group.grid.period_ns // _NS_PER_MS
+        (group.rebuild_horizon + group.shape.hop + group.shape.lateness) * group.grid.period_ns // NS_PER_MS
         for group in groups
     )
 

@@ -25,7 +25,7 @@ from connectors.kafka.cluster import Cluster
 from connectors.kafka.sink import Delivery, KafkaSink
 from connectors.records import DEAD_LETTERS, EVENTS, STATES, Message
 from tests.support.event_samples import samples
-from tests.unit.connectors.slow_goodbye import goodbyes_said
+from tests.support.tls_connections import connections_closed
 
 REPOSITORY = Path(__file__).parents[2]
 CONTRACTS = REPOSITORY / "docs" / "contracts"
@@ -241,7 +241,7 @@ async def test_events_are_read_over_tls_with_a_login(kafka_factory: Any, topic_n
     await world.publish(samples().events[:3], cluster)
     found = await taken(read_events(cluster, topic=world.topic, group="g", from_beginning=True), 3)
     assert sorted(event.id for event in found) == sorted(ids(samples().events[:3]))
-    await goodbyes_said()
+    await connections_closed()
 
 
 def command(*arguments: str) -> list[str]:
