@@ -10,7 +10,7 @@ import orjson
 
 from agent.alarms.core.catalogue import FLOOD_RULE, Catalogue, parts_of
 from agent.alarms.core.inputs import Command, Verb, encode_input
-from agent.alarms.messages import AUDIT, INPUTS
+from agent.contracts.alarms import AUDIT, INPUTS
 from connectors.errors import ConnectorError
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.reader import Reading, TopicReader

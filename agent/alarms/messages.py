@@ -10,14 +10,10 @@ from agent.alarms.core.catalogue import Catalogue, Rule
 from agent.alarms.core.console import StepResult
 from agent.alarms.core.transaction import FLOOD_PRIORITY
 from agent.alarms.core.transitions import AuditEntry, Transition
+from agent.contracts.alarms import ALARM_SCHEMA, ALARMS, AUDIT, AUDIT_SCHEMA, TRANSITION_SCHEMA, TRANSITIONS
 from agent.events.ids import iso_time
 from agent.events.payloads import NOTICE
 from connectors.records import Message
-
-INPUTS, TRANSITIONS, ALARMS, AUDIT = "alarm-inputs", "alarm-transitions", "alarms", "alarm-audit"
-TRANSITION_SCHEMA = "urn:anchormoe-agent:alarm-transition:v1"
-ALARM_SCHEMA = "urn:anchormoe-agent:alarm:v1"
-AUDIT_SCHEMA = "urn:anchormoe-agent:alarm-audit:v1"
 
 
 def messages_of(console: str, catalogue: Catalogue, outcome: StepResult) -> Iterator[Message]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from pydantic import SecretStr
 
 from agent.alarms.from_settings import catalogue_from_settings
-from agent.alarms.messages import ALARMS, AUDIT, INPUTS, TRANSITIONS
+from agent.contracts.alarms import ALARMS, AUDIT, INPUTS, TRANSITIONS
 from agent.errors import SettingsError
 from agent.settings import Alarms, AlarmWebhook, Http, KafkaSecurity, KafkaSinkSettings, Plant
 from agent.settings.connections import cluster_of

@@ -171,7 +171,7 @@ def _present(config: Path) -> dict[str, dict[str, Any]]:
     plant = _plant(config)
 
     async def read() -> dict[str, dict[str, Any]]:
-        from agent.alarms.messages import ALARMS
+        from agent.contracts.alarms import ALARMS
 
         return {one["alarm"]: one async for one in _documents(plant, ALARMS)}
 
@@ -180,7 +180,7 @@ def _present(config: Path) -> dict[str, dict[str, Any]]:
 
 async def _transitions(plant: "Plant") -> "list[Transition]":
     from agent.alarms.core.transitions import transition_from
-    from agent.alarms.messages import TRANSITIONS
+    from agent.contracts.alarms import TRANSITIONS
 
     found = {one["id"]: transition_from(one) async for one in _documents(plant, TRANSITIONS)}
     return sorted(found.values(), key=lambda one: one.at_ns)

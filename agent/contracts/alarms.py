@@ -2,10 +2,42 @@
 
 from typing import Any, Literal
 
-from agent.alarms.core.alarm import State
-from agent.alarms.core.catalogue import Priority
-from agent.alarms.core.transitions import Change
 from agent.contracts.base import Contract, Timestamp, described
+
+INPUTS, TRANSITIONS, ALARMS, AUDIT = "alarm-inputs", "alarm-transitions", "alarms", "alarm-audit"
+TRANSITION_SCHEMA = "urn:anchormoe-agent:alarm-transition:v1"
+ALARM_SCHEMA = "urn:anchormoe-agent:alarm:v1"
+AUDIT_SCHEMA = "urn:anchormoe-agent:alarm-audit:v1"
+
+Priority = Literal["low", "medium", "high"]
+State = Literal[
+    "normal",
+    "unacknowledged",
+    "acknowledged",
+    "returned",
+    "latched",
+    "shelved",
+    "suppressed",
+    "out_of_service",
+]
+Change = Literal[
+    "raised",
+    "returned",
+    "acknowledged",
+    "shelved",
+    "unshelved",
+    "shelving_expired",
+    "suppressed",
+    "unsuppressed",
+    "out_of_service",
+    "in_service",
+    "reset",
+    "held",
+    "released",
+    "chattering",
+    "chatter_over",
+    "reminded",
+]
 
 
 class Rationale(Contract):

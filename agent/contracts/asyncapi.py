@@ -4,9 +4,16 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from agent.alarms.messages import ALARMS, AUDIT, TRANSITIONS
 from agent.contracts.activations import ModelActivation
-from agent.contracts.alarms import AlarmHeaders, AlarmTransition, AuditRecord, PresentAlarm
+from agent.contracts.alarms import (
+    ALARMS,
+    AUDIT,
+    TRANSITIONS,
+    AlarmHeaders,
+    AlarmTransition,
+    AuditRecord,
+    PresentAlarm,
+)
 from agent.contracts.base import VERSION
 from agent.contracts.headers import DeadLetterHeaders, EventHeaders, StateHeaders
 from agent.contracts.json_schema import definitions

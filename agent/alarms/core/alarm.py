@@ -2,18 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-State = Literal[
-    "normal",
-    "unacknowledged",
-    "acknowledged",
-    "returned",
-    "latched",
-    "shelved",
-    "suppressed",
-    "out_of_service",
-]
+from agent.contracts.alarms import State
+
 Json = Mapping[str, Any]
 
 

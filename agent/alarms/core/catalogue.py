@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Literal
 
-Priority = Literal["low", "medium", "high"]
+from agent.contracts.alarms import Priority
+
 Technical = Literal["no_data", "channel_dropout", "model_refused", "agent_lag", "clock_back"]
 
 FLOOD_RULE = "flood"

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from agent.alarms.core.alarm import Alarm, Json, OutOfService, Shelving
 from agent.alarms.core.catalogue import Limits
 from agent.alarms.core.inputs import Command
-from agent.alarms.core.transitions import Change
 from agent.alarms.times import span
+from agent.contracts.alarms import Change
 from agent.events.ids import iso_time
 
 

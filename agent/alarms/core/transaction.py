@@ -11,7 +11,8 @@ from agent.alarms.core.flood import is_over, with_announcement
 from agent.alarms.core.inputs import EventInput, Input, Tick
 from agent.alarms.core.lifecycle import exposed, raised, returned
 from agent.alarms.core.suppression import dependents, hidden_by
-from agent.alarms.core.transitions import AuditEntry, Change, Transition, transition_id
+from agent.alarms.core.transitions import AuditEntry, Transition, transition_id
+from agent.contracts.alarms import Change
 
 SYSTEM = "system"
 FLOOD_PRIORITY = "high"

@@ -5,27 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from agent.alarms.core.alarm import State
 from agent.alarms.times import time_ns
-
-Change = Literal[
-    "raised",
-    "returned",
-    "acknowledged",
-    "shelved",
-    "unshelved",
-    "shelving_expired",
-    "suppressed",
-    "unsuppressed",
-    "out_of_service",
-    "in_service",
-    "reset",
-    "held",
-    "released",
-    "chattering",
-    "chatter_over",
-    "reminded",
-]
+from agent.contracts.alarms import Change, State
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,12 @@ import structlog
 from agent.alarms.core.catalogue import Catalogue
 from agent.alarms.core.inputs import Command, Tick, encode_input
 from agent.alarms.counters import AlarmCounters
-from agent.alarms.messages import INPUTS
 from agent.alarms.worker.consoles import AppliedInput, ConsoleWorker
 from agent.alarms.worker.event_inputs import event_input
 from agent.alarms.worker.progress import InputsSkipped
 from agent.alarms.worker.settings import WorkerSettings, app_of
 from agent.alarms.worker.stall import StallDetector
+from agent.contracts.alarms import INPUTS
 from agent.contracts.received import parse_event
 from connectors.errors import RecordError
 from connectors.kafka.sink import Delivery, KafkaSink

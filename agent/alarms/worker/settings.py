@@ -8,8 +8,8 @@ from typing import Any
 
 import faust
 
-from agent.alarms.messages import ALARMS, AUDIT, INPUTS, TRANSITIONS
 from agent.alarms.worker.tables import OrderlyTables, RowTable
+from agent.contracts.alarms import ALARMS, AUDIT, INPUTS, TRANSITIONS
 from connectors.kafka.cluster import Cluster
 
 

@@ -9,9 +9,10 @@ import pytest
 from pydantic import BaseModel
 
 from agent.alarms.core.step import step
-from agent.alarms.messages import ALARMS, AUDIT, TRANSITIONS, messages_of
+from agent.alarms.messages import messages_of
 from agent.cli.config import PRINTERS
 from agent.contracts import alarms as contracts
+from agent.contracts.alarms import ALARMS, AUDIT, TRANSITIONS
 from agent.contracts.json_schema import alarm_schema, audit_schema, transition_schema
 from tests.support.alarm_log import Run, catalogue, command, event, rule, technical, tick
 
