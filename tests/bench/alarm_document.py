@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from statistics import median, quantiles
 
 from agent.alarms.kpis import Period, figures
-from agent.alarms.report import lines
+from agent.alarms.report import report_lines
 from tests.bench.alarm_month_plant import CHUNK, START_NS, Pump, S
 from tests.bench.alarm_recovery import Recovery
 from tests.bench.alarm_trial import OPERATOR_S, TICK_S, Stretch, Trial
@@ -67,7 +67,7 @@ def _standard(trial: Trial) -> Iterator[str]:
     for one in figures(trial.transitions, Period(START_NS, START_NS + trial.hours_done * 3600 * S)):
         yield "| figure | value | target | met |"
         yield "|---|---|---|---|"
-        for line in lines(one):
+        for line in report_lines(one):
             met = {True: "yes", False: "**no**", None: ""}[line.met]
             yield f"| {line.name} | {line.value} | {line.target} | {met} |"
         yield ""

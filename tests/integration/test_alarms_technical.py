@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.alarms.core.catalogue import parts_of
+from agent.alarms.core.catalogue import split_alarm_id
 from tests.support.alarm_commands import told
 from tests.support.alarm_workers import AlarmPlant, Worker, rule
 from tests.support.event_samples import samples
@@ -52,7 +52,7 @@ def test_every_technical_event_raises_an_alarm_of_its_own_kind(plant: AlarmPlant
     found = raised(plant)
     assert found.keys() == TROUBLES.keys()
     assert {one["kind"] for one in found.values()} == {"technical"}
-    assert {parts_of(one["alarm"])[1] for name, one in found.items() if name != "refused"} == {"pump-1"}
+    assert {split_alarm_id(one["alarm"])[1] for name, one in found.items() if name != "refused"} == {"pump-1"}
     assert found["lost"]["channel"] == "q"
     answer = told(plant, "ack", "refused:pumps", "--by", "ada")
     assert answer.stdout == "refused:pumps: ack done by ada\n", answer.stderr

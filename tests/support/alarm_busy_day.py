@@ -80,7 +80,7 @@ def expected(plant: AlarmPlant, entries: list[tuple[str, Input]]) -> tuple[dict[
     catalogue = catalogue_from_settings(settings, settings.alarms)
     transitions, alarms = {}, {}
     for hall in range(4):
-        run = Run(catalogue, f"hall-{hall}").tell(*(entry for console, entry in entries if console == f"hall-{hall}"))
+        run = Run(catalogue, f"hall-{hall}").apply(*(entry for console, entry in entries if console == f"hall-{hall}"))
         transitions |= {one.id: transition_data(one) for one in run.transitions}
         alarms |= {name: alarm_data(run.console.name, catalogue, one) for name, one in run.console.alarms.items()}
     return transitions, alarms

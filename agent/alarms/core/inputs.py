@@ -1,4 +1,4 @@
-"""What the state machine is told: events, commands and ticks, as they stand in the input log. Pure."""
+"""The inputs of the state machine (events, commands, ticks) and their encoding in the input log. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ _LONGEST_TEXT = 2_000
 
 @dataclass(frozen=True, slots=True)
 class EventInput:
-    """A published event, less what no alarm needs. `end_ns` is its event time, `time_ns` when it entered the log."""
+    """A published event, reduced to what alarms need. `end_ns` is event time, `time_ns` when it entered the log."""
 
     id: str
     time_ns: int
@@ -35,7 +35,7 @@ class EventInput:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What a person wants of an alarm. `until_ns` belongs to shelving."""
+    """A person's command for an alarm. `until_ns` is for shelving."""
 
     id: str
     time_ns: int
@@ -48,7 +48,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time passes."""
+    """The passing of time."""
 
     time_ns: int
 
@@ -61,12 +61,12 @@ Input = EventInput | Command | Tick
 
 
 def encode_input(entry: Input) -> bytes:
-    """The value of a message in the input log; its key is the console."""
+    """The value of a message in the input log; the key is the console."""
     return orjson.dumps({"id": entry.id, "time": iso_time(entry.time_ns), **_body(entry)})
 
 
 def decode_input(value: bytes | None) -> Input:
-    """Raises RecordError for what is none."""
+    """Raises RecordError for anything that is not an input."""
     try:
         entry = orjson.loads(value or b"")
     except orjson.JSONDecodeError as error:

@@ -25,7 +25,7 @@ def present(run: Run, name: str = "wear:pump-1") -> dict[str, Any]:
 
 
 def raised() -> Run:
-    return Run(PLANT).tell(event(0, 0.9, evidence=EVIDENCE))
+    return Run(PLANT).apply(event(0, 0.9, evidence=EVIDENCE))
 
 
 def test_a_firing_alarm_is_an_alert_without_an_end() -> None:
@@ -48,7 +48,7 @@ def test_a_firing_alarm_is_an_alert_without_an_end() -> None:
 
 def test_a_resolved_alarm_keeps_its_labels_and_gets_its_end() -> None:
     firing = alert(present(raised()), "north")
-    resolved = alert(present(raised().tell(event(60, 0.1))), "north")
+    resolved = alert(present(raised().apply(event(60, 0.1))), "north")
     check_alerts([resolved])
     assert resolved["labels"] == firing["labels"]
     assert resolved["endsAt"] == "2023-11-14T22:14:20Z"
@@ -74,7 +74,7 @@ def test_what_alertmanager_would_refuse_fails_the_check(wrong: dict[str, Any]) -
 def test_what_is_hidden_calls_nobody() -> None:
     run = raised()
     assert is_firing(present(run))
-    assert not is_firing(present(run.tell(command(5, "shelve", until=50))))
+    assert not is_firing(present(run.apply(command(5, "shelve", until=50))))
 
 
 def test_the_plain_format_carries_the_whole_alarm() -> None:
@@ -84,7 +84,7 @@ def test_the_plain_format_carries_the_whole_alarm() -> None:
 
 
 def test_a_summary_tells_what_it_holds() -> None:
-    run = Run(PLANT).tell(*(event(at, 0.9, asset=f"pump-{at:02d}") for at in range(12)), tick(12))
+    run = Run(PLANT).apply(*(event(at, 0.9, asset=f"pump-{at:02d}") for at in range(12)), tick(12))
     told = alert(present(run, "flood:hall"), "north")
     assert told["annotations"]["holds"] == "2 alarms held: wear:pump-10, wear:pump-11"
 
