@@ -16,7 +16,7 @@ from connectors.kafka.cluster import Cluster
 from connectors.probe import Outage
 
 if TYPE_CHECKING:
-    from agent.alarms.webhooks import Receiver
+    from agent.alarms.webhooks import AlarmReceiver
     from agent.alarms.worker.app import AlarmWorker
     from agent.alarms.worker.settings import WorkerSettings
 
@@ -134,30 +134,32 @@ def _add_api(worker: "AlarmWorker", http: Http, port: int) -> None:
 
 
 def _add_webhook(worker: "AlarmWorker", plant: Plant, webhook: AlarmWebhook) -> None:
-    from agent.alarms.webhooks import AlarmPost, WebhookSender
+    from agent.alarms.webhooks import AlarmDelivery, AlarmSender
 
-    receiver = receiver_of(webhook)
-    post = AlarmPost(receiver, plant.namespace, worker.counters)
+    receiver = alarm_receiver(webhook)
+    delivery = AlarmDelivery(receiver, plant.namespace, worker.counters)
     topic, cluster = streams(alarms_in(plant))[ALARMS], cluster_in(plant)
-    sender = WebhookSender(cluster, topic, f"{consumer_group(plant)}-webhook", receiver, post, worker.counters)
+    sender = AlarmSender(cluster, topic, f"{consumer_group(plant)}-webhook", receiver, delivery, worker.counters)
     worker.add_helper(sender.run)
 
 
-def receiver_of(webhook: AlarmWebhook) -> "Receiver":
-    from agent.alarms.webhooks import Receiver
+def alarm_receiver(webhook: AlarmWebhook) -> "AlarmReceiver":
+    from agent.alarms.webhooks import AlarmReceiver
+    from connectors.webhook import Receiver
 
-    retries = webhook.retries
-    return Receiver(
+    return AlarmReceiver(
         name=webhook.name,
-        url=webhook.url,
+        receiver=Receiver(
+            webhook.url,
+            token=_secret(webhook.token),
+            timeout_s=webhook.timeout.seconds,
+            attempts=webhook.retries.attempts,
+            first_pause_s=webhook.retries.first_pause.seconds,
+            longest_pause_s=webhook.retries.longest_pause.seconds,
+        ),
         format=webhook.format,
         priorities=frozenset(webhook.priorities),
-        token=_secret(webhook.token),
         secret=_secret(webhook.secret),
-        timeout_s=webhook.timeout.seconds,
-        attempts=retries.attempts,
-        first_pause_s=retries.first_pause.seconds,
-        longest_pause_s=retries.longest_pause.seconds,
         repeat_s=webhook.repeat_every.seconds,
         max_alerts=webhook.max_alerts,
     )

@@ -14,7 +14,7 @@ import pytest
 from agent.contracts.alarms import AlarmTransition, AuditRecord, PresentAlarm
 from connectors.records import Message
 from tests.support.alarm_commands import told
-from tests.support.alarm_receiver import Receiver, receiving
+from tests.support.alarm_receiver import CheckingReceiver, receiving
 from tests.support.alarm_workers import AlarmPlant, Worker, rule
 from tests.support.event_samples import samples
 from tests.support.services.kafka import Broker
@@ -24,9 +24,9 @@ TOKEN = {"Authorization": "Bearer let-me-in"}
 
 
 @pytest.fixture
-def receivers() -> Iterator[dict[str, Receiver]]:
-    alertmanager = Receiver("key", "token", answers=[500, 0])
-    plain = Receiver("key", "token", alertmanager=False)
+def receivers() -> Iterator[dict[str, CheckingReceiver]]:
+    alertmanager = CheckingReceiver("key", "token", answers=[500, 0])
+    plain = CheckingReceiver("key", "token", alertmanager=False)
     with receiving(alertmanager), receiving(plain):
         yield {"alertmanager": alertmanager, "generic": plain}
 
@@ -36,7 +36,7 @@ def plant(
     kafka: Broker,
     tmp_path: Path,
     topic_name: str,
-    receivers: dict[str, Receiver],
+    receivers: dict[str, CheckingReceiver],
     monkeypatch: pytest.MonkeyPatch,
 ) -> AlarmPlant:
     secrets = {"HOOK_KEY": "key", "HOOK_TOKEN": "token", "PAGE_TOKEN": "let-me-in"}
@@ -83,12 +83,12 @@ def publish_events(plant: AlarmPlant) -> None:
     plant.send(replace(one, stream=f"{plant.name}-events") for one in every)
 
 
-def alerts(receiver: Receiver) -> list[dict[str, Any]]:
+def alerts(receiver: CheckingReceiver) -> list[dict[str, Any]]:
     return [alert for call in receiver.calls for alert in call]
 
 
 def test_from_events_to_an_acknowledged_alarm(
-    plant: AlarmPlant, worker: Worker, receivers: dict[str, Receiver]
+    plant: AlarmPlant, worker: Worker, receivers: dict[str, CheckingReceiver]
 ) -> None:
     publish_events(plant)
     plant.wait(lambda: any(one["state"] == "unacknowledged" for one in plant.read("alarms")))
@@ -142,14 +142,14 @@ def _check_contracts(plant: AlarmPlant) -> None:
             jsonschema.validate(one, model.model_json_schema())
 
 
-def _check_receivers(plant: AlarmPlant, receivers: dict[str, Receiver]) -> None:
+def _check_receivers(plant: AlarmPlant, receivers: dict[str, CheckingReceiver]) -> None:
     """Everything arrives, although the first calls were answered with 500 and with silence."""
     raised = {one["alarm"] for one in plant.read("transitions") if one["change"] == "raised"}
     plant.wait(lambda: {one["labels"]["alarm"] for one in alerts(receivers["alertmanager"])} >= raised)
     plain = receivers["generic"]
     plant.wait(lambda: {one["alarm"] for call in plain.calls for one in call["alarms"]} >= raised)
-    assert receivers["alertmanager"].complaints == []
-    assert plain.complaints == []
+    assert receivers["alertmanager"].errors == []
+    assert plain.errors == []
 
 
 def test_bad_input_is_explained_and_stops_nothing(plant: AlarmPlant, worker: Worker) -> None:
