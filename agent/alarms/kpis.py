@@ -32,6 +32,10 @@ class Period:
     def contains(self, at_ns: int) -> bool:
         return self.begin_ns <= at_ns < self.end_ns
 
+    def until(self, now_ns: int) -> "Period":
+        """Without the future, in which active alarms would become stale and rates would fall."""
+        return Period(self.begin_ns, min(self.end_ns, now_ns))
+
 
 @dataclass(frozen=True, slots=True)
 class Figures:

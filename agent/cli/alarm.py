@@ -125,7 +125,7 @@ def comment(
 @commands.command(epilog="Example: `anchormoe-agent alarm report --from 2024-05-01 --to 2024-06-01 --html report.html`")
 def report(
     begin: datetime = typer.Option(..., "--from", formats=_TIME_FORMATS, help="Begin, UTC."),
-    end: datetime = typer.Option(..., "--to", formats=_TIME_FORMATS, help="End, UTC."),
+    end: datetime = typer.Option(..., "--to", formats=_TIME_FORMATS, help="End, UTC; a later one than now means now."),
     config: Path = CONFIG,
     html: Path | None = typer.Option(None, "--html", help="Also write an HTML page with plots to this file."),
 ) -> None:
@@ -133,9 +133,11 @@ def report(
     from agent.alarms.kpis import Period, figures
     from agent.alarms.report import report_html, report_text
 
-    period = Period(_utc_ns(begin), _utc_ns(end))
-    if period.end_ns <= period.begin_ns:
+    if end <= begin:
         fail("--to must be later than --from", code=WRONG_USAGE)
+    period = Period(_utc_ns(begin), _utc_ns(end)).until(time.time_ns())
+    if period.end_ns <= period.begin_ns:
+        fail("--from is in the future", code=WRONG_USAGE)
     found = asyncio.run(_transitions(_plant(config)))
     typer.echo("\n".join(report_text(figures(found, period))))
     if html is not None:

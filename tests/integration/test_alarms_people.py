@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -129,8 +130,10 @@ def test_from_events_to_an_acknowledged_alarm(
 
     _check_contracts(plant)
     _check_receivers(plant, receivers)
-    report = told(plant, "report", "--from", "2000-01-01", "--to", "2000-01-02")
+    today = datetime.now(UTC).date()
+    report = told(plant, "report", "--from", str(today - timedelta(days=1)), "--to", str(today + timedelta(days=9)))
     assert report.returncode == 0, report.stderr
+    assert re.search(r"stale on the worst day \(over 24 h\) +0 ", report.stdout), report.stdout
 
 
 def _check_contracts(plant: AlarmPlant) -> None:

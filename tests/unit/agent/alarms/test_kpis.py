@@ -47,6 +47,15 @@ def test_an_alarm_that_is_active_for_days_is_stale_on_each_day_after_the_first()
     assert [one.most_stale for one in figures(run.transitions, Period(at(0), at(3 * 86_400)))] == [1]
 
 
+def test_an_end_in_the_future_makes_no_alarm_stale_and_no_rate_lower() -> None:
+    run = Run(catalogue(rule())).apply(event(0, 0.9))
+    period = Period(at(0), at(10 * 86_400)).until(at(3600))
+    [found] = figures(run.transitions, period)
+    assert (found.most_stale, found.rate) == (0, 1 / 6)
+    assert period == HOUR
+    assert HOUR.until(at(7200)) == HOUR
+
+
 def test_outside_the_period_nothing_counts() -> None:
     [found] = figures(transitions().transitions, Period(at(2000), at(3000)))
     assert (found.announced, found.chattering, found.fleeting, found.acknowledge_s) == (0, (), 0, ())
