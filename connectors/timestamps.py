@@ -1,8 +1,10 @@
 """Timestamps as producers write them, as integer nanoseconds since 1970. Pure."""
 
 import math
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -17,6 +19,7 @@ END_NS = 1 << 62  # the year 2116; sums and differences of two times below it ca
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_RFC3339_UTC = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?Z", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +67,17 @@ class TimeReader:
         return time_ns
 
 
-def iso_text(time_ns: int, *, zoned: bool) -> str:
-    """ISO 8601 to the nanosecond where needed; UTC, or without a zone for times that never had one."""
-    seconds, nanos = divmod(time_ns, NS_PER_UNIT["s"])
-    text = (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
-    return text + (f".{nanos:09d}".rstrip("0") if nanos else "") + ("Z" if zoned else "")
+def format_iso(time_ns: int, *, utc: bool = True) -> str:
+    """RFC 3339 in UTC with only the fraction digits that are needed; `utc=False` leaves out the zone."""
+    seconds, nanoseconds = divmod(time_ns, NS_PER_UNIT["s"])
+    fraction = f".{nanoseconds:09d}".rstrip("0") if nanoseconds else ""
+    return f"{_format_seconds(seconds)}{fraction}{'Z' if utc else ''}"
+
+
+@lru_cache(maxsize=65_536)
+def _format_seconds(seconds: int) -> str:
+    """Cached: the evidence patches of overlapping windows begin and end at the same times."""
+    return (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def epoch_ns(times: NDArray[np.float64], unit: TimeUnit) -> NDArray[np.int64]:
@@ -78,3 +87,15 @@ def epoch_ns(times: NDArray[np.float64], unit: TimeUnit) -> NDArray[np.int64]:
     nanoseconds: NDArray[np.int64] = whole.astype(np.int64) * factor
     nanoseconds += np.rint((times - whole) * factor).astype(np.int64)
     return nanoseconds
+
+
+def parse_utc(text: object, field: str = "time") -> int:
+    """RFC 3339 in UTC, as `format_iso` writes it, and nothing else. Raises `RecordError`."""
+    matched = _RFC3339_UTC.fullmatch(text) if isinstance(text, str) else None
+    if matched is None:
+        raise RecordError("bad_time", f"{field}: {text!r} is no RFC 3339 time in UTC", field=field)
+    try:
+        moment = datetime.fromisoformat(matched[1]).replace(tzinfo=UTC)
+    except ValueError as error:
+        raise RecordError("bad_time", f"{field}: {error}", field=field) from error
+    return int(moment.timestamp()) * NS_PER_UNIT["s"] + int((matched[2] or "0").ljust(9, "0"))

@@ -17,9 +17,9 @@ from agent.alarms.core.catalogue import Catalogue
 from agent.alarms.core.console import Console
 from agent.alarms.core.inputs import Command, decode_input
 from agent.alarms.messages import alarm_data
-from agent.events.ids import iso_time
 from agent.health.metrics import CONTENT_TYPE, exposition
 from connectors.errors import RecordError
+from connectors.timestamps import format_iso
 
 Send = Callable[[str, Command], Awaitable[None]]
 _MAX_BODY_BYTES = 16_384
@@ -97,7 +97,7 @@ class AlarmApi:
 
     def _parse_command(self, body: Mapping[str, Any], path: Mapping[str, str]) -> Command:
         """With the same checks as for commands in the input log."""
-        head = {"id": "unassigned", "time": iso_time(self._clock_ns()), "kind": "command", **path}
+        head = {"id": "unassigned", "time": format_iso(self._clock_ns()), "kind": "command", **path}
         parsed = decode_input(orjson.dumps({**body, **head}))
         if not isinstance(parsed, Command):
             raise RecordError("malformed", "not a command")

@@ -11,9 +11,9 @@ from agent.alarms.core.console import StepResult
 from agent.alarms.core.transaction import FLOOD_PRIORITY
 from agent.alarms.core.transitions import AuditEntry, Transition
 from agent.contracts.alarms import ALARM_SCHEMA, ALARMS, AUDIT, AUDIT_SCHEMA, TRANSITION_SCHEMA, TRANSITIONS
-from agent.events.ids import iso_time
 from agent.events.payloads import NOTICE
 from connectors.records import Message
+from connectors.timestamps import format_iso
 
 
 def step_messages(console: str, catalogue: Catalogue, result: StepResult) -> Iterator[Message]:
@@ -41,7 +41,7 @@ def transition_data(one: Transition) -> dict[str, Any]:
         "change": one.change,
         "before": one.before,
         "after": one.after,
-        "at": iso_time(one.at_ns),
+        "at": format_iso(one.at_ns),
         "event_time": _time(one.event_ns),
         "by": one.by,
         "why": one.why,
@@ -91,7 +91,7 @@ def audit_data(entry: AuditEntry) -> dict[str, Any]:
         "act": entry.act,
         "by": entry.by,
         "why": entry.why,
-        "at": iso_time(entry.at_ns),
+        "at": format_iso(entry.at_ns),
         "outcome": entry.outcome,
         "reason": entry.reason,
         "input": entry.input,
@@ -109,7 +109,7 @@ def _rationale(rule: Rule) -> dict[str, Any]:
 
 
 def _time(at_ns: int | None) -> str | None:
-    return None if at_ns is None else iso_time(at_ns)
+    return None if at_ns is None else format_iso(at_ns)
 
 
 def _message(stream: str, key: str, data: dict[str, Any], schema: str) -> Message:

@@ -6,7 +6,7 @@ A condition of `None` means that the event does not tell: it neither raises an a
 from agent.alarms.core.alarm import Alarm, Json
 from agent.alarms.core.catalogue import Rule
 from agent.alarms.core.inputs import EventInput
-from agent.alarms.times import time_ns
+from connectors.timestamps import parse_utc
 
 UNKNOWN = "unknown"
 _ENDED_BY = {
@@ -76,5 +76,5 @@ def _lag_condition(rule: Rule, event: EventInput) -> bool | None:
     if event.type != "state":
         return None
     published = event.data.get("published")
-    published_ns = event.time_ns if published is None else time_ns(published, "published")
+    published_ns = event.time_ns if published is None else parse_utc(published, "published")
     return published_ns - event.end_ns > (rule.limit_ns or 0)

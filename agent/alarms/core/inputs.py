@@ -7,9 +7,8 @@ from typing import Any, Literal, get_args
 import orjson
 
 from agent.alarms.core.alarm import Json
-from agent.alarms.times import time_ns
-from agent.events.ids import iso_time
 from connectors.errors import RecordError
+from connectors.timestamps import format_iso, parse_utc
 
 Verb = Literal["ack", "shelve", "unshelve", "out-of-service", "in-service", "reset", "comment"]
 VERBS: tuple[str, ...] = get_args(Verb)
@@ -62,7 +61,7 @@ Input = EventInput | Command | Tick
 
 def encode_input(entry: Input) -> bytes:
     """The value of a message in the input log; the key is the console."""
-    return orjson.dumps({"id": entry.id, "time": iso_time(entry.time_ns), **_body(entry)})
+    return orjson.dumps({"id": entry.id, "time": format_iso(entry.time_ns), **_body(entry)})
 
 
 def decode_input(value: bytes | None) -> Input:
@@ -73,7 +72,7 @@ def decode_input(value: bytes | None) -> Input:
         raise RecordError("malformed", f"no JSON: {error}") from error
     if not isinstance(entry, dict):
         raise RecordError("malformed", "no JSON object")
-    at = time_ns(entry.get("time"))
+    at = parse_utc(entry.get("time"))
     match entry.get("kind"):
         case "tick":
             return Tick(at)
@@ -90,11 +89,11 @@ def _body(entry: Input) -> dict[str, Any]:
         case Tick():
             return {"kind": "tick"}
         case Command():
-            until = None if entry.until_ns is None else iso_time(entry.until_ns)
+            until = None if entry.until_ns is None else format_iso(entry.until_ns)
             facts = {"verb": entry.verb, "alarm": entry.alarm, "by": entry.by, "why": entry.why, "until": until}
             return {"kind": "command", **facts}
         case EventInput():
-            about = {"type": entry.type, "asset": entry.asset, "group": entry.group, "end": iso_time(entry.end_ns)}
+            about = {"type": entry.type, "asset": entry.asset, "group": entry.group, "end": format_iso(entry.end_ns)}
             return {"kind": "event", **about, "data": entry.data}
 
 
@@ -103,7 +102,7 @@ def _event(entry: Mapping[str, Any], at: int) -> EventInput:
     data = entry.get("data")
     if not isinstance(data, dict):
         raise RecordError("malformed", "data: missing", field="data")
-    return EventInput(time_ns=at, end_ns=time_ns(entry.get("end"), "end"), data=data, **names)
+    return EventInput(time_ns=at, end_ns=parse_utc(entry.get("end"), "end"), data=data, **names)
 
 
 def _command(entry: Mapping[str, Any], at: int) -> Command:
@@ -114,7 +113,7 @@ def _command(entry: Mapping[str, Any], at: int) -> Command:
     why, until = entry.get("why") or "", entry.get("until")
     if not isinstance(why, str) or len(why) > _LONGEST_TEXT:
         raise RecordError("malformed", f"why: no text of up to {_LONGEST_TEXT} characters", field="why")
-    until_ns = None if until is None else time_ns(until, "until")
+    until_ns = None if until is None else parse_utc(until, "until")
     return Command(time_ns=at, verb=verb, why=why, until_ns=until_ns, **names)
 
 

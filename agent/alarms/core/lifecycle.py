@@ -7,7 +7,7 @@ from agent.alarms.core.alarm import Alarm, Json, OutOfService, Shelving
 from agent.alarms.core.catalogue import Limits
 from agent.alarms.core.inputs import Command
 from agent.contracts.alarms import Change
-from agent.events.ids import iso_time
+from connectors.timestamps import format_iso
 
 
 class CommandRefused(Exception):
@@ -88,7 +88,7 @@ def _shelve(alarm: Alarm, command: Command, now_ns: int, limits: Limits) -> Comm
     if alarm.hidden:
         raise CommandRefused(f"it is {_state_text(alarm)} already")
     if until <= now_ns:
-        raise CommandRefused(f"the expiry {iso_time(until)} is over")
+        raise CommandRefused(f"the expiry {format_iso(until)} is over")
     if until > now_ns + limits.max_shelving_ns:
         raise CommandRefused(f"nothing is shelved for longer than {duration_text(limits.max_shelving_ns / 1e9)}")
     return CommandResult(replace(alarm, shelved=Shelving(command.by, command.why, until), held=False), "shelved")

@@ -10,7 +10,7 @@ from agent.alarms.core.inputs import EventInput
 from agent.alarms.core.lifecycle import raise_alarm, return_alarm
 from agent.alarms.core.rates import is_chattering, record_raise
 from agent.alarms.core.transaction import SYSTEM, Transaction
-from agent.events.ids import iso_time
+from connectors.timestamps import format_iso
 
 REFUSED_BUNDLE = "model_refused"
 
@@ -102,7 +102,7 @@ def _raise(transaction: Transaction, rule: Rule, alarm: Alarm, event: EventInput
 
 def _snapshot(rule: Rule, event: EventInput) -> Json:
     """What the operator is shown as the reason: the event with its evidence and the rule's probability."""
-    return {"event": event.id, "end": iso_time(event.end_ns), "probability": probability(rule, event), **event.data}
+    return {"event": event.id, "end": format_iso(event.end_ns), "probability": probability(rule, event), **event.data}
 
 
 def _is_stronger(rule: Rule, alarm: Alarm, event: EventInput) -> bool:

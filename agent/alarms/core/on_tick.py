@@ -9,7 +9,7 @@ from agent.alarms.core.lifecycle import is_shelving_over, unshelve
 from agent.alarms.core.on_event import REFUSED_BUNDLE, apply_delays
 from agent.alarms.core.rates import is_chattering
 from agent.alarms.core.transaction import SYSTEM, Transaction
-from agent.events.ids import iso_time
+from connectors.timestamps import format_iso
 
 
 def on_tick(transaction: Transaction) -> None:
@@ -31,7 +31,7 @@ def _depends_on_time(alarm: Alarm) -> bool:
 def _end_shelving(transaction: Transaction, alarm: Alarm) -> Alarm:
     if alarm.shelved is None or not is_shelving_over(alarm, transaction.now_ns):
         return alarm
-    why = f"shelved until {iso_time(alarm.shelved.until_ns)}"
+    why = f"shelved until {format_iso(alarm.shelved.until_ns)}"
     transaction.audit(alarm.id, "unshelve", by=SYSTEM, why=why)
     return transaction.change(alarm, unshelve(alarm, transaction.now_ns), "shelving_expired", why=why)
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from agent.alarms.times import time_ns
 from agent.contracts.alarms import Change, State
+from connectors.timestamps import parse_utc
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,5 +62,5 @@ def transition_from(data: Mapping[str, Any]) -> Transition:
     facts = {name: value for name, value in data.items() if name not in ("at", "event_time")}
     event = data["event_time"]
     return Transition(
-        **facts, at_ns=time_ns(data["at"]), event_ns=None if event is None else time_ns(event, "event_time")
+        **facts, at_ns=parse_utc(data["at"]), event_ns=None if event is None else parse_utc(event, "event_time")
     )

@@ -6,9 +6,8 @@ import orjson
 
 from agent.alarms.core.catalogue import Catalogue
 from agent.alarms.core.inputs import EventInput
-from agent.alarms.times import time_ns
 from agent.contracts.received import ReceivedEvent
-from agent.events.ids import iso_time
+from connectors.timestamps import format_iso, parse_utc
 
 _FIELDS = ("state", "abstention", "probabilities", "window", "channel", "last_sample", "gap", "refused", "reason")
 _FIELDS_OF_ALARMS = ("evidence", "channel_method", "model")
@@ -25,7 +24,7 @@ def event_input(event: ReceivedEvent, catalogue: Catalogue, now_ns: int) -> Even
         type=event.type,
         asset=event.asset,
         group=event.data.group,
-        end_ns=time_ns(event.headers.get("ce_time"), "ce_time"),
+        end_ns=parse_utc(event.headers.get("ce_time"), "ce_time"),
         data=_reduce(data, catalogue) | _publication_time(event, catalogue),
     )
 
@@ -34,7 +33,7 @@ def _publication_time(event: ReceivedEvent, catalogue: Catalogue) -> dict[str, s
     """Only for rules about the agent's lag, which must not grow while no alarm worker is running."""
     if not any(rule.technical == "agent_lag" for rule in catalogue.rules_of(event.data.group)):
         return {}
-    return {"published": iso_time(event.published_ms * 1_000_000)}
+    return {"published": format_iso(event.published_ms * 1_000_000)}
 
 
 def _reduce(data: dict[str, Any], catalogue: Catalogue) -> dict[str, Any]:
