@@ -66,7 +66,7 @@ def _channels() -> Json:
         ),
         TRANSITIONS: _channel(TRANSITIONS, "Every change of an alarm's state.", [_TRANSITION]),
         ALARMS: _channel(ALARMS, "The present state per alarm.", [_ALARM], compacted=True),
-        AUDIT: _channel(AUDIT, "Every command to an alarm: who, when, why, what came of it.", [_AUDIT]),
+        AUDIT: _channel(AUDIT, "Every command for an alarm: who, when, why, and the outcome.", [_AUDIT]),
     }
 
 
