@@ -23,8 +23,8 @@ UNAVAILABLE = "webhook_unavailable"
 class UndeliveredEvents:
     """Takes what webhook sinks could not deliver. Several sinks may share it: it writes one batch at a time."""
 
-    def __init__(self, keeper: Sink, tally: Counters) -> None:
-        self._keeper, self._counters = keeper, tally
+    def __init__(self, keeper: Sink, counters: Counters) -> None:
+        self._keeper, self._counters = keeper, counters
         self._lock = asyncio.Lock()
 
     async def keep(self, undelivered: Sequence[UndeliveredMessage]) -> None:
