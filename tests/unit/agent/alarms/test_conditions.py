@@ -1,4 +1,4 @@
-"""When an event raises an alarm: dead-band, evidence, delays, technical troubles, bad input."""
+"""When an event raises an alarm: dead-band, evidence, delays, technical conditions, invalid input."""
 
 from dataclasses import replace
 
@@ -35,7 +35,7 @@ def test_a_fault_shorter_than_the_on_delay_is_no_alarm() -> None:
     assert run.transitions == []
 
 
-def test_the_on_delay_runs_in_event_time_however_fast_the_events_come() -> None:
+def test_the_on_delay_runs_in_event_time_however_fast_events_arrive() -> None:
     """After an outage an hour of events may enter the log within a second."""
     caught_up = [replace(event(second, 0.9), time_ns=at(4000)) for second in (0, 10, 20, 30)]
     run = Run(DELAYED).apply(*caught_up[:3])
@@ -45,7 +45,7 @@ def test_the_on_delay_runs_in_event_time_however_fast_the_events_come() -> None:
 
 def test_without_events_ticks_let_the_delays_run_out() -> None:
     run = Run(DELAYED).apply(event(0, 0.9, later=2), tick(31))
-    assert run.state() == "normal"  # heard at second 2, so the asset's clock stands at 29
+    assert run.state() == "normal"  # received at second 2, so the asset's clock is at 29
     assert run.apply(tick(32)).state() == "unacknowledged"
     run.apply(event(40, 0.1, later=2), tick(61))
     assert run.state() == "unacknowledged"
@@ -60,15 +60,15 @@ def test_a_short_recovery_does_not_end_the_alarm() -> None:
     assert run.apply(event(85, 0.1)).state() == "returned"
 
 
-@pytest.mark.parametrize("silent", [{"state": "unknown"}, {"probabilities": None}])
-def test_what_is_not_known_neither_raises_nor_ends(silent: dict[str, object]) -> None:
-    run = Run(catalogue(rule())).apply(replace(event(0, 0.9), data=event(0, 0.9).data | silent))
+@pytest.mark.parametrize("unknown", [{"state": "unknown"}, {"probabilities": None}])
+def test_an_unknown_state_neither_raises_nor_ends_an_alarm(unknown: dict[str, object]) -> None:
+    run = Run(catalogue(rule())).apply(replace(event(0, 0.9), data=event(0, 0.9).data | unknown))
     assert run.state() == "normal"
-    run.apply(event(1, 0.9), replace(event(2, 0.0), data=event(2, 0.0).data | silent))
+    run.apply(event(1, 0.9), replace(event(2, 0.0), data=event(2, 0.0).data | unknown))
     assert run.state() == "unacknowledged"
 
 
-def test_a_gap_lets_the_on_delay_begin_anew() -> None:
+def test_a_gap_restarts_the_on_delay() -> None:
     run = Run(DELAYED).apply(event(0, 0.9), technical(100, "gap"), event(110, 0.9))
     assert run.state() == "normal"
     assert run.apply(event(130, 0.9)).state() == "unacknowledged"
@@ -91,7 +91,7 @@ def test_an_alarm_that_a_tick_raised_carries_the_last_evidence() -> None:
     assert alarm.raised_by["event"] == "e10-pump-1"
 
 
-def test_a_lost_channel_is_a_technical_alarm_of_its_own() -> None:
+def test_each_lost_channel_is_a_technical_alarm_of_its_own() -> None:
     run = Run(catalogue(rule("lost", technical="channel_dropout"))).apply(
         technical(0, "channel_dropout", channel="flow"), technical(1, "channel_dropout", channel="heat")
     )
@@ -102,7 +102,7 @@ def test_a_lost_channel_is_a_technical_alarm_of_its_own() -> None:
     assert {one.kind for one in run.transitions} == {"technical"}
 
 
-def test_no_data_by_the_agents_word_and_by_silence() -> None:
+def test_no_data_is_raised_by_the_agents_event_and_by_a_time_without_events() -> None:
     plant = catalogue(rule("silent", technical="no_data", limit_ns=60 * S))
     run = Run(plant).apply(event(0, 0.1), tick(60))
     assert run.state("silent:pump-1") == "normal"
@@ -111,13 +111,13 @@ def test_no_data_by_the_agents_word_and_by_silence() -> None:
     assert run.apply(technical(80, "no_data")).state("silent:pump-1") == "unacknowledged"
 
 
-def test_a_model_that_will_not_judge_is_a_technical_alarm() -> None:
+def test_a_model_that_abstains_is_a_technical_alarm() -> None:
     run = Run(catalogue(rule("refused", technical="model_refused")))
     assert run.apply(event(0, 0.4, state="unknown")).state("refused:pump-1") == "unacknowledged"
     assert run.apply(event(1, 0.4)).state("refused:pump-1") == "returned"
 
 
-def test_a_refused_bundle_is_told_once_and_is_over_by_itself() -> None:
+def test_a_refused_bundle_is_raised_once_and_returns_by_itself() -> None:
     plant = catalogue(rule("refused", technical="model_refused", on_delay_ns=60 * S), groups={"pumps": ("pump-*",)})
     run = Run(plant).apply(technical(0, "model_refused", asset="pumps"))
     assert run.state("refused:pumps") == "unacknowledged"
@@ -125,14 +125,14 @@ def test_a_refused_bundle_is_told_once_and_is_over_by_itself() -> None:
     assert run.apply(command(2, "ack", "refused:pumps")).state("refused:pumps") == "normal"
 
 
-def test_an_agent_far_behind_is_a_technical_alarm() -> None:
+def test_an_agent_with_too_much_lag_is_a_technical_alarm() -> None:
     run = Run(catalogue(rule("lag", technical="agent_lag", limit_ns=30 * S)))
     assert run.apply(event(0, 0.1, later=30)).state("lag:pump-1") == "normal"
     assert run.apply(event(1, 0.1, later=32)).state("lag:pump-1") == "unacknowledged"
     assert run.apply(event(40, 0.1, later=2)).state("lag:pump-1") == "returned"
 
 
-def test_the_lag_is_the_agents_own_however_late_the_alarm_workers_read_it() -> None:
+def test_the_lag_is_the_agents_however_late_the_alarm_workers_read_the_event() -> None:
     run = Run(catalogue(rule("late", technical="agent_lag", limit_ns=60 * S)))
     run.apply(event(0, 0.1, later=3600, published=format_iso(at(50))))
     assert run.state("late:pump-1") == "normal"
@@ -140,7 +140,7 @@ def test_the_lag_is_the_agents_own_however_late_the_alarm_workers_read_it() -> N
     assert run.apply(event(20, 0.1, later=3600, published=format_iso(at(80)))).state("late:pump-1") == "returned"
 
 
-def test_a_group_of_which_only_a_refused_bundle_was_heard_is_not_silent() -> None:
+def test_a_group_with_events_about_a_refused_bundle_only_has_no_no_data_alarm() -> None:
     rules = [
         replace(rule("silent", technical="no_data", limit_ns=30 * S), assets=("*",)),
         rule("refused", technical="model_refused"),
@@ -159,7 +159,7 @@ def test_repeated_and_older_events_change_nothing() -> None:
     assert run.ignored == {"repeated_event": 3}
 
 
-def test_events_out_of_time_are_counted_and_ignored() -> None:
+def test_events_that_are_too_old_or_in_the_future_are_counted_and_ignored() -> None:
     run = Run(catalogue(rule())).apply(tick(0), replace(event(-90_000, 0.9), time_ns=at(0)))
     run.apply(replace(event(90_000, 0.9), time_ns=at(1)))
     assert run.ignored == {"expired_event": 1, "event_from_the_future": 1}
@@ -171,7 +171,7 @@ def test_an_unknown_asset_is_counted_and_ignored() -> None:
     assert Run(plant).apply(event(0, 0.9, asset="fan-1")).ignored == {"unknown_asset": 1}
 
 
-def test_one_far_time_is_doubted_and_two_are_believed() -> None:
+def test_a_clock_jump_is_accepted_when_two_inputs_agree_on_it() -> None:
     run = Run(catalogue(rule())).apply(tick(0), tick(9_000), tick(1))
     assert run.console.state.clock.now_ns == at(1)
     assert run.ignored == {"clock_jump": 1}
@@ -179,6 +179,6 @@ def test_one_far_time_is_doubted_and_two_are_believed() -> None:
     assert run.console.state.clock.now_ns == at(90_001)
 
 
-def test_small_steps_back_do_not_turn_time() -> None:
+def test_small_steps_back_do_not_move_the_clock() -> None:
     run = Run(catalogue(rule())).apply(tick(100), tick(90))
     assert run.console.state.clock.now_ns == at(100)

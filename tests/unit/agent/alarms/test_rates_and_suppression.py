@@ -1,4 +1,4 @@
-"""Many alarms at once: chattering, floods, and alarms that hide others."""
+"""Chatter, floods and suppression by design."""
 
 from agent.alarms.core.inputs import EventInput, Input
 from tests.support.alarm_log import Run, S, catalogue, command, event, rule, tick
@@ -41,7 +41,7 @@ def test_the_eleventh_alarm_in_ten_minutes_begins_a_flood() -> None:
     assert sum(one.announces for one in run.transitions) == 11  # ten alarms and the summary
 
 
-def test_nothing_that_a_flood_holds_is_lost() -> None:
+def test_alarms_held_by_a_flood_are_released_at_its_end() -> None:
     run = Run(PLANT).apply(*flood(13), command(20, "ack", "wear:pump-11"), tick(611))
     assert run.state("flood:hall") == "returned"
     released = [one.alarm for one in run.transitions if one.change == "released"]
@@ -65,7 +65,7 @@ def tripped(second: float, chance: float) -> EventInput:
     )
 
 
-def test_a_cause_hides_its_consequence_and_shows_it_when_it_is_over() -> None:
+def test_a_cause_suppresses_its_consequence_until_it_is_over() -> None:
     run = Run(CAUSED).apply(event(0, 0.9), tripped(10, 0.9))
     assert run.state() == "suppressed"
     assert run.state("trip:pump-1") == "unacknowledged"
@@ -74,13 +74,13 @@ def test_a_cause_hides_its_consequence_and_shows_it_when_it_is_over() -> None:
     assert run.state() == "unacknowledged"
 
 
-def test_a_consequence_that_comes_while_its_cause_is_there_is_never_announced() -> None:
+def test_a_consequence_during_its_cause_is_not_announced() -> None:
     run = Run(CAUSED).apply(tripped(0, 0.9), event(5, 0.9, probabilities={"worn": 0.9, "tripped": 0.6}))
     assert run.state() == "suppressed"
     assert [one.alarm for one in run.transitions if one.announces] == ["trip:pump-1"]
 
 
-def test_a_shelved_cause_hides_nothing() -> None:
+def test_a_shelved_cause_suppresses_nothing() -> None:
     run = Run(CAUSED).apply(tripped(0, 0.9), event(5, 0.9, probabilities={"worn": 0.9, "tripped": 0.6}))
     run.apply(command(10, "shelve", "trip:pump-1", until=100))
     assert run.state() == "unacknowledged"
@@ -88,19 +88,19 @@ def test_a_shelved_cause_hides_nothing() -> None:
     assert run.state() == "suppressed"
 
 
-def test_a_parent_asset_hides_its_children_and_their_children() -> None:
+def test_a_parent_asset_suppresses_its_children_and_their_children() -> None:
     plant = catalogue(rule(hides_children=True), parents=[("pump-1", "skid-1"), ("skid-1", "skid-0")])
     run = Run(plant).apply(event(0, 0.9), event(1, 0.9, asset="pump-2"), event(2, 0.9, asset="skid-0"))
     assert (run.state(), run.state("wear:pump-2")) == ("suppressed", "unacknowledged")
     assert run.apply(event(9, 0.1, asset="skid-0")).state() == "unacknowledged"
 
 
-def test_parents_in_a_circle_do_not_turn_for_ever() -> None:
+def test_parents_in_a_cycle_do_not_loop_forever() -> None:
     plant = catalogue(rule(hides_children=True), parents=[("pump-1", "pump-2"), ("pump-2", "pump-1")])
     run = Run(plant).apply(event(0, 0.9), event(1, 0.9, asset="pump-2"))
     assert {run.state(), run.state("wear:pump-2")} <= {"suppressed", "unacknowledged"}
 
 
-def test_a_suppressed_alarm_is_not_shelved_on_top() -> None:
+def test_a_suppressed_alarm_cannot_be_shelved() -> None:
     run = Run(CAUSED).apply(event(0, 0.9), tripped(10, 0.9), command(11, "shelve", until=50))
     assert run.audit[-1].reason == "it is suppressed by trip:pump-1 already"
