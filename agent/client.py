@@ -15,8 +15,10 @@ from fnmatch import fnmatchcase
 from agent.contracts.received import ReceivedEvent, parse_event
 from connectors.errors import RecordError
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.reader import Reading, TopicReader
+from connectors.kafka.reader import ReadOptions, TopicReader
 from connectors.records import EVENTS, Batch, Partition, RecordLike
+
+__all__ = ["Cluster", "Partition", "ReceivedEvent", "read_events"]
 
 REMEMBERED_IDS = 65_536
 """Repeats are recognised among this many latest ids, about 10 MB. An agent that was killed repeats at most what it
@@ -81,7 +83,7 @@ async def read_events(
     may come again: delivery is at least once. What is no event of ours is logged and skipped.
     Raises ConnectorError. Use `contextlib.aclosing` to leave the group at once after a `break`.
     """
-    reading = Reading(
+    reading = ReadOptions(
         topic=topic,
         group=group,
         after=after or {},

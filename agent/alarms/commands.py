@@ -13,7 +13,7 @@ from agent.alarms.core.inputs import Command, Verb, encode_input
 from agent.contracts.alarms import AUDIT, INPUTS
 from connectors.errors import ConnectorError
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.reader import Reading, TopicReader
+from connectors.kafka.reader import ReadOptions, TopicReader
 from connectors.kafka.sink import Delivery, KafkaSink
 from connectors.records import Message
 
@@ -47,7 +47,7 @@ async def send_command(
     cluster: Cluster, topics: Mapping[str, str], command: Command, console: str, *, timeout_s: float
 ) -> dict[str, Any]:
     """The command's record in the audit. Raises ConnectorError, also if no worker answers in time."""
-    reader = TopicReader(cluster, Reading(topics[AUDIT]))
+    reader = TopicReader(cluster, ReadOptions(topics[AUDIT]))
     sink = KafkaSink(cluster, Delivery(topics))
     try:
         await reader.start()

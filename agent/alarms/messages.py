@@ -11,7 +11,7 @@ from agent.alarms.core.console import StepResult
 from agent.alarms.core.transaction import FLOOD_PRIORITY
 from agent.alarms.core.transitions import AuditEntry, Transition
 from agent.contracts.alarms import ALARM_SCHEMA, ALARMS, AUDIT, AUDIT_SCHEMA, TRANSITION_SCHEMA, TRANSITIONS
-from agent.events.payloads import NOTICE
+from agent.event_types import NOTICE
 from connectors.records import Message
 from connectors.timestamps import format_iso
 

@@ -6,7 +6,7 @@ from html import escape
 
 from agent.alarms.core.transitions import Transition
 from agent.alarms.kpis import FLOOD_ABOVE, Figures, Period, figures
-from agent.events.payloads import NOTICE
+from agent.event_types import NOTICE
 from connectors.timestamps import format_iso
 
 _WIDTH, _HEIGHT, _MARGIN = 900, 160, 36

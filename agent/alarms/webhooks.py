@@ -19,7 +19,7 @@ from agent.alarms.alert_payloads import Format, body, is_firing, signature, was_
 from agent.alarms.counters import AlarmCounters
 from connectors.errors import TransientError
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.reader import Reading, TopicReader
+from connectors.kafka.reader import ReadOptions, TopicReader
 from connectors.records import Partition, RecordLike
 from connectors.webhook import Receiver, WebhookClient
 
@@ -108,7 +108,7 @@ class AlarmDelivery:
 class _AlarmReader(TopicReader):
     """Reports revoked partitions: another worker repeats their alarms."""
 
-    def __init__(self, cluster: Cluster, reading: Reading, revoked: Callable[[Partition], None]) -> None:
+    def __init__(self, cluster: Cluster, reading: ReadOptions, revoked: Callable[[Partition], None]) -> None:
         super().__init__(cluster, reading)
         self._revoked = revoked
 
@@ -130,7 +130,7 @@ class AlarmSender:
         delivery: AlarmDelivery,
         counters: AlarmCounters,
     ) -> None:
-        reading = Reading(topic, group=f"{group}-{receiver.name}", from_beginning=True, look_back=_EVERYTHING)
+        reading = ReadOptions(topic, group=f"{group}-{receiver.name}", from_beginning=True, look_back=_EVERYTHING)
         self._reader = _AlarmReader(cluster, reading, self._forget)
         self._to, self._delivery, self._counters = receiver, delivery, counters
         self._pending: dict[tuple[str, int], QueuedAlarm] = {}

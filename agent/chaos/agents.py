@@ -18,7 +18,7 @@ from connectors.failpoints import VARIABLE
 _LOOK_EVERY_S = 0.1
 _WRONG_SETTINGS = 2
 _TAKEN = b"partition taken"
-REFUSED = re.compile(rb"has another owner|commit refused|nobody holds the claim")
+REFUSED = re.compile(rb"has another owner|commit refused|no owner holds")
 """What an agent says that wanted to write and may not any more."""
 
 
@@ -35,9 +35,9 @@ class AgentProcess:
     _log_at_start: int = 0
     _process: "subprocess.Popen[bytes] | None" = field(default=None)
 
-    def start(self, *, fault_point: str | None = None) -> None:
+    def start(self, *, failpoint: str | None = None) -> None:
         command = [sys.executable, "-m", "agent.cli.main", "run", "--config", str(self.plant)]
-        armed = {VARIABLE: fault_point} if fault_point else {}
+        armed = {VARIABLE: failpoint} if failpoint else {}
         environ = {name: value for name, value in os.environ.items() if name != VARIABLE}
         self._log_at_start = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as out:

@@ -59,7 +59,7 @@ async def die_at(point: str, ward: FaultContext) -> FaultOutcome:
         agent.wanted = False
         agent.kill()
     passing = 1 if point == DURING_TAKEOVER else ward.random.randint(1, 4)
-    victim.start(fault_point=f"{point}:{passing}")
+    victim.start(failpoint=f"{point}:{passing}")
     starts, victim.wanted = victim.starts, True
     restarted_s = await ward.restarted(victim, starts)
     for agent in others:

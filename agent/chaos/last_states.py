@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from agent.events.payloads import STATE
+from agent.event_types import STATE
 
 
 def wrong_states(events: Iterable[bytes], states: Iterable[bytes]) -> list[str]:

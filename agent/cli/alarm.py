@@ -191,9 +191,9 @@ async def _transitions(plant: "Plant") -> "list[Transition]":
 
 async def _documents(plant: "Plant", stream: str) -> AsyncIterator[dict[str, Any]]:
     from agent.alarms.wiring import alarms_in, cluster_in, streams
-    from connectors.kafka.snapshot import snapshot
+    from connectors.kafka.bounded import read_records
 
-    async for record in snapshot(cluster_in(plant), streams(alarms_in(plant))[stream]):
+    async for record in read_records(cluster_in(plant), streams(alarms_in(plant))[stream]):
         yield json.loads(record.value or b"{}")
 
 

@@ -14,7 +14,7 @@ import orjson
 import typer
 
 from agent.cli.errors import WRONG_USAGE, fail
-from agent.cli.inputs import stream_files, topic_batches
+from agent.cli.inputs import stream_files
 
 if TYPE_CHECKING:
     from agent.dead_letters.replayed import ReplayedLetters
@@ -110,8 +110,10 @@ async def _letters(plant: "Plant", config: Path) -> "AsyncGenerator[StoredDeadLe
     topics = [sink for sink in plant.sinks if isinstance(sink, KafkaSinkSettings)]
     places = [sink.directory for sink in plant.sinks if isinstance(sink, JsonlSinkSettings)]
     if topics:
+        from connectors.kafka.bounded import read_batches
+
         cluster = sink_cluster(topics[0])
-        async for batch in topic_batches(cluster, topics[0].topics.dead_letters):
+        async for batch in read_batches(cluster, topics[0].topics.dead_letters):
             for record in batch.records:
                 where = LetterPosition(batch.partition.number, record.offset)
                 yield StoredDeadLetter.of(where, record.key, record.value, record.headers)

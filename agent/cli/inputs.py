@@ -1,10 +1,9 @@
 """What the offline commands read: files, topics, marks in a log, published events."""
 
 import glob
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,11 +14,10 @@ if TYPE_CHECKING:
     from agent.settings import Plant
     from connectors.kafka.cluster import Cluster
     from connectors.log_range import LogPosition, LogRange
-    from connectors.records import Batch, Message
+    from connectors.records import Message
 
 KAFKA = "kafka"
 _TELLING = frozenset({".jsonl", ".ndjson", ".csv", ".parquet"})
-_POLL_RECORDS = 5_000
 
 
 def span_of(first: str | None, last: str | None) -> "LogRange":
@@ -31,16 +29,16 @@ def span_of(first: str | None, last: str | None) -> "LogRange":
 def _mark(option: str, text: str | None) -> "LogPosition | None":
     """Digits are an offset, anything else is an ISO time; without a zone it is UTC."""
     from connectors.log_range import LogPosition
+    from connectors.timestamps import NS_PER_MS, parse_iso
 
     if text is None:
         return None
     if text.isdecimal():
         return LogPosition(offset=int(text))
     try:
-        given = datetime.fromisoformat(text)
+        return LogPosition(time_ms=parse_iso(text) // NS_PER_MS)
     except ValueError:
-        fail(f"{option}: {text!r} is no offset and no time like 2026-01-31T08:00:00", code=WRONG_USAGE)
-    return LogPosition(time_ms=int((given if given.tzinfo else given.replace(tzinfo=UTC)).timestamp() * 1000))
+        fail(f"{option}: {text!r} is neither an offset nor a time such as 2026-01-31T08:00:00", code=WRONG_USAGE)
 
 
 def is_topic(names: list[str]) -> bool:
@@ -109,30 +107,7 @@ def _files(settings: "Plant", names: list[str], span: "LogRange", asset: str | N
         format = replace(format, kind="auto")  # other files than the plant's may be written otherwise
     if asset is not None:
         format = replace(format, asset=asset)
-    return FileSource(paths, format, single_partition=single, span=span)
-
-
-async def topic_batches(cluster: "Cluster", topic: str) -> "AsyncGenerator[Batch, None]":
-    """All that is there now, in log order per partition."""
-    from connectors.kafka.bounded import BoundedKafkaSource
-
-    source = BoundedKafkaSource(cluster, [topic])
-    try:
-        await source.open()
-        while not source.exhausted:
-            for batch in await source.poll(max_records=_POLL_RECORDS, timeout_s=1.0):
-                yield batch
-    finally:
-        await source.close()
-
-
-async def require_topic(cluster: "Cluster", topic: str) -> None:
-    """Raises ConnectorError when it is not there."""
-    from connectors.kafka.bounded import BoundedKafkaSource
-
-    source = BoundedKafkaSource(cluster, [topic])
-    await source.open()
-    await source.close()
+    return FileSource(paths, format, single_partition=single, log_range=span)
 
 
 def read_stream(place: Path, stream: str) -> "Iterator[Message]":

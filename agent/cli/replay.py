@@ -11,7 +11,7 @@ import orjson
 import typer
 
 from agent.cli.errors import FAILED, fail
-from agent.cli.inputs import bounded_source, cluster_near, read_stream, require_topic, span_of, topic_batches
+from agent.cli.inputs import bounded_source, cluster_near, read_stream, span_of
 from agent.cli.interruption import run_interruptibly
 from agent.cli.meter import metered
 
@@ -87,7 +87,9 @@ async def _replay(
     from agent.runtime.signals import stop_on_signals
 
     if topic is not None:
-        await require_topic(_events_cluster(plant, topic), topic)  # better now than after an hour
+        from connectors.kafka.admin import topic_partitions
+
+        await topic_partitions(_events_cluster(plant, topic), [topic])  # a missing topic fails now, not after an hour
     stop = asyncio.Event()
     with stop_on_signals(stop), metered("replay", quiet=quiet) as report:
         done = await replayed(plant, source, stop=stop, report=report)
@@ -104,12 +106,12 @@ def _from_files(against: str | None) -> "list[Message] | None":
 
 
 async def _from_topic(plant: "LoadedPlant", topic: str) -> "list[Message]":
+    from connectors.kafka.bounded import read_records
     from connectors.records import EVENTS, Message
 
     return [
         Message(EVENTS, record.key, record.value, tuple(record.headers))
-        async for batch in topic_batches(_events_cluster(plant, topic), topic)
-        for record in batch.records
+        async for record in read_records(_events_cluster(plant, topic), topic, timeout_s=None)
     ]
 
 
@@ -168,8 +170,8 @@ def _in_range(value: bytes, source: Any) -> bool:
     from connectors.records import Partition
 
     made_by = orjson.loads(value)["input"]
-    stretch = source.stretches.get(Partition(made_by["topic"], made_by["partition"]))
-    return stretch is None or bool(stretch.start <= made_by["offset"] < stretch.end)
+    offsets = source.offset_ranges.get(Partition(made_by["topic"], made_by["partition"]))
+    return offsets is None or bool(offsets.start <= made_by["offset"] < offsets.end)
 
 
 def _as_json(replayed: "ReplayResult", scored: "Score | None", compared: "Comparison | None") -> str:
@@ -235,6 +237,6 @@ def _told_comparison(compared: "Comparison") -> list[str]:
 
 
 def _named(event: "EventName") -> str:
-    from agent.events.ids import iso_time
+    from connectors.timestamps import format_iso
 
-    return f"{iso_time(event.time_ns)} {event.asset} {event.type} {event.id}"
+    return f"{format_iso(event.time_ns)} {event.asset} {event.type} {event.id}"

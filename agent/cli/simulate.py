@@ -116,7 +116,7 @@ def _source(
     ahead_ns = start_ns - time.time_ns()  # the plant's clock begins at its start, whenever that is
     return SimulatorSource(
         assets,
-        dirt=CorruptionSettings() if dirt else CLEAN,
+        corruption=CorruptionSettings() if dirt else CLEAN,
         start_ns=start_ns,
         speed=rate,
         samples=samples,
@@ -190,12 +190,12 @@ def _start_ns(start: str | None, to: str, rate: float | None, extent: _Extent) -
 
 
 def _given_start(text: str) -> int:
+    from connectors.timestamps import NS_PER_MS, parse_iso
+
     try:
-        given = datetime.fromisoformat(text)
-    except ValueError:
-        fail(f"--start: {text!r} is no time like 2026-01-31T08:00:00", code=WRONG_USAGE)
-    zoned = given if given.tzinfo else given.replace(tzinfo=UTC)
-    return int(zoned.timestamp() * 1000) * 1_000_000
+        return parse_iso(text) // NS_PER_MS * NS_PER_MS
+    except ValueError as error:
+        fail(f"--start: {error}", code=WRONG_USAGE)
 
 
 def _outlet(plant: "Plant", to: str) -> "Outlet":

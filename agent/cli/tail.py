@@ -96,11 +96,12 @@ def _begin(since: str | None) -> datetime | None:
     """A duration before now, or an ISO time; without a zone it is UTC, as all our times are."""
     if since is None:
         return None
+    from connectors.timestamps import parse_iso
+
     try:
-        given = datetime.fromisoformat(since)
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=parse_iso(since) // 1_000)
     except ValueError:
         return datetime.now(tz=UTC) - timedelta(seconds=_duration_s("--since", since))
-    return given if given.tzinfo else given.replace(tzinfo=UTC)
 
 
 def _duration_s(option: str, text: str) -> float:

@@ -18,7 +18,7 @@ from agent.contracts.base import VERSION
 from agent.contracts.headers import DeadLetterHeaders, EventHeaders, StateHeaders
 from agent.contracts.json_schema import definitions
 from agent.contracts.published import EVENT_MODELS, LastState
-from agent.events.payloads import NOTICE, TYPE_PREFIX
+from agent.event_types import NOTICE, TYPE_PREFIX
 from connectors.records import DEAD_LETTERS, EVENTS, STATES
 
 Json = dict[str, Any]

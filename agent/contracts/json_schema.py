@@ -18,7 +18,7 @@ from agent.contracts.alarms import (
     PresentAlarm,
 )
 from agent.contracts.published import EVENT_MODELS, LastState
-from agent.events.payloads import EVENT_SCHEMA, STATE_SCHEMA
+from agent.event_types import EVENT_SCHEMA, STATE_SCHEMA
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

@@ -4,29 +4,28 @@ Nothing in a payload comes from host, clock or batch, so that a replay of the lo
 """
 
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any
 
 import orjson
 
+from agent.event_types import (
+    CHANNEL_BACK,
+    CHANNEL_DROPOUT,
+    CLOCK_BACK,
+    EVENT_SCHEMA,
+    GAP,
+    MODEL_REFUSED,
+    NO_DATA,
+    NOTICE,
+    STATE,
+    TYPE_PREFIX,
+    Kind,
+)
 from agent.events.emission import AssetState
 from agent.events.ids import event_id, iso_time, six_digits
 from agent.models.classifier import Classification
 from anchormoe.windows import Grid, WindowShape
 from connectors.records import EVENTS, STATES, Message, Partition
-
-Kind = Literal["state", "gap", "channel_dropout", "channel_back", "no_data", "clock_back", "model_refused"]
-"""Every kind there is; `agent.contracts` has a model for each."""
-STATE: Final = "state"
-GAP: Final = "gap"
-CHANNEL_DROPOUT: Final = "channel_dropout"
-CHANNEL_BACK: Final = "channel_back"
-NO_DATA: Final = "no_data"
-CLOCK_BACK: Final = "clock_back"
-MODEL_REFUSED: Final = "model_refused"
-TYPE_PREFIX = "anchormoe."
-EVENT_SCHEMA = "urn:anchormoe-agent:event:v1"
-STATE_SCHEMA = "urn:anchormoe-agent:state:v1"
-NOTICE = "Decision support only: not a medical device, not a primary alarm."
 
 
 @dataclass(frozen=True, slots=True)

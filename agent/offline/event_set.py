@@ -6,15 +6,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.events.payloads import MODEL_REFUSED, NO_DATA
+from agent.event_types import MODEL_REFUSED, NO_DATA
+from connectors.atomic_file import replace_file
 from connectors.jsonl import from_line, to_line
 from connectors.records import Message
-from connectors.timestamps import TimeReader
+from connectors.timestamps import parse_iso
 
 WALL_CLOCK_TYPES = frozenset({NO_DATA, MODEL_REFUSED})
 """Kinds that depend on when or on which disk the agent looked, not on the log alone: outside the equality set."""
-
-_TIME = TimeReader("iso", utc_offset_minutes=0)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -28,9 +27,9 @@ class EventName:
 
     @classmethod
     def of(cls, message: Message) -> "EventName":
-        """Raises KeyError or RecordError for what is no event."""
+        """Raises KeyError or ValueError for what is not an event."""
         headers = {name: value.decode() for name, value in message.headers}
-        time_ns = _TIME.read(headers["ce_time"], "ce_time")
+        time_ns = parse_iso(headers["ce_time"])
         kind = headers["ce_type"].rpartition(".")[2]
         return cls(headers["ce_subject"], time_ns, kind, headers["ce_id"])
 
@@ -81,9 +80,6 @@ class EventSet:
 
 
 def write_lines(path: Path, lines: Iterable[bytes]) -> None:
-    """The whole file or none: a reader never sees half of it."""
+    """The whole file or none, in a directory that is created if needed."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(path.name + ".new")
-    with draft.open("wb") as file:
-        file.writelines(lines)
-    draft.replace(path)
+    replace_file(path, lines)

@@ -8,15 +8,11 @@ from dataclasses import dataclass
 
 import orjson
 
-from agent.events.ids import iso_time
 from anchormoe.errors import DataError
-from connectors.errors import RecordError
-from connectors.timestamps import TimeReader
+from connectors.timestamps import format_iso, parse_iso
 
 USUAL = frozenset({"normal", "healthy", "ok", "good", "stable", "0"})
 """Names of states that are no fault, where a line does not say so itself."""
-
-_TIME = TimeReader("iso", utc_offset_minutes=0)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -34,7 +30,7 @@ class TruthInterval:
         return self.end_ns - self.start_ns
 
     def to_line(self) -> bytes:
-        times = {"start": iso_time(self.start_ns), "end": iso_time(self.end_ns)}
+        times = {"start": format_iso(self.start_ns), "end": format_iso(self.end_ns)}
         return orjson.dumps({"asset": self.asset, "state": self.state, **times, "fault": self.fault}) + b"\n"
 
 
@@ -48,9 +44,9 @@ def _interval(line: bytes, place: str) -> TruthInterval:
     try:
         given = orjson.loads(line)
         asset, state = str(given["asset"]), str(given["state"])
-        start, end = _TIME.read(given["start"], "start"), _TIME.read(given["end"], "end")
+        start, end = parse_iso(given["start"]), parse_iso(given["end"])
         fault = bool(given.get("fault", state.lower() not in USUAL))
-    except (ValueError, KeyError, TypeError, AttributeError, RecordError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(f"{place}: needs asset, state, start and end as ISO times: {error}") from error
     if end <= start:
         raise DataError(f"{place}: it ends before it begins")

@@ -54,11 +54,11 @@ class BoundedSource(Source, Protocol):
     """Files, or a range of topics. What was read only to fill the windows lies before a stretch's `start`."""
 
     @property
-    def stretches(self) -> Mapping[Partition, OffsetRange]: ...
+    def offset_ranges(self) -> Mapping[Partition, OffsetRange]: ...
 
 
 class ReplaySink:
-    """What records of the replayed stretches made. Last states are left out: they follow from the events."""
+    """What records of the replayed ranges made. Last states are left out: they follow from the events."""
 
     def __init__(self, into: ReplayResult, source: BoundedSource) -> None:
         self._into, self._source = into, source
@@ -91,9 +91,9 @@ class ReplaySink:
             self._into.letters.append(to_line(message))
 
     def _is_within(self, topic: str, partition: int, offset: int) -> bool:
-        """What another log brought about, such as the refusal of a model, belongs to no stretch."""
-        stretch = self._source.stretches.get(Partition(topic, partition))
-        return stretch is None or offset >= stretch.start
+        """What another log brought about, such as the refusal of a model, is in no range."""
+        offsets = self._source.offset_ranges.get(Partition(topic, partition))
+        return offsets is None or offset >= offsets.start
 
 
 def warm_up_ms(groups: Iterable[ResolvedGroup]) -> int:
@@ -121,7 +121,7 @@ async def replay(
         await run_with_helpers(pipeline.run(stop), [_watch(pipeline, report)])
     replayed.seconds, replayed.whole = time.monotonic() - begun, not stop.is_set()
     replayed.tally.records, replayed.tally.windows = pipeline.tally.records, pipeline.tally.windows
-    replayed.before = sum(stretch.start - stretch.begin for stretch in source.stretches.values())
+    replayed.before = sum(offsets.start - offsets.begin for offsets in source.offset_ranges.values())
     return replayed
 
 

@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from agent.events.payloads import GAP, STATE
+from agent.event_types import GAP, STATE
 from agent.models.classifier import UNKNOWN
 from agent.offline.ground_truth import TruthInterval
-from connectors.timestamps import TimeReader
+from connectors.timestamps import parse_iso
 
 _NS_PER_S = 1e9
 _NS_PER_DAY = 86_400e9
-_TIME = TimeReader("iso", utc_offset_minutes=0)
 
 Moments = Sequence[tuple[int, str]]
 """When the agent's word about an asset changed, and to what; in order of time."""
@@ -95,9 +94,9 @@ def state_timeline(events: Iterable[Mapping[str, Any]]) -> dict[str, Moments]:
     words: dict[str, list[tuple[int, str]]] = {}
     for event in events:
         if event["type"] == STATE:
-            words.setdefault(event["asset"], []).append((_ns(event["window"]["end"]), event["state"]))
+            words.setdefault(event["asset"], []).append((parse_iso(event["window"]["end"]), event["state"]))
         elif event["type"] == GAP:
-            words.setdefault(event["asset"], []).append((_ns(event["gap"]["start"]), UNKNOWN))
+            words.setdefault(event["asset"], []).append((parse_iso(event["gap"]["start"]), UNKNOWN))
     return {asset: sorted(moments, key=lambda moment: moment[0]) for asset, moments in words.items()}
 
 
@@ -150,7 +149,3 @@ def _runs(moments: Moments, end_ns: int) -> Iterator[tuple[str, int, int]]:
     begins = [next(own) for _, own in groupby(moments, key=lambda moment: moment[1])]
     ends = [*(time for time, _ in begins[1:]), end_ns][: len(begins)]
     return ((state, start, stop) for (start, state), stop in zip(begins, ends, strict=True))
-
-
-def _ns(text: str) -> int:
-    return _TIME.read(text, "time")

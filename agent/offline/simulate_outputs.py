@@ -50,10 +50,10 @@ class FileOutlet:
         self._file = await asyncio.to_thread(self._path.open, "wb")
 
     async def write(self, records: "Sequence[RecordLike]") -> None:
-        from connectors.files.rows import logged
+        from connectors.files.rows import to_log_line
 
         if self._file is not None:
-            await asyncio.to_thread(self._file.writelines, [logged(record) for record in records])
+            await asyncio.to_thread(self._file.writelines, [to_log_line(record) for record in records])
 
     async def close(self) -> None:
         if self._file is not None:

@@ -23,8 +23,8 @@ from agent.alarms.worker.stall import ExpectedOffsets, InputsSkipped, StallDetec
 from agent.contracts.alarms import INPUTS
 from agent.contracts.received import parse_event
 from connectors.errors import ConnectorError, RecordError
+from connectors.kafka.bounded import read_records
 from connectors.kafka.sink import Delivery, KafkaSink
-from connectors.kafka.snapshot import snapshot
 from connectors.records import Partition, Record
 
 log = structlog.get_logger()
@@ -179,7 +179,7 @@ class AlarmWorker:
         if not missing:
             return
         found: Any  # a record with its partition
-        async for found in snapshot(self.settings.cluster, message.topic):
+        async for found in read_records(self.settings.cluster, message.topic):
             if found.partition == message.partition and found.offset in missing:
                 raise InputsSkipped(f"{message.tp}: inputs {missing.start} to {missing.stop - 1} were skipped")
 

@@ -103,7 +103,7 @@ def test_every_kind_has_its_turn_before_one_comes_again():
     assert order == in_turn(["a", "b", "c"], 7, Random(1))
 
 
-def test_every_fault_point_has_its_injury():
+def test_every_failpoint_has_its_fault():
     assert {f"die-{point.replace('_', '-')}" for point in POINTS} <= set(INJURIES)
 
 

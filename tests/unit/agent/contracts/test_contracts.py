@@ -26,7 +26,7 @@ from agent.contracts.activations import ModelActivation
 from agent.contracts.asyncapi import asyncapi
 from agent.contracts.base import RFC3339_UTC, Contract
 from agent.contracts.json_schema import event_schema, state_schema
-from agent.events.payloads import EVENT_SCHEMA, Kind
+from agent.event_types import EVENT_SCHEMA, Kind
 from agent.models.activations import Activation, encode_activation
 from connectors.records import Message
 from tests.support.event_samples import samples

@@ -1,0 +1,17 @@
+"""The kinds of events and the names under which they are published. Pure; everything may import it."""
+
+from typing import Final, Literal
+
+Kind = Literal["state", "gap", "channel_dropout", "channel_back", "no_data", "clock_back", "model_refused"]
+"""Every kind of event; `agent.contracts` has a model for each."""
+STATE: Final = "state"
+GAP: Final = "gap"
+CHANNEL_DROPOUT: Final = "channel_dropout"
+CHANNEL_BACK: Final = "channel_back"
+NO_DATA: Final = "no_data"
+CLOCK_BACK: Final = "clock_back"
+MODEL_REFUSED: Final = "model_refused"
+TYPE_PREFIX = "anchormoe."
+EVENT_SCHEMA = "urn:anchormoe-agent:event:v1"
+STATE_SCHEMA = "urn:anchormoe-agent:state:v1"
+NOTICE = "Decision support only: not a medical device, not a primary alarm."
