@@ -22,7 +22,7 @@ Headers = Sequence[tuple[str, str]]
 _PORTS = {"http": 80, "https": 443}
 _RETRIED = frozenset({408, 425, 429})
 _MAX_BODY_BYTES, _MAX_BODY_S, _SHOWN_CHARACTERS = 4096, 1.0, 200
-_SLACK_S = 0.25
+_SLACK_S = 0.5
 """Of a write, so that the last try can report its own time-out."""
 _UNENCODED = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')
 """CloudEvents percent-encodes all other bytes of a header's value."""

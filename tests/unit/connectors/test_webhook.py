@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,7 +27,7 @@ QUICK: dict[str, Any] = {"attempts": 3, "first_pause_s": 0.001, "longest_pause_s
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """`held`: waited for before answering, at most a second; a receiver that hangs."""
+    """`held`: waited for before answering, at most ten seconds; a receiver that hangs."""
 
     status: int = 204
     retry_after: str | None = None
@@ -55,7 +56,7 @@ class Log:
             self.at_once += 1
             self.most_at_once = max(self.most_at_once, self.at_once)
         if reply.held is not None:
-            reply.held.wait(1)
+            reply.held.wait(10)
         with self.guard:
             self.at_once -= 1
         return reply
@@ -240,7 +241,7 @@ def pauses() -> Iterator[list[float]]:
 async def test_pauses_double_with_jitter_and_stay_below_their_limit(log: Log, url: str, pauses: list[float]) -> None:
     log.by_asset = {f"pump-{number}": Reply(500) for number in range(20)}
     events = [event(number, b"pump-%d" % number) for number in range(20)]
-    limited = {"attempts": 5, "first_pause_s": 0.002, "longest_pause_s": 0.004, "max_connections": 20}
+    limited = {"attempts": 5, "first_pause_s": 0.002, "longest_pause_s": 0.004, "max_connections": 4}
     kept = await write_to(receiver_at(url, **limited), events)
     assert len(log.calls) == 5 * 20
     assert len(pauses) == 4 * 20
@@ -313,10 +314,21 @@ async def test_events_of_an_asset_keep_their_order_while_others_go_on(log: Log, 
 
 async def test_connections_are_bounded(log: Log, url: str) -> None:
     held = threading.Event()
+
+    def release() -> None:
+        """A while after the third request has come: the time for a fourth one."""
+        deadline = time.monotonic() + 5
+        while log.at_once < 3 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(0.2)
+        held.set()
+
     events = [event(number, b"pump-%d" % number) for number in range(9)]
     log.script = [Reply(held=held)] * 9
-    threading.Timer(0.2, held.set).start()
+    releasing = threading.Thread(target=release)
+    releasing.start()
     await write_to(receiver_at(url, max_connections=3), events)
+    releasing.join()
     assert len(log.calls) == 9
     assert log.most_at_once == 3
 
