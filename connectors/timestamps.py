@@ -140,7 +140,7 @@ def epoch_ns(times: NDArray[np.float64], unit: TimeUnit) -> NDArray[np.int64]:
 def parse_utc(text: object, field: str = "time") -> int:
     """RFC 3339 in UTC, as `format_iso` writes it, and nothing else. Raises `RecordError`."""
     if not isinstance(text, str) or _RFC3339_UTC.fullmatch(text) is None:
-        raise RecordError("bad_time", f"{field}: {text!r} is no RFC 3339 time in UTC", field=field)
+        raise RecordError("bad_time", f"{field}: {text!r} is not an RFC 3339 time in UTC", field=field)
     try:
         return parse_iso(text)
     except ValueError as error:

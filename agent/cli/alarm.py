@@ -70,7 +70,9 @@ def ack(alarm: str = ALARM, config: Path = CONFIG, by: str | None = BY, why: str
     _command(config, wait, verb="ack", alarm=alarm, by=by, why=why)
 
 
-@commands.command(epilog="Example: `anchormoe-agent alarm shelve lost-channel:pump-1 --for 2h --why 'sensor ordered'`")
+@commands.command(
+    epilog="Example: `anchormoe-agent alarm shelve lost-channel:pump-1#flow --for 2h --why 'sensor ordered'`"
+)
 def shelve(
     alarm: str = ALARM,
     duration: str = typer.Option(..., "--for", metavar="TIME", help="How long, like 30m or 2h."),
@@ -122,10 +124,22 @@ def comment(
     _command(config, wait, verb="comment", alarm=alarm, by=by, why=why)
 
 
-@commands.command(epilog="Example: `anchormoe-agent alarm report --from 2024-05-01 --to 2024-06-01 --html report.html`")
+@commands.command(epilog="Example: `anchormoe-agent alarm report --from 2026-05-01 --to 2026-06-01 --html report.html`")
 def report(
-    begin: datetime = typer.Option(..., "--from", formats=_TIME_FORMATS, help="Begin, UTC."),
-    end: datetime = typer.Option(..., "--to", formats=_TIME_FORMATS, help="End, UTC; a later one than now means now."),
+    begin: datetime = typer.Option(
+        ...,
+        "--from",
+        metavar="TIME",
+        formats=_TIME_FORMATS,
+        help="Begin in UTC, like 2026-05-01 or 2026-05-01T08:00:00.",
+    ),
+    end: datetime = typer.Option(
+        ...,
+        "--to",
+        metavar="TIME",
+        formats=_TIME_FORMATS,
+        help="End in UTC. If it is in the future, the report ends now.",
+    ),
     config: Path = CONFIG,
     html: Path | None = typer.Option(None, "--html", help="Also write an HTML page with plots to this file."),
 ) -> None:

@@ -71,7 +71,7 @@ def decode_input(value: bytes | None) -> Input:
     except orjson.JSONDecodeError as error:
         raise RecordError("malformed", f"no JSON: {error}") from error
     if not isinstance(entry, dict):
-        raise RecordError("malformed", "no JSON object")
+        raise RecordError("malformed", "not a JSON object")
     at = parse_utc(entry.get("time"))
     match entry.get("kind"):
         case "tick":
@@ -81,7 +81,7 @@ def decode_input(value: bytes | None) -> Input:
         case "command":
             return _command(entry, at)
         case other:
-            raise RecordError("malformed", f"kind: {other!r} is neither event, command nor tick", field="kind")
+            raise RecordError("malformed", f"kind: {other!r} is not event, command or tick", field="kind")
 
 
 def _body(entry: Input) -> dict[str, Any]:
@@ -108,11 +108,11 @@ def _event(entry: Mapping[str, Any], at: int) -> EventInput:
 def _command(entry: Mapping[str, Any], at: int) -> Command:
     verb = entry.get("verb")
     if verb not in VERBS:
-        raise RecordError("malformed", f"verb: {verb!r} is none of {', '.join(VERBS)}", field="verb")
+        raise RecordError("malformed", f"verb: {verb!r} is not one of {', '.join(VERBS)}", field="verb")
     names = {name: _text(entry, name) for name in ("id", "alarm", "by")}
     why, until = entry.get("why") or "", entry.get("until")
     if not isinstance(why, str) or len(why) > _LONGEST_TEXT:
-        raise RecordError("malformed", f"why: no text of up to {_LONGEST_TEXT} characters", field="why")
+        raise RecordError("malformed", f"why: must be a string of at most {_LONGEST_TEXT} characters", field="why")
     until_ns = None if until is None else parse_utc(until, "until")
     return Command(time_ns=at, verb=verb, why=why, until_ns=until_ns, **names)
 
@@ -120,5 +120,5 @@ def _command(entry: Mapping[str, Any], at: int) -> Command:
 def _text(entry: Mapping[str, Any], name: str) -> str:
     value = entry.get(name)
     if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_TEXT:
-        raise RecordError("malformed", f"{name}: missing, or no text", field=name)
+        raise RecordError("malformed", f"{name}: must be a string of 1 to {_LONGEST_TEXT} characters", field=name)
     return value
