@@ -195,12 +195,12 @@ def _keeper(sink: JsonlSinkSettings | KafkaSinkSettings) -> Sink:
 def _webhooks(sinks: Iterable[WebhookSinkSettings], keeper: Sink, tally: Counters) -> list[Sink]:
     """What a receiver refuses is a dead letter in every sink that keeps things."""
     from agent.runtime.undelivered import UndeliveredEvents
-    from connectors.webhook import Patience, Receiver, WebhookSink
+    from connectors.webhook import Receiver, WebhookSink
 
     def webhook(sink: WebhookSinkSettings) -> Sink:
         tries, token = sink.retries, sink.token.get_secret_value() if sink.token else None
-        patience = Patience(tries.attempts, tries.first_pause / _NS_PER_S, tries.longest_pause / _NS_PER_S)
-        return WebhookSink(Receiver(sink.url, token, sink.timeout / _NS_PER_S), refusals.keep, patience=patience)
+        pauses = (tries.first_pause / _NS_PER_S, tries.longest_pause / _NS_PER_S)
+        return WebhookSink(Receiver(sink.url, token, sink.timeout / _NS_PER_S, tries.attempts, *pauses), refusals.keep)
 
     refusals = UndeliveredEvents(keeper, tally)
     return [webhook(sink) for sink in sinks]
