@@ -1,7 +1,7 @@
 """Topics from one offset to another as a bounded source: joins no group, commits nothing, ends where it should."""
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -17,6 +17,7 @@ from connectors.records import Batch, Partition, Position
 Offsets = Mapping[TopicPartition, int]
 
 _REQUEST_MS = 40_000
+_POLL_RECORDS = 5_000
 
 
 class BoundedKafkaSource:
@@ -192,3 +193,15 @@ class BoundedKafkaSource:
 
 def _at(partition: Partition) -> TopicPartition:
     return TopicPartition(partition.topic, partition.number)
+
+
+async def read_to_end(cluster: Cluster, topic: str) -> AsyncGenerator[Batch, None]:
+    """Everything that a topic holds now, in log order per partition. Raises ConnectorError."""
+    source = BoundedKafkaSource(cluster, [topic])
+    try:
+        await source.open()
+        while not source.exhausted:
+            for batch in await source.poll(max_records=_POLL_RECORDS, timeout_s=1.0):
+                yield batch
+    finally:
+        await source.close()
