@@ -32,10 +32,11 @@ class TopicArchive:
         self.replayed: ReplayedLetters = ReplayedLettersTopic(cluster, topic)
 
     async def read(self) -> AsyncGenerator[StoredDeadLetter, None]:
-        async for batch in read_to_end(self._cluster, self._topic):
-            for record in batch.records:
-                position = LetterPosition(batch.partition.number, record.offset)
-                yield StoredDeadLetter.of(position, record.key, record.value, record.headers)
+        async with aclosing(read_to_end(self._cluster, self._topic)) as batches:
+            async for batch in batches:
+                for record in batch.records:
+                    position = LetterPosition(batch.partition.number, record.offset)
+                    yield StoredDeadLetter.of(position, record.key, record.value, record.headers)
 
 
 class DirectoryArchive:
