@@ -25,6 +25,7 @@ class DeadLetter:
 
     offset: int
     reason: str
+    detail: str
     message: Message
 
 
@@ -75,4 +76,4 @@ def dead_letter(
         field=field,
     )
     message = Message(DEAD_LETTERS, record.key, record.value, (*record.headers, *headers))
-    return DeadLetter(record.offset, reason, message)
+    return DeadLetter(record.offset, reason, detail, message)

@@ -1,4 +1,4 @@
-"""Events without repeats, kept on disk while they come and sorted at the end, so that two runs are byte-equal."""
+"""Events without repeats, kept on disk and sorted at the end, so that two runs are byte-equal."""
 
 import tempfile
 import weakref
@@ -12,7 +12,7 @@ from connectors.records import Message
 from connectors.timestamps import TimeReader
 
 WALL_CLOCK_TYPES = frozenset({NO_DATA, MODEL_REFUSED})
-"""Kinds that depend on when or on which disk the agent looked, not on the log alone: outside the equality set."""
+"""Kinds that depend on the time or the machine of the agent, not on the log alone; they are not compared."""
 
 _TIME = TimeReader("iso", utc_offset_minutes=0)
 
@@ -28,7 +28,7 @@ class EventName:
 
     @classmethod
     def of(cls, message: Message) -> "EventName":
-        """Raises KeyError or RecordError for what is no event."""
+        """Raises KeyError or RecordError for a message that is not an event."""
         headers = {name: value.decode() for name, value in message.headers}
         time_ns = _TIME.read(headers["ce_time"], "ce_time")
         kind = headers["ce_type"].rpartition(".")[2]
@@ -36,7 +36,7 @@ class EventName:
 
 
 class EventSet:
-    """The first of several events with one id stays; `conflicts` counts later ones with other bytes."""
+    """Keeps the first of several events with the same id; `conflicts` counts later ones with other bytes."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as this object
@@ -68,7 +68,7 @@ class EventSet:
         return from_line(self._line(id)).value or b""
 
     def lines(self) -> Iterator[bytes]:
-        """In order; as `connectors.jsonl` writes messages."""
+        """In order, in the format of `connectors.jsonl`."""
         return (self._line(name.id) for name in self.names())
 
     def values(self) -> Iterator[bytes]:
@@ -81,7 +81,7 @@ class EventSet:
 
 
 def write_lines(path: Path, lines: Iterable[bytes]) -> None:
-    """The whole file or none: a reader never sees half of it."""
+    """Atomically: a reader never sees part of the file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(path.name + ".new")
     with draft.open("wb") as file:
