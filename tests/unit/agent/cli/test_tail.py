@@ -44,7 +44,7 @@ def test_a_plant_without_kafka_has_nothing_to_show(call: Call) -> None:
 def test_a_time_that_cannot_be_read_is_refused_by_the_name_of_its_option(call: Call, option: str) -> None:
     code, said = call(option, "yesterday")
     assert code == 2
-    assert said.startswith(f"error: {option}: 'yesterday' has no number with a unit")
+    assert said.startswith(f"error: {option}: 'yesterday' is not a number with a unit")
 
 
 def test_it_starts_at_a_time_with_or_without_a_zone_a_while_ago_or_with_what_comes_next() -> None:

@@ -132,7 +132,7 @@ def test_without_an_end_the_stream_runs_in_real_time_and_says_so(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--for", "soon"), "--for: 'soon' has no number with a unit"),
+        (("--for", "soon"), "--for: 'soon' is not a number with a unit"),
         (("--for", "1s", "--samples", "3"), "--samples: give either"),
         (("--for", "1s", "--start", "now"), "--start: 'now' is not a time"),
         (("--for", "1s", "--asset", "pump-1"), "--asset: write ID=KIND, like pump-7=pump"),
