@@ -14,7 +14,7 @@ SERVICES := tests/integration tests/fault
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup hooks run lint check test contracts chaos bench bundles clean
+.PHONY: help setup hooks run lint check test docs contracts chaos bench bundles clean
 
 help:            ## what can be done here
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
@@ -31,6 +31,11 @@ $(VENV)/.runtime: $(VENV)/bin/python pyproject.toml constraints.txt
 $(VENV)/.dev: $(VENV)/.runtime
 	@echo "installing the development tools into $(VENV)"
 	@$(PIP) --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.runtime
+	@echo "installing the documentation tools into $(VENV)"
+	@$(PIP) --editable '.[docs]'
 	@touch $@
 
 setup: $(VENV)/.dev   ## everything for development, in .venv
@@ -53,6 +58,9 @@ check: lint   ## the quick part of the tests: lint, and the runtime's unit tests
 test: lint   ## every check and every test, on real services
 	@$(BIN)/pytest $(COMPUTE) -n $(WORKERS) --cov --cov-report=term:skip-covered --durations=10 $(ARGS)
 	@$(BIN)/pytest $(SERVICES) -n $(WORKERS) --dist loadfile --durations=10 $(ARGS)
+
+docs: $(VENV)/.docs   ## build the documentation site into build/site; a broken link is an error
+	@$(BIN)/python -m docs.site
 
 contracts: $(VENV)/.dev   ## write docs/contracts again from the code
 	@for name in event state alarm alarm-transition alarm-audit settings; do \

@@ -212,7 +212,7 @@ def _simulator(source: SimulatorSourceSettings) -> Source:
 
     assets = [SimulatedAsset(asset.id, KINDS[asset.kind], source.seed) for asset in source.assets]
     return SimulatorSource(
-        assets, dirt=CorruptionSettings() if source.dirt else CLEAN, speed=source.speed, samples=source.limit
+        assets, corruption=CorruptionSettings() if source.dirt else CLEAN, speed=source.speed, samples=source.limit
     )
 
 

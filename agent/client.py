@@ -17,8 +17,10 @@ from agent.contracts.received import ReceivedEvent, parse_event
 from connectors.errors import RecordError
 from connectors.kafka.background_reader import BackgroundReader, ReadBatch
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.reader import Reading
+from connectors.kafka.reader import ReadOptions
 from connectors.records import EVENTS, Partition, RecordLike
+
+__all__ = ["Cluster", "Partition", "ReceivedEvent", "Start", "read_events"]
 
 Start = Literal["earliest", "latest"] | datetime
 """Kafka's words, or the time of publication of the first event."""
@@ -87,7 +89,7 @@ async def read_events(
     repeated: delivery is at least once. Records that are not events are logged and skipped. Leaving the loop leaves
     the group, within a second. Raises ConnectorError, and ValueError for a `start` without a time zone.
     """
-    reading = Reading(
+    options = ReadOptions(
         topic=topic,
         group=group,
         after=after or {},
@@ -95,7 +97,7 @@ async def read_events(
         from_beginning=start == "earliest",
         look_back=LOOK_BACK,
     )
-    reader = BackgroundReader(Cluster(cluster) if isinstance(cluster, str) else cluster, reading)
+    reader = BackgroundReader(Cluster(cluster) if isinstance(cluster, str) else cluster, options)
     wanted, seen = EventFilter(_as_collection(assets), _as_collection(states)), SeenIds(REMEMBERED_IDS)
     try:
         await reader.start()

@@ -13,7 +13,7 @@ from agent.alarms.core.inputs import Command, Verb, encode_input
 from agent.alarms.messages import AUDIT, INPUTS
 from connectors.errors import ConnectorError
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.reader import Reading, TopicReader
+from connectors.kafka.reader import ReadOptions, TopicReader
 from connectors.kafka.sink import Delivery, KafkaSink
 from connectors.records import Message
 
@@ -51,7 +51,7 @@ async def send(
     cluster: Cluster, topics: Mapping[str, str], command: Command, console: str, *, timeout_s: float
 ) -> dict[str, Any]:
     """The audit's record of what came of it. Raises ConnectorError, also where no worker answers in time."""
-    reader = TopicReader(cluster, Reading(topics[AUDIT]))
+    reader = TopicReader(cluster, ReadOptions(topics[AUDIT]))
     sink = KafkaSink(cluster, Delivery(topics))
     try:
         await reader.start()

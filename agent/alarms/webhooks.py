@@ -18,7 +18,7 @@ from aiokafka import TopicPartition
 from agent.alarms.alert_payloads import Format, body, is_firing, signature, was_raised
 from agent.alarms.counters import AlarmCounters
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.reader import Reading, TopicReader
+from connectors.kafka.reader import ReadOptions, TopicReader
 from connectors.records import Partition, RecordLike
 
 log = structlog.get_logger()
@@ -116,7 +116,7 @@ class AlarmPost:
 class _Place(TopicReader):
     """Remembers which partitions were taken away, whose alarms are then somebody else's to repeat."""
 
-    def __init__(self, cluster: Cluster, reading: Reading, gone: Callable[[Partition], None]) -> None:
+    def __init__(self, cluster: Cluster, reading: ReadOptions, gone: Callable[[Partition], None]) -> None:
         super().__init__(cluster, reading)
         self._gone = gone
 
@@ -132,7 +132,7 @@ class WebhookSender:
     def __init__(
         self, cluster: Cluster, topic: str, group: str, receiver: Receiver, post: AlarmPost, tally: AlarmCounters
     ) -> None:
-        reading = Reading(topic, group=f"{group}-{receiver.name}", from_beginning=True, look_back=_EVERYTHING)
+        reading = ReadOptions(topic, group=f"{group}-{receiver.name}", from_beginning=True, look_back=_EVERYTHING)
         self._reader = _Place(cluster, reading, self._forget)
         self._to, self._post, self._tally = receiver, post, tally
         self._pending: dict[tuple[str, int], ToldReceivers] = {}

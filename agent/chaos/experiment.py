@@ -28,10 +28,9 @@ from agent.settings import KafkaSourceSettings, LoadedPlant, RedisStoreSettings,
 from agent.settings.connections import cluster_of, server_of, window_prefix
 from agent.settings.document import read_document
 from connectors.kafka.admin import TopicPlan, delete_topics, ensure_topics
-from connectors.kafka.bounded import BoundedKafkaSource
+from connectors.kafka.bounded import BoundedKafkaSource, read_records
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.group_offsets import GroupOffsets
-from connectors.kafka.snapshot import snapshot
 from connectors.records import EVENTS, Message
 from connectors.redis.fault_injection import forget_keys
 
@@ -206,7 +205,7 @@ async def _result(
     source = BoundedKafkaSource(_cluster(plant), [experiment.names.input])
     replayed = await replay(plant, source, stop=asyncio.Event(), report=lambda done, total: None)
     published, count = EventSet(), 0
-    async for record in snapshot(_cluster(plant), experiment.names.outputs["events"], timeout_s=_READ_TIMEOUT_S):
+    async for record in read_records(_cluster(plant), experiment.names.outputs["events"], timeout_s=_READ_TIMEOUT_S):
         published.add(Message(EVENTS, record.key, record.value, tuple(record.headers)))
         count += 1
     return ExperimentResult(
@@ -225,7 +224,7 @@ async def _result(
 
 
 async def _states(experiment: Experiment, plant: LoadedPlant) -> AsyncIterator[bytes]:
-    async for record in snapshot(_cluster(plant), experiment.names.outputs["states"], timeout_s=_READ_TIMEOUT_S):
+    async for record in read_records(_cluster(plant), experiment.names.outputs["states"], timeout_s=_READ_TIMEOUT_S):
         if record.value is not None:
             yield record.value
 

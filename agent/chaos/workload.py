@@ -67,7 +67,7 @@ class Workload:
         self._producer, self._topic, self._converter = RecordProducer(cluster), topic, converter
         start_ns = (time.time_ns() - _LEAD_NS) // 1_000_000_000 * 1_000_000_000
         self._source = SimulatorSource(
-            assets, dirt=CorruptionSettings(), partitions=partitions, start_ns=start_ns, speed=None
+            assets, corruption=CorruptionSettings(), partitions=partitions, start_ns=start_ns, speed=None
         )
         self.sent = 0
 

@@ -50,7 +50,11 @@ def list_alarms(
 
 
 @commands.command(epilog="Example: `anchormoe-agent alarm show bearing-wear:pump-1`")
-def show(alarm: str = ALARM, config: Path = CONFIG, as_json: bool = typer.Option(False, "--json")) -> None:
+def show(
+    alarm: str = ALARM,
+    config: Path = CONFIG,
+    as_json: bool = typer.Option(False, "--json", help="Everything as one JSON object."),
+) -> None:
     """Show one alarm with its reasons: what raised it, the strongest evidence since, what to do."""
     from agent.alarms.views import story
 
@@ -188,9 +192,9 @@ async def _transitions(plant: "Plant") -> "list[Transition]":
 
 async def _documents(plant: "Plant", stream: str) -> AsyncIterator[dict[str, Any]]:
     from agent.alarms.wiring import alarms_in, cluster_in, streams
-    from connectors.kafka.snapshot import snapshot
+    from connectors.kafka.bounded import read_records
 
-    async for record in snapshot(cluster_in(plant), streams(alarms_in(plant))[stream]):
+    async for record in read_records(cluster_in(plant), streams(alarms_in(plant))[stream]):
         yield json.loads(record.value or b"{}")
 
 

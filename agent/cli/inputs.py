@@ -1,6 +1,5 @@
 """Parses what several commands have in common: times, durations, ranges of a log. A wrong value exits with code 2."""
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from agent.cli.errors import WRONG_USAGE, fail
@@ -10,13 +9,14 @@ if TYPE_CHECKING:
     from connectors.log_range import LogPosition, LogRange
 
 
-def parse_time(option: str, text: str) -> datetime:
-    """An ISO 8601 time; without a zone it is UTC."""
+def parse_time(option: str, text: str) -> int:
+    """An ISO 8601 time as epoch nanoseconds; without a zone it is UTC."""
+    from connectors.timestamps import parse_iso
+
     try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        fail(f"{option}: {text!r} is not a time like 2026-01-31T08:00:00", code=WRONG_USAGE)
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
+        return parse_iso(text)
+    except ValueError as error:
+        fail(f"{option}: {error}", code=WRONG_USAGE)
 
 
 def parse_duration(option: str, text: str) -> "Duration":
@@ -37,13 +37,13 @@ def parse_log_range(first: str | None, last: str | None) -> "LogRange":
 def _position(option: str, text: str | None) -> "LogPosition | None":
     """Digits are an offset, anything else is a time."""
     from connectors.log_range import LogPosition
+    from connectors.timestamps import NS_PER_MS, parse_iso
 
     if text is None:
         return None
     if text.isdecimal():
         return LogPosition(offset=int(text))
     try:
-        datetime.fromisoformat(text)
+        return LogPosition(time_ms=parse_iso(text) // NS_PER_MS)
     except ValueError:
-        fail(f"{option}: {text!r} is neither an offset nor a time like 2026-01-31T08:00:00", code=WRONG_USAGE)
-    return LogPosition(time_ms=int(parse_time(option, text).timestamp() * 1000))
+        fail(f"{option}: {text!r} is neither an offset nor a time such as 2026-01-31T08:00:00", code=WRONG_USAGE)

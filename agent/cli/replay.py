@@ -211,6 +211,6 @@ def _digests(digests: tuple[str, ...]) -> str:
 
 
 def _describe(event: "EventName") -> str:
-    from agent.events.ids import iso_time
+    from connectors.timestamps import format_iso
 
-    return f"{iso_time(event.time_ns)} {event.asset} {event.type} {event.id}"
+    return f"{format_iso(event.time_ns)} {event.asset} {event.type} {event.id}"

@@ -44,7 +44,7 @@ def run(
 
     seconds = _seconds(duration)
     plant = load_plant(config, os.environ)
-    _arm_fault_point(os.environ)
+    _arm_failpoint(os.environ)
     set_up_logs(plant.settings.logging.format, plant.settings.logging.level, secrets=secrets_in(plant.settings))
     for warning in plant.warnings:
         typer.echo(f"warning: {config}: {warning}", err=True)
@@ -66,7 +66,7 @@ def _seconds(text: str | None) -> float | None:
         raise typer.BadParameter(str(error), param_hint="--for") from error
 
 
-def _arm_fault_point(environ: "Mapping[str, str]") -> None:
+def _arm_failpoint(environ: "Mapping[str, str]") -> None:
     """Only for trials: where this process is to kill itself."""
     from agent.errors import SettingsError
     from connectors import failpoints

@@ -132,7 +132,7 @@ def _source(
     ahead_ns = start_ns - time.time_ns()  # the plant's clock begins at its start, whenever that is
     return SimulatorSource(
         assets,
-        dirt=CorruptionSettings() if dirt else CLEAN,
+        corruption=CorruptionSettings() if dirt else CLEAN,
         start_ns=start_ns,
         speed=rate,
         samples=samples,
@@ -187,7 +187,7 @@ def _extent(assets: "list[SimulatedAsset]", duration: str | None, samples: int |
 def _start_ns(start: str | None, place: "Place", rate: float | None, extent: _Extent) -> int:
     """Kafka rejects times far ahead and deletes old records, so a stream that is written at once ends now."""
     if start is not None:
-        return int(parse_time("--start", start).timestamp() * 1000) * 1_000_000
+        return parse_time("--start", start) // 1_000_000 * 1_000_000
     if isinstance(place, Path):
         return _FILE_START_NS
     back_ns = extent.longest_ns if rate is None else 0

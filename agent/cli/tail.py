@@ -12,7 +12,7 @@ import orjson
 import typer
 
 from agent.cli.errors import WRONG_USAGE, fail
-from agent.cli.inputs import parse_duration, parse_time
+from agent.cli.inputs import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -93,8 +93,9 @@ def _start(since: str | None, from_beginning: bool) -> "Start":
     """`since` is a duration before now, or an ISO time; without either, what comes next."""
     if since is None:
         return "earliest" if from_beginning else "latest"
+    from connectors.timestamps import parse_iso
+
     try:
-        datetime.fromisoformat(since)
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=parse_iso(since) // 1_000)
     except ValueError:
         return datetime.now(tz=UTC) - timedelta(seconds=parse_duration("--since", since).seconds)
-    return parse_time("--since", since)

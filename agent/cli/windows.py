@@ -13,7 +13,7 @@ from agent.cli.errors import WRONG_USAGE, fail
 
 if TYPE_CHECKING:
     from agent.settings import LoadedPlant
-    from agent.windows.inspect import StoredAsset
+    from agent.windows.inspect import StoredAsset, TornCheckpoint
     from connectors.records import Partition
 
 CONFIG = typer.Option(Path("plant.yaml"), "--config", "-c", help="The plant whose windows to show.")
@@ -36,7 +36,11 @@ def list_windows(
     as_json: bool = AS_JSON,
 ) -> None:
     """Every asset with its newest sample, the coverage of its last window and its state, as of the last checkpoint."""
-    assets = [each for each in _assets(config) if group in (None, each.group)]
+    stored, torn = _read_windows(config)
+    assets = [each for each in stored if group in (None, each.group)]
+    for each_torn in torn:
+        if group in (None, each_torn.group):
+            typer.echo(f"warning: {each_torn}", err=True)
     if as_json:
         typer.echo(json.dumps([each.as_json() for each in assets], indent=2, ensure_ascii=False))
         return
@@ -55,8 +59,11 @@ def show(
     """One asset's last window: a sparkline per channel, coverage, watermark and state."""
     from agent.windows.inspect import find_asset
 
-    assets = _assets(config)
+    assets, torn = _read_windows(config)
     places = find_asset(assets, asset)
+    for each_torn in torn:
+        if not places and (asset in each_torn.assets or not each_torn.assets):
+            fail(f"{asset}: {each_torn}")
     if not places:
         fail(f"{asset}: no window is stored{_near(asset, assets) or _where(config, None)}")
     if as_json:
@@ -78,8 +85,8 @@ def reset(
     """
     from agent.windows.inspect import find_asset
 
-    assets = _assets(config)
-    places = find_asset(assets, asset)
+    assets, torn = _read_windows(config)
+    places = [*find_asset(assets, asset), *(each.partition for each in torn if asset in each.assets)]
     if not places:
         fail(f"{asset}: no window is stored{_near(asset, assets) or _where(config, None)}")
     for partition in places:
@@ -106,16 +113,16 @@ async def _send_reset(config: Path, asset: str, partition: "Partition", reason: 
         await writer.close()
 
 
-def _assets(config: Path) -> "list[StoredAsset]":
+def _read_windows(config: Path) -> "tuple[list[StoredAsset], list[TornCheckpoint]]":
     from agent.settings import load_plant
 
     return asyncio.run(_read(load_plant(config, os.environ), config))
 
 
-async def _read(plant: "LoadedPlant", config: Path) -> "list[StoredAsset]":
+async def _read(plant: "LoadedPlant", config: Path) -> "tuple[list[StoredAsset], list[TornCheckpoint]]":
     from agent.settings import RedisStoreSettings
     from agent.settings.connections import server_of, window_prefix
-    from agent.windows.inspect import layout_only, stored_assets
+    from agent.windows.inspect import TornCheckpoint, layout_only, stored_assets
     from connectors.redis.window_reader import WindowReader
 
     store = plant.settings.store
@@ -125,13 +132,17 @@ async def _read(plant: "LoadedPlant", config: Path) -> "list[StoredAsset]":
     reader = WindowReader(server_of(store), prefix=window_prefix(plant.settings, store))
     try:
         await reader.start()
-        return [
-            asset
-            async for partition, layout, stored in reader.windows(groups)
-            for asset in stored_assets(groups[layout], partition, stored)
-        ]
+        checkpoints = [checkpoint async for checkpoint in reader.checkpoints(groups)]
     finally:
         await reader.close()
+    assets: list[StoredAsset] = []
+    torn: list[TornCheckpoint] = []
+    for partition, layout, names, windows in checkpoints:
+        if windows is None:
+            torn.append(TornCheckpoint(partition, groups[layout].name, tuple(names)))
+        else:
+            assets += stored_assets(groups[layout], partition, windows)
+    return assets, torn
 
 
 def _where(config: Path, group: str | None) -> str:
@@ -152,15 +163,15 @@ def _print_table(assets: "list[StoredAsset]") -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from agent.events.ids import iso_time
+    from connectors.timestamps import format_iso
 
     table = Table("asset", "group", "partition", "newest sample", box=None, header_style="bold")
     table.add_column("coverage", justify="right")
     table.add_column("state")
     table.add_column("since")
     for each in sorted(assets, key=lambda one: one.asset):
-        since = "" if each.since_ns is None else iso_time(each.since_ns)
-        place = [each.asset, each.group, str(each.partition), iso_time(each.newest_ns)]
+        since = "" if each.since_ns is None else format_iso(each.since_ns)
+        place = [each.asset, each.group, str(each.partition), format_iso(each.newest_ns)]
         table.add_row(*place, f"{each.coverage:.0%}", each.state or "–", since)
     console = Console(highlight=False)
     (console if console.is_terminal else Console(highlight=False, width=160)).print(table)
@@ -169,15 +180,15 @@ def _print_table(assets: "list[StoredAsset]") -> None:
 def _picture(asset: "StoredAsset") -> list[str]:
     import numpy as np
 
-    from agent.events.ids import iso_time
     from agent.terminal.sparkline import sparkline
+    from connectors.timestamps import format_iso
 
     width = max(len(name) for name in asset.channels)
-    since = "" if asset.since_ns is None else f" since {iso_time(asset.since_ns)}"
+    since = "" if asset.since_ns is None else f" since {format_iso(asset.since_ns)}"
     lines = [
         f"{asset.asset}  group {asset.group}, {asset.partition}",
         f"state {asset.state or 'not judged yet'}{since}",
-        f"newest {iso_time(asset.newest_ns)}, complete up to {iso_time(asset.watermark_ns)} (watermark)",
+        f"newest {format_iso(asset.newest_ns)}, complete up to {format_iso(asset.watermark_ns)} (watermark)",
         f"coverage {asset.coverage:.1%} of the last {asset.window.shape[1]} steps",
     ]
     for name, values in zip(asset.channels, asset.window, strict=True):

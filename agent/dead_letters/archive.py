@@ -11,7 +11,7 @@ from agent.dead_letters.stored import LetterPosition, ReasonCount, StoredDeadLet
 from agent.settings import JsonlSinkSettings, Plant
 from agent.settings.connections import sink_cluster
 from connectors.jsonl import read_stream
-from connectors.kafka.bounded import read_to_end
+from connectors.kafka.bounded import read_batches
 from connectors.kafka.cluster import Cluster
 from connectors.records import DEAD_LETTERS
 
@@ -32,7 +32,7 @@ class TopicArchive:
         self.replayed: ReplayedLetters = ReplayedLettersTopic(cluster, topic)
 
     async def read(self) -> AsyncGenerator[StoredDeadLetter, None]:
-        async with aclosing(read_to_end(self._cluster, self._topic)) as batches:
+        async with aclosing(read_batches(self._cluster, self._topic)) as batches:
             async for batch in batches:
                 for record in batch.records:
                     position = LetterPosition(batch.partition.number, record.offset)

@@ -6,9 +6,9 @@ from typing import Protocol
 
 from connectors.append_log import FileAppendLog
 from connectors.kafka.admin import TopicPlan, ensure_topics, existing_topics
+from connectors.kafka.bounded import read_records
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.producer import RecordProducer
-from connectors.kafka.snapshot import snapshot
 from connectors.records import Record
 
 _VALUE = b"sent back"
@@ -30,7 +30,7 @@ class ReplayedLettersTopic:
     async def read(self) -> set[bytes]:
         if self._topic not in await existing_topics(self._cluster):
             return set()
-        return {record.key async for record in snapshot(self._cluster, self._topic) if record.key is not None}
+        return {record.key async for record in read_records(self._cluster, self._topic) if record.key is not None}
 
     async def add(self, origins: Collection[bytes]) -> None:
         plan = TopicPlan(self._topic, 1, replication=None, config={"cleanup.policy": "compact"}, exact=False)

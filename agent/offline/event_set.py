@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.event_types import MODEL_REFUSED, NO_DATA
+from connectors.atomic_file import replace_file
 from connectors.jsonl import from_line, to_line
 from connectors.records import Message
-from connectors.timestamps import TimeReader
+from connectors.timestamps import parse_iso
 
 WALL_CLOCK_TYPES = frozenset({NO_DATA, MODEL_REFUSED})
 """Kinds that depend on the time or the machine of the agent, not on the log alone; they are not compared."""
-
-_TIME = TimeReader("iso", utc_offset_minutes=0)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -28,9 +27,9 @@ class EventName:
 
     @classmethod
     def of(cls, message: Message) -> "EventName":
-        """Raises KeyError or RecordError for a message that is not an event."""
+        """Raises KeyError or ValueError for a message that is not an event."""
         headers = {name: value.decode() for name, value in message.headers}
-        time_ns = _TIME.read(headers["ce_time"], "ce_time")
+        time_ns = parse_iso(headers["ce_time"])
         kind = headers["ce_type"].rpartition(".")[2]
         return cls(headers["ce_subject"], time_ns, kind, headers["ce_id"])
 
@@ -81,9 +80,6 @@ class EventSet:
 
 
 def write_lines(path: Path, lines: Iterable[bytes]) -> None:
-    """Atomically: a reader never sees part of the file."""
+    """Atomically, in a directory that is created if needed."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(path.name + ".new")
-    with draft.open("wb") as file:
-        file.writelines(lines)
-    draft.replace(path)
+    replace_file(path, lines)

@@ -9,12 +9,8 @@ from dataclasses import dataclass
 import orjson
 
 from agent.event_types import is_normal_state
-from agent.events.ids import iso_time
 from anchormoe.errors import DataError
-from connectors.errors import RecordError
-from connectors.timestamps import TimeReader
-
-_TIME = TimeReader("iso", utc_offset_minutes=0)
+from connectors.timestamps import format_iso, parse_iso
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -32,7 +28,7 @@ class TruthInterval:
         return self.end_ns - self.start_ns
 
     def to_line(self) -> bytes:
-        times = {"start": iso_time(self.start_ns), "end": iso_time(self.end_ns)}
+        times = {"start": format_iso(self.start_ns), "end": format_iso(self.end_ns)}
         return orjson.dumps({"asset": self.asset, "state": self.state, **times, "fault": self.fault}) + b"\n"
 
 
@@ -46,9 +42,9 @@ def _interval(line: bytes, place: str) -> TruthInterval:
     try:
         given = orjson.loads(line)
         asset, state = str(given["asset"]), str(given["state"])
-        start, end = _TIME.read(given["start"], "start"), _TIME.read(given["end"], "end")
+        start, end = parse_iso(given["start"]), parse_iso(given["end"])
         fault = bool(given.get("fault", not is_normal_state(state)))
-    except (ValueError, KeyError, TypeError, AttributeError, RecordError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(
             f"{place}: must be an object with asset, state, and start and end as ISO times: {error}"
         ) from error

@@ -110,4 +110,4 @@ def _files(plant: Plant, paths: Sequence[Path], log_range: LogRange, asset: str 
         format = replace(format, kind="auto")  # files other than the plant's may have another format
     if asset is not None:
         format = replace(format, asset=asset)
-    return FileSource(files, format, single_partition=single, span=log_range)
+    return FileSource(files, format, single_partition=single, log_range=log_range)

@@ -13,7 +13,8 @@ from agent.offline.replay import BoundedSource
 from agent.settings import Plant
 from agent.settings.connections import sink_cluster
 from connectors.jsonl import read_stream
-from connectors.kafka.bounded import BoundedKafkaSource, read_to_end
+from connectors.kafka.admin import topic_partitions
+from connectors.kafka.bounded import read_records
 from connectors.kafka.cluster import Cluster
 from connectors.records import EVENTS, Message, Partition
 
@@ -32,9 +33,7 @@ class PublishedEvents:
     async def check(self) -> None:
         """Raises ConnectorError when the topic is not there: better now than after an hour of replay."""
         if isinstance(self._place, TopicPlace):
-            source = BoundedKafkaSource(self._cluster(self._place), [self._topic(self._place)])
-            await source.open()
-            await source.close()
+            await topic_partitions(self._cluster(self._place), [self._topic(self._place)])
 
     async def read(self) -> list[Message]:
         """Those of this plant: other plants may publish to the same place."""
@@ -46,8 +45,7 @@ class PublishedEvents:
             return list(read_stream(self._place, EVENTS))
         return [
             Message(EVENTS, record.key, record.value, tuple(record.headers))
-            async for batch in read_to_end(self._cluster(self._place), self._topic(self._place))
-            for record in batch.records
+            async for record in read_records(self._cluster(self._place), self._topic(self._place), timeout_s=None)
         ]
 
     def _topic(self, place: TopicPlace) -> str:
@@ -71,5 +69,5 @@ def events_in_range(messages: Iterable[Message], source: BoundedSource | None) -
 
 def _is_in_range(value: bytes, source: BoundedSource) -> bool:
     record = orjson.loads(value)["input"]
-    replayed = source.stretches.get(Partition(record["topic"], record["partition"]))
+    replayed = source.offset_ranges.get(Partition(record["topic"], record["partition"]))
     return replayed is None or bool(replayed.start <= record["offset"] < replayed.end)

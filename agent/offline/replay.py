@@ -55,7 +55,7 @@ class BoundedSource(Source, Protocol):
     """Files or a range of topics. Records before a range's `start` are read only to fill the windows."""
 
     @property
-    def stretches(self) -> Mapping[Partition, OffsetRange]: ...
+    def offset_ranges(self) -> Mapping[Partition, OffsetRange]: ...
 
 
 class ReplaySink:
@@ -93,7 +93,7 @@ class ReplaySink:
 
     def _is_in_range(self, topic: str, partition: int, offset: int) -> bool:
         """Events of another log, such as a refused model activation, are outside every range and always kept."""
-        replayed = self._source.stretches.get(Partition(topic, partition))
+        replayed = self._source.offset_ranges.get(Partition(topic, partition))
         return replayed is None or offset >= replayed.start
 
 
@@ -122,7 +122,7 @@ async def replay(
         await run_with_helpers(pipeline.run(stop), [_report_progress(pipeline, report)])
     result.seconds, result.complete = time.monotonic() - started_s, not stop.is_set()
     result.counters.records, result.counters.windows = pipeline.tally.records, pipeline.tally.windows
-    result.records_before = sum(each.start - each.begin for each in source.stretches.values())
+    result.records_before = sum(each.start - each.begin for each in source.offset_ranges.values())
     return result
 
 

@@ -15,11 +15,10 @@ import numpy as np
 from agent.event_types import GAP, STATE
 from agent.models.classifier import UNKNOWN
 from agent.offline.ground_truth import TruthInterval
-from connectors.timestamps import TimeReader
+from connectors.timestamps import parse_iso
 
 _NS_PER_S = 1e9
 _NS_PER_DAY = 86_400e9
-_TIME = TimeReader("iso", utc_offset_minutes=0)
 
 Moments = Sequence[tuple[int, str]]
 """When the published state of an asset changed, and to what; in order of time."""
@@ -97,9 +96,9 @@ def state_timeline(events: Iterable[Mapping[str, Any]]) -> dict[str, Moments]:
     timelines: dict[str, list[tuple[int, str]]] = {}
     for event in events:
         if event["type"] == STATE:
-            timelines.setdefault(event["asset"], []).append((_ns(event["window"]["end"]), event["state"]))
+            timelines.setdefault(event["asset"], []).append((parse_iso(event["window"]["end"]), event["state"]))
         elif event["type"] == GAP:
-            timelines.setdefault(event["asset"], []).append((_ns(event["gap"]["start"]), UNKNOWN))
+            timelines.setdefault(event["asset"], []).append((parse_iso(event["gap"]["start"]), UNKNOWN))
     return {asset: sorted(moments, key=lambda moment: moment[0]) for asset, moments in timelines.items()}
 
 
@@ -152,7 +151,3 @@ def _runs(moments: Moments, end_ns: int) -> Iterator[tuple[str, int, int]]:
     starts = [next(own) for _, own in groupby(moments, key=lambda moment: moment[1])]
     ends = [*(time for time, _ in starts[1:]), end_ns][: len(starts)]
     return ((state, start, stop) for (start, state), stop in zip(starts, ends, strict=True))
-
-
-def _ns(text: str) -> int:
-    return _TIME.read(text, "time")

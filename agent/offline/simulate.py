@@ -7,15 +7,13 @@ from typing import Any
 import orjson
 
 from agent.errors import SettingsError
-from agent.events.ids import iso_time
 from agent.offline.ground_truth import TruthInterval
 from agent.settings import Channel, Group, Plant, SimulatorSourceSettings
 from connectors.records import Record, RecordLike
 from connectors.simulator.labels import labelled_intervals
 from connectors.simulator.plants import KINDS, PlantKind, SimulatedAsset
-from connectors.timestamps import NS_PER_UNIT
+from connectors.timestamps import NS_PER_MS, NS_PER_UNIT, format_iso
 
-_NS_PER_MS = 1_000_000
 _WILDCARDS = "*?"
 
 
@@ -123,7 +121,7 @@ class RecordConverter:
         return Record(record.offset, record.timestamp, record.key, value, record.headers)
 
     def _document(self, given: dict[str, Any]) -> dict[str, Any]:
-        time_ns, asset = given.pop("ts") * _NS_PER_MS, given.pop("asset")
+        time_ns, asset = given.pop("ts") * NS_PER_MS, given.pop("asset")
         values = dict(_raw(self.channels.get(name), value, name) for name, value in given.items())
         head: dict[str, Any] = {} if self.time_field is None else {self.time_field: self._time(time_ns)}
         head |= {} if self.asset_field is None else {self.asset_field: asset}
@@ -131,7 +129,7 @@ class RecordConverter:
 
     def _time(self, time_ns: int) -> int | float | str:
         if self.time_unit == "iso":
-            return iso_time(time_ns)
+            return format_iso(time_ns)
         factor = NS_PER_UNIT[self.time_unit]
         return time_ns // factor if time_ns % factor == 0 else time_ns / factor
 

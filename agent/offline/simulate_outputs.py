@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from connectors.files.rows import logged
+from connectors.files.rows import to_log_line
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.producer import RecordProducer
 from connectors.records import Partition, RecordLike
@@ -50,7 +50,7 @@ class FileOutput:
 
     async def write(self, records: Sequence[RecordLike]) -> None:
         if self._file is not None:
-            await asyncio.to_thread(self._file.writelines, [logged(record) for record in records])
+            await asyncio.to_thread(self._file.writelines, [to_log_line(record) for record in records])
 
     async def close(self) -> None:
         if self._file is not None:

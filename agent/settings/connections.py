@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from connectors.kafka.cluster import Cluster
     from connectors.redis.server import Server
 
-_NS_PER_S = 1_000_000_000
-
 
 def cluster_of(bootstrap: str | None, security: KafkaSecurity) -> "Cluster":
     from connectors.kafka.cluster import Cluster
@@ -43,10 +41,10 @@ def server_of(store: RedisStoreSettings) -> "Server":
         ca_file=_text(store.tls.ca_file),
         cert_file=_text(store.tls.cert_file),
         key_file=_text(store.tls.key_file),
-        timeout_s=store.timeout / _NS_PER_S,
+        timeout_s=store.timeout.seconds,
         attempts=store.retries.attempts,
-        first_pause_s=store.retries.first_pause / _NS_PER_S,
-        longest_pause_s=store.retries.longest_pause / _NS_PER_S,
+        first_pause_s=store.retries.first_pause.seconds,
+        longest_pause_s=store.retries.longest_pause.seconds,
     )
 
 

@@ -1,12 +1,12 @@
 """Events as lines of text, with numbers that add up. Pure."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 from agent.event_types import CHANNEL_BACK, CHANNEL_DROPOUT, CLOCK_BACK, GAP, MODEL_REFUSED, NO_DATA, STATE
 from agent.events.assemble import OutgoingEvent
 from agent.terminal.sparkline import span_marks, sparkline
+from connectors.timestamps import NS_PER_S, parse_iso
 
 
 def clock(stamp: str) -> str:
@@ -88,7 +88,7 @@ def _spans(data: dict[str, Any], length: int) -> list[tuple[int, int, float]]:
 
 
 def _time(stamp: str) -> float:
-    return datetime.fromisoformat(stamp).timestamp()
+    return parse_iso(stamp) / NS_PER_S
 
 
 def _seconds(span: dict[str, str]) -> float:

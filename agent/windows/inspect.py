@@ -51,6 +51,22 @@ class StoredAsset:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class TornCheckpoint:
+    """A checkpoint that cannot be shown: its rings were written, its header was not. `assets` as far as known."""
+
+    partition: Partition
+    group: str
+    assets: tuple[str, ...]
+
+    def __str__(self) -> str:
+        affected = f" of {', '.join(self.assets[:5])}{' …' if len(self.assets) > 5 else ''}" if self.assets else ""
+        return (
+            f"the stored checkpoint of {self.partition}, group {self.group}, is torn: an agent is writing it or "
+            f"stopped in between. The windows{affected} are rebuilt from the log when an agent next takes the partition"
+        )
+
+
 def layout_only(groups: Iterable[ResolvedGroup]) -> dict[str, Watched]:
     """The groups by the layout of their stored windows; without a model, for looking needs none."""
     watched = [_without_judge(group) for group in groups]

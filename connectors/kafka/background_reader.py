@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.reader import Reading, TopicReader
+from connectors.kafka.reader import ReadOptions, TopicReader
 from connectors.records import Batch, Partition
 
 _LEAVE_TIMEOUT_S = 5.0
@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class ReadBatch:
-    """The first `looked_back` records were read only because of `Reading.look_back`."""
+    """The first `looked_back` records were read only because of `ReadOptions.look_back`."""
 
     batch: Batch
     looked_back: int
@@ -37,9 +37,9 @@ class ReadBatch:
 class BackgroundReader:
     """The part that the user holds. Once it is garbage, or the interpreter exits, the thread leaves the group."""
 
-    def __init__(self, cluster: Cluster, reading: Reading) -> None:
+    def __init__(self, cluster: Cluster, options: ReadOptions) -> None:
         tls = cluster.protocol.endswith("SSL")
-        self._worker = _Worker(TopicReader(cluster, reading), linger_s=_TLS_LINGER_S if tls else 0.0)
+        self._worker = _Worker(TopicReader(cluster, options), linger_s=_TLS_LINGER_S if tls else 0.0)
         self._finalizer = weakref.finalize(self, self._worker.join)
 
     async def start(self) -> None:

@@ -141,7 +141,7 @@ class MonthLog:
 
     partitions = (Partition("month", 0),)
 
-    def first(self, partition: Partition) -> int:
+    def first_offset(self, partition: Partition) -> int:
         return self._minutes.start * MOST
 
     def read(self, partition: Partition, offset: int, max_records: int) -> tuple[list[Record], int]:
@@ -164,20 +164,20 @@ class MonthLog:
                 )
                 offset += 1
 
-    def behind(self, partition: Partition, offset: int) -> int:
-        return 0 if self.ended(partition, offset) else 1
+    def lag(self, partition: Partition, offset: int) -> int:
+        return 0 if self.at_end(partition, offset) else 1
 
-    def ended(self, partition: Partition, offset: int) -> bool:
+    def at_end(self, partition: Partition, offset: int) -> bool:
         return offset >= self._minutes.stop * MOST
 
-    def due_in_s(self) -> float:
+    def next_record_in_s(self) -> float:
         return math.inf
 
-    def watch(self, news: asyncio.Event) -> None:
+    def watch(self, appended: asyncio.Event) -> None:
         """Everything is there from the beginning."""
 
-    def unwatch(self, news: asyncio.Event) -> None:
-        """Nobody was watched."""
+    def unwatch(self, appended: asyncio.Event) -> None:
+        """See `watch`."""
 
 
 def _runs(sent: NDArray[np.bool_]) -> Iterator[slice]:

@@ -12,10 +12,9 @@ from agent.chaos.agents import AgentProcess, wait_until
 from agent.offline.event_set import EventSet
 from agent.offline.replay import replay
 from agent.settings import load_plant
-from connectors.kafka.bounded import BoundedKafkaSource
+from connectors.kafka.bounded import BoundedKafkaSource, read_records
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.group_offsets import GroupOffsets
-from connectors.kafka.snapshot import snapshot
 from connectors.records import EVENTS, Message
 from connectors.redis.fault_injection import delay_replies
 from connectors.redis.server import Server
@@ -55,7 +54,7 @@ class World:
 
     async def published(self):
         found = EventSet()
-        async for record in snapshot(self.cluster, self.names.output("events")):
+        async for record in read_records(self.cluster, self.names.output("events")):
             found.add(Message(EVENTS, record.key, record.value, tuple(record.headers)))
         return set(found.values())
 

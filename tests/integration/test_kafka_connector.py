@@ -5,8 +5,11 @@ import asyncio
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
+from connectors.append_log import Entry
 from connectors.errors import ConnectorError
+from connectors.kafka.admin import COMPACTED, TopicPlan, configure_topic, ensure_topics, existing_topics
 from connectors.kafka.cluster import Cluster
+from connectors.kafka.compacted_log import CompactedLog
 from connectors.kafka.sink import Delivery, KafkaSink
 from connectors.kafka.source import KafkaSource, Subscription
 from connectors.records import DEAD_LETTERS, EVENTS, STATES, Message, Partition, Position
@@ -172,3 +175,41 @@ async def test_missing_output_topics_are_made_and_a_missing_input_topic_is_named
     source = KafkaSource(Cluster(kafka.bootstrap), Subscription((f"{topic_name}-nowhere",), "group"))
     with pytest.raises(ConnectorError, match=f"no topic {topic_name}-nowhere"):
         await source.start(Watcher())
+
+
+async def test_a_compacted_log_creates_its_topic_and_is_read_once_by_each_reader(kafka, topic_name):
+    cluster = Cluster(kafka.bootstrap)
+    first, second = CompactedLog(cluster, topic_name), CompactedLog(cluster, topic_name)
+    await first.start()
+    assert await first.read() == []
+    await second.start()
+    await second.append(b"pumps", b"one")
+    [entry] = await first.read()
+    assert entry == Entry(Partition(topic_name, 0), 0, b"one")
+    assert await first.read() == []
+    assert await second.read() == [entry]
+    await first.close()
+    await second.close()
+    await ensure_topics(cluster, [TopicPlan(topic_name, 1)])  # one partition
+    await configure_topic(cluster, topic_name, {"cleanup.policy": "delete"})
+    with pytest.raises(ConnectorError, match=f"topic {topic_name} must be compacted: .*it is delete"):
+        await CompactedLog(cluster, topic_name).start()
+    await configure_topic(cluster, topic_name, COMPACTED)
+    await first.start()
+    await first.close()
+
+
+async def test_a_topic_with_another_number_of_partitions_is_refused_where_it_matters(kafka, topic_name):
+    cluster = Cluster(kafka.bootstrap)
+    await ensure_topics(cluster, [TopicPlan(topic_name, 2)])
+    assert topic_name in await existing_topics(cluster)
+    await ensure_topics(cluster, [TopicPlan(topic_name, 3, exact=False)])
+    with pytest.raises(ConnectorError, match=f"topic {topic_name} has 2 partitions, not 3"):
+        await ensure_topics(cluster, [TopicPlan(topic_name, 3)])
+
+
+async def test_a_topic_that_the_broker_refuses_to_create_is_named_with_the_reason(kafka, topic_name):
+    plan = TopicPlan(topic_name, 1, replication=9, config=COMPACTED)
+    wanted = rf"no topic {topic_name}, and it cannot be created \(.+\); create it yourself with cleanup.policy=compact"
+    with pytest.raises(ConnectorError, match=wanted):
+        await ensure_topics(Cluster(kafka.bootstrap), [plan])

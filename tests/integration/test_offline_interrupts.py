@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.files.rows import logged
+from connectors.files.rows import to_log_line
 from tests.support.offline_plant import records, write_plant
 
 PROGRAM = """
@@ -47,7 +47,7 @@ def interrupted(process: "subprocess.Popen[str]", *, times: int = 1) -> tuple[in
 def test_a_replay_that_is_interrupted_writes_nothing_and_says_so(tmp_path: Path, times: int) -> None:
     limits = {"max_batch_records": 10}
     plant, out = write_plant(tmp_path, limits=limits), tmp_path / "replayed"
-    (tmp_path / "r.jsonl").write_bytes(b"".join(map(logged, records(1000))))
+    (tmp_path / "r.jsonl").write_bytes(b"".join(map(to_log_line, records(1000))))
     process = started("replay", "-c", plant, "-i", tmp_path / "r.jsonl", "--out", out)
     assert process.stdout is not None
     assert process.stdout.readline() == "judging\n"

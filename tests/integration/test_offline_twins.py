@@ -12,7 +12,7 @@ from agent import app
 from agent.app import build
 from agent.cli.main import main
 from agent.health.counters import Counters
-from connectors.files.rows import logged
+from connectors.files.rows import to_log_line
 from connectors.kafka.bounded import BoundedKafkaSource
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.producer import RecordProducer
@@ -109,7 +109,7 @@ def test_replay_gives_what_the_live_agent_published_and_windows_can_be_looked_at
         assert part["records_before"] > 0
 
     copy = tmp_path / "copy.jsonl"
-    copy.write_bytes(b"".join(map(logged, given)))
+    copy.write_bytes(b"".join(map(to_log_line, given)))
     outs = [tmp_path / "one", tmp_path / "two"]
     for out in outs:
         assert command("replay", "-c", plant, "-i", copy, "--out", out, "--compare", "kafka")[0] == 0
@@ -192,7 +192,7 @@ def test_a_simulated_stream_in_kafka_is_the_one_in_a_file(kafka, topic_name, tmp
     assert command("simulate", "stream", "-c", plant, "--to", tmp_path / "s.jsonl", *same)[0] == 0
     in_kafka = asyncio.run(everything(kafka, topic_name))
     in_file = (tmp_path / "s.jsonl").read_bytes().splitlines(keepends=True)
-    assert [logged(record) for record in in_kafka] == in_file
+    assert [to_log_line(record) for record in in_kafka] == in_file
     states = [json.loads(line) for line in truth.read_text().splitlines()]
     assert (states[0]["start"], states[-1]["end"]) == ("2026-11-01T00:00:00Z", "2026-11-01T00:00:30Z")
     assert {each["asset"] for each in states} == {"pump-1"}

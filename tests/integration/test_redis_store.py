@@ -1,14 +1,25 @@
 """The window store on real servers, Redis and Valkey: the contract, and what only a server can do."""
 
-import pytest
+import asyncio
+import json
+import re
 
+import pytest
+from structlog.testing import capture_logs
+
+from agent.app import build
+from agent.cli.main import main
+from agent.health.counters import Counters
 from connectors.base import Checkpoint, RingWrite, WindowStore
 from connectors.errors import ConnectorError, TransientError
+from connectors.files.rows import to_log_line
 from connectors.records import Partition
 from connectors.redis.fault_injection import limit_memory
 from connectors.redis.server import Server
+from connectors.redis.window_reader import WindowReader
 from connectors.redis.window_store import RedisWindowStore
 from tests.contracts.window_store import HERE, WindowStoreContract, checkpoint, opened, whole
+from tests.support.offline_plant import load_offline_plant, load_rule, records, write_plant
 from tests.support.services.redis_binaries import FLAVOURS
 from tests.unit.connectors.slow_goodbye import goodbyes_said
 
@@ -128,6 +139,97 @@ async def test_rings_without_the_header_that_belongs_to_them_are_not_believed(st
     claim = await store.claim(HERE)
     await store.save(claim, LAYOUT, checkpoint([whole("a", b"4567")], b"three"))
     assert (await store.load(claim, LAYOUT)).header == b"three"
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Runs a command in this process: its exit code, what it printed and what it warned of."""
+    monkeypatch.setattr("agent.logs.set_up_logs", lambda *_, **__: None)  # would take pytest's own handlers away
+
+    def run(*arguments):
+        monkeypatch.setattr("sys.argv", ["anchormoe-agent", *map(str, arguments)])
+        capsys.readouterr()
+        code = 0
+        try:
+            main()
+        except SystemExit as left:
+            code = int(left.code or 0)
+        printed = capsys.readouterr()
+        return code, printed.out, " ".join(printed.err.split())
+
+    return run
+
+
+async def run_agent(plant):
+    """Over a file of records, to its end; the windows are stored on the way out."""
+    with capture_logs():
+        await build(load_offline_plant(plant), tally=Counters(), load_model=load_rule).run(asyncio.Event())
+
+
+async def tear(server, prefix, asset):
+    """What an agent does that dies between the rings and the header of a checkpoint."""
+    with server.connect() as client:
+        [key] = [key.decode() for key in client.scan_iter(f"{prefix}:*:ring:{asset}")]
+        size = client.strlen(key)
+    partition, layout = re.search(r"\{(.+:[0-9]+)\}:([^:]+):ring:", key).groups()
+    topic, _, number = partition.rpartition(":")
+    store = RedisWindowStore(Server(server.url), prefix=prefix)
+    await store.start()
+    plain, store._client = store._client, Listening(store._client, break_at=2)
+    claim = await store.claim(Partition(topic, int(number)))
+    store._client.calls.clear()
+    with pytest.raises(Broken):
+        await store.save(claim, layout, checkpoint([whole(asset, bytes(size))], b"never written"))
+    store._client = plain
+    await store.close()
+
+
+def test_a_torn_checkpoint_is_reported_by_the_windows_commands_and_never_shown_as_data(
+    redis_server, key_prefix, tmp_path, command
+):
+    (tmp_path / "records.jsonl").write_bytes(b"".join(map(to_log_line, records(20))))
+    plant = write_plant(
+        tmp_path,
+        source={"kind": "file", "paths": ["records.jsonl"], "format": "log"},
+        store={"kind": "redis", "url": redis_server.url, "key_prefix": key_prefix},
+    )
+    asyncio.run(run_agent(plant))
+    code, printed, warned = command("windows", "list", "-c", plant, "--json")
+    assert (code, [each["asset"] for each in json.loads(printed)], warned) == (0, ["pump-1", "pump-2"], "")
+
+    asyncio.run(tear(redis_server, f"{key_prefix}:hall", "pump-1"))
+    code, printed, warned = command("windows", "list", "-c", plant, "--json")
+    assert (code, json.loads(printed)) == (0, [])
+    assert "checkpoint of files[0], group pumps, is torn" in warned
+    assert "pump-1, pump-2 are rebuilt from the log" in warned
+    code, printed, warned = command("windows", "list", "-c", plant, "--group", "pumps")
+    assert (code, printed) == (0, "")
+    assert "is torn" in warned
+    for asset in ("pump-1", "pump-2"):
+        code, printed, warned = command("windows", "show", asset, "-c", plant)
+        assert (code, printed) == (1, "")
+        assert f"error: {asset}: the stored checkpoint of files[0], group pumps, is torn" in warned
+
+
+async def test_a_checkpoint_that_is_written_while_it_is_read_is_read_again(redis_server, key_prefix, store):
+    """The header of before with the rings of after would be data that never was."""
+    claim = await store.claim(HERE)
+    await store.save(claim, LAYOUT, checkpoint([whole("a", b"0123")], b"one"))
+
+    class Overtaken(Listening):
+        async def mget(self, keys):
+            if not self.calls:
+                self.calls.append(keys)
+                await store.save(claim, LAYOUT, checkpoint([whole("a", b"4567")], b"two"))
+            return await self._client.mget(keys)
+
+    reader = WindowReader(Server(redis_server.url), prefix=key_prefix)
+    await reader.start()
+    plain, reader._client = reader._client, Overtaken(reader._client)
+    [found] = [each async for each in reader.checkpoints([LAYOUT])]
+    reader._client = plain
+    await reader.close()
+    assert (found.windows.header, dict(found.windows.rings)) == (b"two", {"a": b"4567"})
 
 
 async def test_a_write_that_arrives_after_a_later_one_changes_nothing(store):

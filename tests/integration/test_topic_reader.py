@@ -10,7 +10,7 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.group_offsets import GroupOffsets
-from connectors.kafka.reader import Reading, TopicReader
+from connectors.kafka.reader import ReadOptions, TopicReader
 from connectors.records import Batch, Partition
 
 AnyReader = TypeVar("AnyReader", bound=TopicReader)
@@ -19,7 +19,7 @@ AnyReader = TypeVar("AnyReader", bound=TopicReader)
 class HeldUp(TopicReader):
     """Is told of its partition, and looks for the beginning when the test lets it."""
 
-    def __init__(self, cluster: Cluster, reading: Reading) -> None:
+    def __init__(self, cluster: Cluster, reading: ReadOptions) -> None:
         super().__init__(cluster, reading)
         self.taking, self.may_take, self.taken = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
@@ -45,7 +45,7 @@ class Topic:
 
     @asynccontextmanager
     async def reader(self, kind: type[AnyReader], **options: Any) -> AsyncIterator[AnyReader]:
-        reader = kind(self.cluster, Reading(self.name, group=self.group, **options))
+        reader = kind(self.cluster, ReadOptions(self.name, group=self.group, **options))
         try:
             await reader.start()
             yield reader

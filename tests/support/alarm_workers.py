@@ -18,8 +18,8 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from agent.alarms.core.inputs import Input, encode_input
 from connectors.errors import ConnectorError
+from connectors.kafka.bounded import read_records
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.snapshot import snapshot
 from connectors.records import Message
 
 RULE = {
@@ -192,4 +192,4 @@ async def _count(bootstrap: str, topic: str) -> int:
 
 
 async def _read(bootstrap: str, topic: str) -> list[dict[str, Any]]:
-    return [orjson.loads(record.value or b"null") async for record in snapshot(Cluster(bootstrap), topic)]
+    return [orjson.loads(record.value or b"null") async for record in read_records(Cluster(bootstrap), topic)]

@@ -23,8 +23,8 @@ from agent.alarms.worker.settings import WorkerSettings, app_of
 from agent.alarms.worker.stall import StallDetector
 from agent.contracts.received import parse_event
 from connectors.errors import RecordError
+from connectors.kafka.bounded import read_records
 from connectors.kafka.sink import Delivery, KafkaSink
-from connectors.kafka.snapshot import snapshot
 from connectors.records import Partition, Record
 
 log = structlog.get_logger()
@@ -152,7 +152,7 @@ class AlarmWorker:
         if not hole:
             return
         found: Any  # a record with its partition
-        async for found in snapshot(self.settings.cluster, message.topic):
+        async for found in read_records(self.settings.cluster, message.topic):
             if found.partition == message.partition and found.offset in hole:
                 raise InputsSkipped(f"{message.tp}: inputs {hole.start} to {hole.stop - 1} were skipped")
 

@@ -82,7 +82,7 @@ def test_an_asset_keeps_its_number_from_batch_to_batch() -> None:
 
 
 def test_a_flood_of_names_begins_new_numbers_instead_of_growing_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("connectors.decoding.assets._MEMORY", 2)
+    monkeypatch.setattr("connectors.decoding.assets._MAX_KEYS", 2)
     decoder = Decoder([PUMPS, FANS], RecordFormat())
     batches = [[b"pump-1", b"pump-2"], [b"pump-3", b"stranger", b"pump-1"], [b"pump-2"]]
     decoded = [
@@ -158,6 +158,77 @@ def test_a_bad_wide_record_is_named_and_leaves_its_neighbours_alone(
 def test_the_detail_of_a_bare_nan_says_what_to_write_instead() -> None:
     [rejected] = decode([record(b'{"ts": 1, "flow": NaN}')]).rejected
     assert "null" in rejected.detail
+
+
+HINTS: list[tuple[dict[str, object], object, str]] = [
+    ({}, {"ts": T0 // 1000, "flow": 1}, "it looks like seconds, records.time.unit is ms"),
+    (
+        {},
+        {"ts": T0 * 1000, "flow": 1},
+        "outside 1970–2116: 1700000000000000; it looks like microseconds, records.time.un",
+    ),
+    ({"time_unit": "s"}, {"ts": T0, "flow": 1}, "it looks like milliseconds, records.time.unit is s"),
+    ({"time_unit": "iso"}, {"ts": T0, "flow": 1}, "it looks like milliseconds, records.time.unit is iso"),
+    ({}, {"ts": "2023-11-14T22:13:20Z", "flow": 1}, "it looks like an ISO time, records.time.unit is ms"),
+    ({}, {"ts": T0 + 10**9, "flow": 1}, "11.6 d after the record's timestamp, 2023-11-14T22:13:20Z; records.max_clock"),
+    ({}, {"ts": T0, "flo": 1}, "'flo' is not a channel of group pumps, which reads flow, p"),
+    (
+        {"on_unknown_channel": "ignore"},
+        {"ts": T0, "x": 1},
+        "no channel of group pumps, which reads flow, p; the record has x",
+    ),
+    ({}, {"time": T0, "flow": 1}, "'time' is not a channel of group pumps"),
+    ({"kind": "narrow"}, {"ts": T0, "name": "p", "value": 1}, "channel is missing; the record has name, ts, value"),
+    (
+        {"kind": "narrow"},
+        {"ts": T0, "channel": "z", "value": 1},
+        "'z' is not a channel of group pumps, which reads flow, p",
+    ),
+    ({}, {"ts": T0, "flow": "1.0"}, "flow must be a number or null, not the string '1.0'"),
+    ({}, {"ts": T0, "flow": [1]}, "not an array; arrays need records.format: chunked"),
+    ({}, {"ts": T0, "flow": True}, "not the boolean true"),
+    ({}, {"ts": T0, "flow": 1e39}, "flow is 1e+39, not a finite 32-bit number"),
+    ({}, GOOD["binary"].value, "it looks like a binary chunk"),
+    ({"kind": "binary"}, {"ts": T0, "flow": 1}, "expected magic b'AMC1', version 1, flags 0; it looks like JSON"),
+    ({"kind": "binary"}, encode_chunk([[1]], start_ns=0, period_ns=1), "1 channels; group pumps has 2: flow, pressure"),
+    (
+        {"kind": "binary"},
+        encode_chunk([[1, 2]], start_ns=T0, period_ns=1),
+        "it looks like milliseconds, a chunk has nanos",
+    ),
+    ({"kind": "chunked"}, {"ts": [T0], "values": {"flow": [1], "p": [1, 2]}}, "differ in length: flow has 1, p 2"),
+    ({"kind": "chunked"}, {"values": {"flow": [1]}}, "start is missing: a chunk needs ts, or start with period_ms"),
+]
+
+
+@pytest.mark.parametrize(("format", "value", "words"), HINTS)
+def test_the_detail_says_what_was_seen_and_what_was_expected(
+    format: dict[str, object], value: object, words: str
+) -> None:
+    [rejected] = decode([record(value)], **format).rejected
+    assert words in rejected.detail
+
+
+def test_the_detail_of_an_unknown_asset_names_those_of_the_groups() -> None:
+    [rejected] = decode([record({"ts": T0, "flow": 1}, b"boiler")]).rejected
+    assert rejected.detail == "asset 'boiler' is in no group; the groups have fan-1, fan-2, pump-*"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (b"pump-1", {"ts": T0} | {f"{'x' * 999}{i}": 1 for i in range(99)}),
+        (b"pump-1", {"ts": "x" * 99_999, "flow": 1}),
+        (b"pump-1", {"ts": T0, "flow": "x" * 99_999}),
+        (b"pump-1", {f"{'x' * 999}{i}": 1 for i in range(99)}),
+        (b"pump-1", b"x" * 99_999),
+        (b"x" * 99_999, {"ts": T0, "flow": 1}),
+    ],
+)
+@pytest.mark.parametrize("unknown", ["reject", "ignore"])
+def test_a_detail_has_a_bounded_length_whatever_the_record_holds(key: bytes, value: object, unknown: str) -> None:
+    [rejected] = decode([record(value, key)], on_unknown_channel=unknown).rejected
+    assert len(rejected.detail) < 500
 
 
 def test_what_a_library_raised_is_named() -> None:
@@ -373,5 +444,5 @@ def test_exact_ids_win_over_patterns_and_earlier_groups_over_later() -> None:
 
 
 def test_a_field_that_is_named_twice_is_a_wrong_layout() -> None:
-    with pytest.raises(ValueError, match="field is named twice"):
+    with pytest.raises(ValueError, match="duplicate field"):
         GroupLayout("g", (ChannelField("a", "x"), ChannelField("b", "x")), ("*",))

@@ -14,7 +14,7 @@ from agent import app
 from agent.cli.inputs import parse_log_range
 from agent.cli.main import main
 from agent.offline.replay import ReplayResult, ReplaySink, replay, warm_up_ms
-from connectors.files.rows import FileFormat, logged
+from connectors.files.rows import FileFormat, to_log_line
 from connectors.files.source import FileSource
 from connectors.jsonl import stream_files
 from connectors.log_range import LogPosition, LogRange
@@ -53,7 +53,7 @@ def rows() -> list[dict[str, Any]]:
 
 def replayed(plant: Path, path: Path, span: LogRange | None = None) -> ReplayResult:
     async def run() -> ReplayResult:
-        source = FileSource([path], FileFormat("auto"), single_partition=True, span=span)
+        source = FileSource([path], FileFormat("auto"), single_partition=True, log_range=span)
         return await replay(
             load_offline_plant(plant), source, stop=asyncio.Event(), report=lambda *_: None, load_model=load_rule
         )
@@ -66,7 +66,7 @@ def written(directory: Path, kind: str) -> Path:
     """The same records as JSON lines, CSV, Parquet or a log."""
     path = directory / f"records.{'jsonl' if kind == 'log' else kind}"
     if kind == "log":
-        path.write_bytes(b"".join(map(logged, good())))
+        path.write_bytes(b"".join(map(to_log_line, good())))
     elif kind == "jsonl":
         path.write_text("".join(json.dumps(row) + "\n" for row in rows()))
     elif kind == "csv":
@@ -95,7 +95,7 @@ def test_every_kind_of_file_gives_the_same_events(tmp_path: Path) -> None:
 
 def test_a_log_keeps_what_json_lines_cannot() -> None:
     record = Record(3, 17, b"\xff", b'{"cut o', (("h", b"\x00\xfe"), ("h", b"2")))
-    line = logged(record)
+    line = to_log_line(record)
     again = FileFormat("auto").for_file(Path("x.jsonl"), line[:64]).record(3, line.rstrip(b"\n"), ())
     assert again == record
 
@@ -137,7 +137,7 @@ def test_a_span_behind_the_end_is_empty(tmp_path: Path) -> None:
 
 def test_dead_letters_before_the_begin_are_not_said_again(tmp_path: Path) -> None:
     plant, path = write_plant(tmp_path), tmp_path / "all.jsonl"
-    path.write_bytes(b"".join(map(logged, records(60))))
+    path.write_bytes(b"".join(map(to_log_line, records(60))))
     found = replayed(plant, path, LogRange(LogPosition(offset=60), None, 30_000))
     broken = [record.offset for record in records(60) if not (record.value or b"").endswith(b"}")]
     assert found.counters.dead_letters == {"not_json": sum(offset >= 60 for offset in broken)}
@@ -214,7 +214,7 @@ def test_positions_are_offsets_or_times() -> None:
     assert parse_log_range("17", "2026-01-01T00:00:01") == LogRange(
         LogPosition(offset=17), LogPosition(time_ms=1_767_225_601_000)
     )
-    assert parse_log_range(None, None).everything
+    assert parse_log_range(None, None).is_whole_log
 
 
 def test_rotated_files_are_read_from_the_oldest_on(tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_a_recording_that_names_no_asset_is_told_and_can_be_given_one(tmp_path: 
     (tmp_path / "pump-a.csv").write_text("\n".join(["ts,flow,pressure", *lines]))
     code, said, _ = command("replay", "-c", plant, "-i", tmp_path / "pump-a.csv")
     assert code == 0
-    assert "no record could be used; the first one: the record has no key to name its asset" in said
+    assert "no record could be used; the first one: the record has no key; the key must be the asset id" in said
     for name in ("pump-a", "{file}"):
         code, said, _ = command("replay", "-c", plant, "-i", tmp_path / "pump-a.csv", "--asset", name, "--json")
         assert (code, json.loads(said)["dead_letters"]) == (0, {})

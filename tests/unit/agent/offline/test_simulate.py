@@ -41,13 +41,13 @@ def plant(directory: Path, **sections: object) -> Plant:
     return load_settings(write_plant(directory, **sections), {})
 
 
-def test_stretches_say_what_every_sample_says() -> None:
+def test_labelled_intervals_agree_with_the_state_of_every_sample() -> None:
     samples = 2500
     found = list(labelled_intervals(PUMP, samples))
     assert (found[0].first, found[-1].stop) == (0, samples)
     assert all(one.stop == other.first and one.state != other.state for one, other in pairwise(found))
     told = [PUMP.kind.states[each.state] for each in found for _ in range(each.first, each.stop)]
-    assert [told[at] for at in range(0, samples, 50)] == [PUMP.truth(at) for at in range(0, samples, 50)]
+    assert [told[at] for at in range(0, samples, 50)] == [PUMP.state_at(at) for at in range(0, samples, 50)]
 
 
 def test_truth_has_times_and_ends_with_the_stream() -> None:
@@ -134,7 +134,7 @@ def test_without_an_end_the_stream_runs_in_real_time_and_says_so(
     [
         (("--for", "soon"), "--for: 'soon' is not a number with a unit"),
         (("--for", "1s", "--samples", "3"), "--samples: give either"),
-        (("--for", "1s", "--start", "now"), "--start: 'now' is not a time"),
+        (("--for", "1s", "--start", "now"), "--start: 'now' is not an ISO 8601 time"),
         (("--for", "1s", "--asset", "pump-1"), "--asset: write ID=KIND, like pump-7=pump"),
     ],
 )
