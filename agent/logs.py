@@ -7,13 +7,20 @@ import re
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import structlog
 from pydantic import BaseModel, SecretStr
 from structlog.typing import Processor, WrappedLogger
 
 LogFormat = Literal["auto", "json", "console"]
+
+EVENT_CODE: Final = "event_code"
+"""Field of log lines that programs rely on, such as the chaos tool. Codes are stable; the words of `event` are not."""
+PARTITION_TAKEN: Final = "partition_taken"
+"""This agent owns a partition now; `partition`, `offset` and `epoch` say which, from where and under which claim."""
+WRITE_REFUSED: Final = "write_refused"
+"""The store or the broker refused a write or a commit because this agent no longer owns the partition; see `reason`."""
 
 _HIDDEN = "***"
 _SHORTEST_SECRET = 4

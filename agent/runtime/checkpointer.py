@@ -1,14 +1,16 @@
 """Windows into the store, then the offset into the log; and what happens while the store cannot be reached."""
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
 import structlog
 
+from agent.logs import WRITE_REFUSED
 from agent.windows.group import GroupWindows, OwnedPartition, make_checkpoint
-from connectors.base import ClaimLost, Source, WindowStore
+from connectors.base import ClaimLost, Fenced, Source, WindowStore
 from connectors.errors import ConnectorError, TransientError
 from connectors.failpoints import AFTER_COMMIT, AFTER_HEADER, hit
 
@@ -43,7 +45,8 @@ class Checkpointer:
     async def verify(self, owned: OwnedPartition) -> None:
         """Is the partition still ours? Raises `Fenced`. A store that does not answer cannot say no."""
         try:
-            await self._renewed(owned, lambda: self._store.verify(owned.claim))
+            with _logged_refusals(owned):
+                await self._renewed(owned, lambda: self._store.verify(owned.claim))
         except TransientError as error:
             self._went_down("asking", error)
         else:
@@ -53,9 +56,10 @@ class Checkpointer:
         """True when all is stored and committed. Raises `Fenced`, and `ConnectorError` when the store stays away."""
         try:
             for owned in (each for each in partitions if each.position != each.saved):
-                await self._renewed(owned, partial(self._store_all, owned))
-                hit(AFTER_HEADER)
-                await self._source.commit({owned.partition: owned.commits(owned.position)})
+                with _logged_refusals(owned):
+                    await self._renewed(owned, partial(self._store_all, owned))
+                    hit(AFTER_HEADER)
+                    await self._source.commit({owned.partition: owned.commits(owned.position)})
                 hit(AFTER_COMMIT)
                 owned.saved = owned.position
         except TransientError as error:
@@ -104,3 +108,13 @@ class Checkpointer:
         since = self._down_since.pop(deed, None)
         if since is not None and not self._down_since:
             log.info("store back", after_s=round(self._clock() - since, 1))
+
+
+@contextmanager
+def _logged_refusals(owned: OwnedPartition) -> Iterator[None]:
+    """An agent that was replaced without noticing it exits; programs that watch it read the event code."""
+    try:
+        yield
+    except Fenced as error:
+        log.warning("write refused", event_code=WRITE_REFUSED, partition=str(owned.partition), reason=str(error))
+        raise

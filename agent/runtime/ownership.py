@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 import structlog
 
 from agent.events.group import Watched
+from agent.logs import PARTITION_TAKEN
 from agent.windows.group import GroupWindows, OwnedPartition, parse_rebuild_offset, restore_windows
 from connectors.base import Claim, Source, WindowStore
 from connectors.failpoints import DURING_TAKEOVER, hit
@@ -39,7 +40,8 @@ class Ownership:
             windows.silence.listen_to(range(len(windows.rings)), now_s)
         # Always: records may have been fetched while this was under way, and nobody was there to take them.
         self._source.seek(partition, position)
-        log.info("partition taken", partition=str(partition), offset=position, epoch=claim.epoch)
+        facts = {"partition": str(partition), "offset": position, "epoch": claim.epoch}
+        log.info("partition taken", event_code=PARTITION_TAKEN, **facts)
 
     def drop(self, partitions: Collection[Partition]) -> None:
         for partition in partitions:
