@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -64,11 +65,17 @@ class TimeReader:
         return time_ns
 
 
-def iso_text(time_ns: int, *, zoned: bool) -> str:
-    """ISO 8601 to the nanosecond where needed; UTC, or without a zone for times that never had one."""
-    seconds, nanos = divmod(time_ns, NS_PER_UNIT["s"])
-    text = (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
-    return text + (f".{nanos:09d}".rstrip("0") if nanos else "") + ("Z" if zoned else "")
+def format_iso(time_ns: int, *, utc: bool = True) -> str:
+    """RFC 3339 in UTC with only the fraction digits that are needed; `utc=False` leaves out the zone."""
+    seconds, nanoseconds = divmod(time_ns, NS_PER_UNIT["s"])
+    fraction = f".{nanoseconds:09d}".rstrip("0") if nanoseconds else ""
+    return f"{_format_seconds(seconds)}{fraction}{'Z' if utc else ''}"
+
+
+@lru_cache(maxsize=65_536)
+def _format_seconds(seconds: int) -> str:
+    """Cached: the evidence patches of overlapping windows begin and end at the same times."""
+    return (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def epoch_ns(times: NDArray[np.float64], unit: TimeUnit) -> NDArray[np.int64]:

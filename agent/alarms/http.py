@@ -17,9 +17,9 @@ from agent.alarms.core.catalogue import Catalogue
 from agent.alarms.core.console import Console
 from agent.alarms.core.inputs import Command, decode_input
 from agent.alarms.messages import alarm_data
-from agent.events.ids import iso_time
 from agent.health.metrics import CONTENT_TYPE, exposition
 from connectors.errors import RecordError
+from connectors.timestamps import format_iso
 
 Send = Callable[[str, Command], Awaitable[None]]
 _LARGEST_BODY = 16_384
@@ -97,7 +97,7 @@ class AlarmPages:
 
     def _checked(self, body: Mapping[str, Any], path: Mapping[str, str]) -> Command:
         """The same checks as for commands that come through the log."""
-        given = {"id": "checked", "time": iso_time(self._clock_ns()), "kind": "command", **path}
+        given = {"id": "checked", "time": format_iso(self._clock_ns()), "kind": "command", **path}
         checked = decode_input(orjson.dumps({**body, **given}))
         if not isinstance(checked, Command):
             raise RecordError("malformed", "no command")

@@ -11,8 +11,8 @@ from agent.alarms.core.console import StepResult
 from agent.alarms.core.transaction import FLOOD_PRIORITY
 from agent.alarms.core.transitions import AuditEntry, Transition
 from agent.event_types import NOTICE
-from agent.events.ids import iso_time
 from connectors.records import Message
+from connectors.timestamps import format_iso
 
 INPUTS, TRANSITIONS, ALARMS, AUDIT = "alarm-inputs", "alarm-transitions", "alarms", "alarm-audit"
 TRANSITION_SCHEMA = "urn:anchormoe-agent:alarm-transition:v1"
@@ -45,7 +45,7 @@ def transition_data(one: Transition) -> dict[str, Any]:
         "change": one.change,
         "before": one.before,
         "after": one.after,
-        "at": iso_time(one.at_ns),
+        "at": format_iso(one.at_ns),
         "event_time": _time(one.event_ns),
         "by": one.by,
         "why": one.why,
@@ -76,7 +76,7 @@ def alarm_data(console: str, catalogue: Catalogue, alarm: Alarm) -> dict[str, An
         "occurrences": alarm.occurrences,
         "chattering": alarm.chattering,
         "held": alarm.held,
-        "shelved": {"by": shelved.by, "why": shelved.why, "until": iso_time(shelved.until_ns)} if shelved else None,
+        "shelved": {"by": shelved.by, "why": shelved.why, "until": format_iso(shelved.until_ns)} if shelved else None,
         "out_of_service": {"by": removed.by, "why": removed.why, "until": None} if removed else None,
         "suppressed_by": list(alarm.suppressed_by),
         "members": list(alarm.members),
@@ -95,7 +95,7 @@ def audit_data(entry: AuditEntry) -> dict[str, Any]:
         "act": entry.act,
         "by": entry.by,
         "why": entry.why,
-        "at": iso_time(entry.at_ns),
+        "at": format_iso(entry.at_ns),
         "outcome": entry.outcome,
         "reason": entry.reason,
         "input": entry.input,
@@ -109,7 +109,7 @@ def _rationale(rule: Rule) -> dict[str, Any]:
 
 
 def _time(at_ns: int | None) -> str | None:
-    return None if at_ns is None else iso_time(at_ns)
+    return None if at_ns is None else format_iso(at_ns)
 
 
 def _message(stream: str, key: str, data: dict[str, Any], schema: str) -> Message:

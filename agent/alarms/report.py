@@ -7,7 +7,7 @@ from html import escape
 from agent.alarms.core.transitions import Transition
 from agent.alarms.kpis import FLOOD_ABOVE, Figures, Period, figures
 from agent.event_types import NOTICE
-from agent.events.ids import iso_time
+from connectors.timestamps import format_iso
 
 _WIDTH, _HEIGHT, _MARGIN = 900, 160, 36
 _MOST_BARS = 450
@@ -126,7 +126,7 @@ def _stripe(shares: Sequence[float], *, y: int, height: int) -> str:
 
 
 def _minute(at_ns: int) -> str:
-    return iso_time(at_ns)[:16].replace("T", " ")
+    return format_iso(at_ns)[:16].replace("T", " ")
 
 
 def _svg(content: str) -> str:

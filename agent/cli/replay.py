@@ -235,6 +235,6 @@ def _told_comparison(compared: "Comparison") -> list[str]:
 
 
 def _named(event: "EventName") -> str:
-    from agent.events.ids import iso_time
+    from connectors.timestamps import format_iso
 
-    return f"{iso_time(event.time_ns)} {event.asset} {event.type} {event.id}"
+    return f"{format_iso(event.time_ns)} {event.asset} {event.type} {event.id}"

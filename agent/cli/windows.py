@@ -152,15 +152,15 @@ def _print_table(assets: "list[StoredAsset]") -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from agent.events.ids import iso_time
+    from connectors.timestamps import format_iso
 
     table = Table("asset", "group", "partition", "newest sample", box=None, header_style="bold")
     table.add_column("coverage", justify="right")
     table.add_column("state")
     table.add_column("since")
     for each in sorted(assets, key=lambda one: one.asset):
-        since = "" if each.since_ns is None else iso_time(each.since_ns)
-        place = [each.asset, each.group, str(each.partition), iso_time(each.newest_ns)]
+        since = "" if each.since_ns is None else format_iso(each.since_ns)
+        place = [each.asset, each.group, str(each.partition), format_iso(each.newest_ns)]
         table.add_row(*place, f"{each.coverage:.0%}", each.state or "–", since)
     console = Console(highlight=False)
     (console if console.is_terminal else Console(highlight=False, width=160)).print(table)
@@ -169,15 +169,15 @@ def _print_table(assets: "list[StoredAsset]") -> None:
 def _picture(asset: "StoredAsset") -> list[str]:
     import numpy as np
 
-    from agent.events.ids import iso_time
     from agent.terminal.sparkline import sparkline
+    from connectors.timestamps import format_iso
 
     width = max(len(name) for name in asset.channels)
-    since = "" if asset.since_ns is None else f" since {iso_time(asset.since_ns)}"
+    since = "" if asset.since_ns is None else f" since {format_iso(asset.since_ns)}"
     lines = [
         f"{asset.asset}  group {asset.group}, {asset.partition}",
         f"state {asset.state or 'not judged yet'}{since}",
-        f"newest {iso_time(asset.newest_ns)}, complete up to {iso_time(asset.watermark_ns)} (watermark)",
+        f"newest {format_iso(asset.newest_ns)}, complete up to {format_iso(asset.watermark_ns)} (watermark)",
         f"coverage {asset.coverage:.1%} of the last {asset.window.shape[1]} steps",
     ]
     for name, values in zip(asset.channels, asset.window, strict=True):

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.events.ids import iso_time, six_digits
+from agent.events.ids import six_digits
 from anchormoe.windows import Grid
+from connectors.timestamps import format_iso
 
 if TYPE_CHECKING:
     from anchormoe import Prediction
@@ -58,8 +59,8 @@ def explain(
     total = float(np.abs(values).sum() + abs(prediction.context[at, label])) or 1.0
     patches = [
         {
-            "start": iso_time(grid.time_ns(start + int(prediction.starts[patch]))),
-            "end": iso_time(grid.time_ns(start + int(prediction.stops[patch]))),
+            "start": format_iso(grid.time_ns(start + int(prediction.starts[patch]))),
+            "end": format_iso(grid.time_ns(start + int(prediction.stops[patch]))),
             "contribution": six_digits(values[patch]),
             "share": six_digits(abs(values[patch]) / total),
             "far_share": six_digits(prediction.far_share[at, patch]),

@@ -22,10 +22,11 @@ from agent.event_types import (
     Kind,
 )
 from agent.events.emission import AssetState
-from agent.events.ids import event_id, iso_time, six_digits
+from agent.events.ids import event_id, six_digits
 from agent.models.classifier import Classification
 from anchormoe.windows import Grid, WindowShape
 from connectors.records import EVENTS, STATES, Message, Partition
+from connectors.timestamps import format_iso
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +79,8 @@ def state_event(
         "probabilities": _per_class(verdict, "probabilities"),
         "logits": _per_class(verdict, "logits"),
         "window": {
-            "start": iso_time(origin.grid.time_ns(end - origin.shape.length)),
-            "end": iso_time(origin.grid.time_ns(end)),
+            "start": format_iso(origin.grid.time_ns(end - origin.shape.length)),
+            "end": format_iso(origin.grid.time_ns(end)),
             "coverage": six_digits(verdict.coverage),
             "missing_channels": list(verdict.missing),
         },
@@ -96,7 +97,7 @@ def gap_event(origin: Origin, *, last: int, back: int, offset: int) -> Event:
     """Data returned after a hole; it stands for the empty windows in between."""
     data = {
         **_head(origin, GAP, "technical"),
-        "gap": {"start": iso_time(origin.grid.time_ns(last + 1)), "end": iso_time(origin.grid.time_ns(back))},
+        "gap": {"start": format_iso(origin.grid.time_ns(last + 1)), "end": format_iso(origin.grid.time_ns(back))},
         "input": _input(origin.partition, offset),
         "notice": NOTICE,
     }
@@ -107,7 +108,7 @@ def no_data_event(origin: Origin, *, newest: int, offset: int) -> Event:
     """The asset stopped sending. By the wall clock, so outside what a replay repeats; its id is that of the silence."""
     data = {
         **_head(origin, NO_DATA, "technical"),
-        "last_sample": iso_time(origin.grid.time_ns(newest)),
+        "last_sample": format_iso(origin.grid.time_ns(newest)),
         "input": _input(origin.partition, offset),
         "notice": NOTICE,
     }
@@ -118,8 +119,8 @@ def clock_back_event(origin: Origin, *, newest: int, sample: int, offset: int) -
     """Nothing but late samples: the asset's clock fell back, or an earlier one ran ahead."""
     data = {
         **_head(origin, CLOCK_BACK, "technical"),
-        "watermark": iso_time(origin.grid.time_ns(newest)),
-        "sample": iso_time(origin.grid.time_ns(sample)),
+        "watermark": format_iso(origin.grid.time_ns(newest)),
+        "sample": format_iso(origin.grid.time_ns(sample)),
         "input": _input(origin.partition, offset),
         "notice": NOTICE,
     }
@@ -135,7 +136,7 @@ def model_refused_event(
     """
     data = {
         **_head(origin, MODEL_REFUSED, "technical"),
-        "effective": iso_time(effective_ns),
+        "effective": format_iso(effective_ns),
         "refused": {"bundle": bundle, "digest": digest},
         "reason": reason,
         "input": _input(origin.partition, offset),
@@ -160,8 +161,8 @@ def _channel_event(origin: Origin, kind: Kind, channel: str, *, end: int, offset
         **_head(origin, kind, "technical"),
         "channel": channel,
         "window": {
-            "start": iso_time(origin.grid.time_ns(end - origin.shape.length)),
-            "end": iso_time(origin.grid.time_ns(end)),
+            "start": format_iso(origin.grid.time_ns(end - origin.shape.length)),
+            "end": format_iso(origin.grid.time_ns(end)),
         },
         "input": _input(origin.partition, offset),
         "notice": NOTICE,
@@ -177,7 +178,7 @@ def event_message(event: Event, namespace: str) -> Message:
         "ce_source": source_of(namespace),
         "ce_type": TYPE_PREFIX + event.type,
         "ce_subject": event.asset,
-        "ce_time": iso_time(event.time_ns),
+        "ce_time": format_iso(event.time_ns),
         "ce_dataschema": EVENT_SCHEMA,
         "content-type": "application/json",
     }
@@ -196,8 +197,8 @@ def state_message(origin: Origin, standing: AssetState) -> Message:
         "asset": origin.asset,
         "group": origin.group,
         "state": standing.state,
-        "since": iso_time(origin.grid.time_ns(standing.since)),
-        "end": iso_time(origin.grid.time_ns(standing.end)),
+        "since": format_iso(origin.grid.time_ns(standing.since)),
+        "end": format_iso(origin.grid.time_ns(standing.end)),
         "abstention": standing.reason,
         "missing_channels": list(standing.missing),
     }

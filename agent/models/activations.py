@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import orjson
 
-from agent.events.ids import iso_time
 from anchormoe.windows import Index
 from connectors.errors import RecordError
+from connectors.timestamps import format_iso
 
 AHEAD_NS = 60_000_000_000
 """Every agent must know an activation before its first window is due; this is the time it has to hear of it."""
@@ -44,7 +44,7 @@ class Activation:
 
 def encode_activation(activation: Activation) -> bytes:
     """The times again as text, for people who look into the log."""
-    readable = {"effective": iso_time(activation.effective_ns), "written": iso_time(activation.written_ns)}
+    readable = {"effective": format_iso(activation.effective_ns), "written": format_iso(activation.written_ns)}
     return orjson.dumps(asdict(activation) | readable)
 
 
@@ -107,8 +107,8 @@ def activation_problems(
     if activation.digest not in digests:
         found.append(f"there is no bundle with the digest {activation.digest[:12]}")
     if activation.effective_ns < now_ns + AHEAD_NS:
-        soonest = iso_time(now_ns + AHEAD_NS)
-        found.append(f"{iso_time(activation.effective_ns)} is less than a minute ahead: not before {soonest}")
+        soonest = format_iso(now_ns + AHEAD_NS)
+        found.append(f"{format_iso(activation.effective_ns)} is less than a minute ahead: not before {soonest}")
     return found
 
 

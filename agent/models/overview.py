@@ -5,10 +5,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agent.events.ids import iso_time
 from agent.models.activations import Activation, decode_activation, in_force, predecessor, timeline
 from agent.models.bundle_directory import StoredBundle, find_bundle
 from connectors.errors import RecordError
+from connectors.timestamps import format_iso
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +28,16 @@ class ActivePeriod:
         return "active" if self.until_ns is None or self.until_ns > now_ns else "past"
 
     def told(self) -> str:
-        since = "" if self.since_ns is None else f" since {iso_time(self.since_ns)}"
-        until = "" if self.until_ns is None else f" until {iso_time(self.until_ns)}"
+        since = "" if self.since_ns is None else f" since {format_iso(self.since_ns)}"
+        until = "" if self.until_ns is None else f" until {format_iso(self.until_ns)}"
         return f"{self.group}{since}{until}"
 
     def as_json(self, now_ns: int) -> dict[str, Any]:
         return {
             "group": self.group,
             "state": self.state(now_ns),
-            "since": None if self.since_ns is None else iso_time(self.since_ns),
-            "until": None if self.until_ns is None else iso_time(self.until_ns),
+            "since": None if self.since_ns is None else format_iso(self.since_ns),
+            "until": None if self.until_ns is None else format_iso(self.until_ns),
             "by": self.by,
             "reason": self.reason,
         }
@@ -95,7 +95,7 @@ class ModelOverview:
         line = self.lines[activation.group]
         before = in_force(line, activation.effective_ns - 1)
         old = line[before].digest if before >= 0 else self.configured[activation.group].digest
-        speaks = f"{activation.digest[:12]} judges windows from {iso_time(activation.effective_ns)} on"
+        speaks = f"{activation.digest[:12]} judges windows from {format_iso(activation.effective_ns)} on"
         return f"{activation.group}: {speaks}, until then {old[:12]}"
 
     def rows(self, now_ns: int) -> list[tuple[str, ...]]:
@@ -107,7 +107,7 @@ class ModelOverview:
                 bundle.version,
                 bundle.digest[:12],
                 "" if bundle.accuracy is None else f"{bundle.accuracy:.3f}",
-                iso_time(bundle.created_ns // 10**9 * 10**9) if bundle.created_ns else "",
+                format_iso(bundle.created_ns // 10**9 * 10**9) if bundle.created_ns else "",
                 bundle.problem or _speaks(turns, now_ns),
             )
             for bundle, turns in self._with_turns()
@@ -121,7 +121,7 @@ class ModelOverview:
                 "version": bundle.version,
                 "digest": bundle.digest,
                 "accuracy": bundle.accuracy,
-                "created": iso_time(bundle.created_ns) if bundle.created_ns else None,
+                "created": format_iso(bundle.created_ns) if bundle.created_ns else None,
                 "problem": bundle.problem,
                 "groups": [turn.as_json(now_ns) for turn in turns],
             }

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 import orjson
 
-from agent.events.ids import iso_time
 from anchormoe.errors import DataError
 from connectors.errors import RecordError
-from connectors.timestamps import TimeReader
+from connectors.timestamps import TimeReader, format_iso
 
 USUAL = frozenset({"normal", "healthy", "ok", "good", "stable", "0"})
 """Names of states that are no fault, where a line does not say so itself."""
@@ -34,7 +33,7 @@ class TruthInterval:
         return self.end_ns - self.start_ns
 
     def to_line(self) -> bytes:
-        times = {"start": iso_time(self.start_ns), "end": iso_time(self.end_ns)}
+        times = {"start": format_iso(self.start_ns), "end": format_iso(self.end_ns)}
         return orjson.dumps({"asset": self.asset, "state": self.state, **times, "fault": self.fault}) + b"\n"
 
 

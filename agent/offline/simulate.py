@@ -7,13 +7,12 @@ from typing import Any
 import orjson
 
 from agent.errors import SettingsError
-from agent.events.ids import iso_time
 from agent.offline.ground_truth import TruthInterval
 from agent.settings import Channel, Group, Plant, SimulatorSourceSettings
 from connectors.records import Record, RecordLike
 from connectors.simulator.labels import labelled_intervals
 from connectors.simulator.plants import KINDS, PlantKind, SimulatedAsset
-from connectors.timestamps import NS_PER_UNIT
+from connectors.timestamps import NS_PER_UNIT, format_iso
 
 _NS_PER_MS = 1_000_000
 _WILD = "*?"
@@ -126,7 +125,7 @@ class Dialect:
 
     def _time(self, time_ns: int) -> int | float | str:
         if self.time_unit == "iso":
-            return iso_time(time_ns)
+            return format_iso(time_ns)
         factor = NS_PER_UNIT[self.time_unit]
         return time_ns // factor if time_ns % factor == 0 else time_ns / factor
 

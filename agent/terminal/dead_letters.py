@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent.dead_letters.stored import ReasonCount, StoredDeadLetter
-from agent.events.ids import iso_time
+from connectors.timestamps import format_iso
 
 _BYTES_SHOWN = 4_096
 
@@ -77,4 +77,4 @@ def readable(value: bytes | None) -> str:
 
 
 def time_text(epoch_ms: int) -> str:
-    return iso_time(epoch_ms * 1_000_000) if epoch_ms > 0 else "–"
+    return format_iso(epoch_ms * 1_000_000) if epoch_ms > 0 else "–"

@@ -11,10 +11,10 @@ from rich.text import Text
 
 from agent.event_types import STATE
 from agent.events.assemble import OutgoingEvent, WindowResult
-from agent.events.ids import iso_time
 from agent.health.counters import Counters
 from agent.models.classifier import UNKNOWN
 from agent.terminal.story import clock, headline, patch_lines, picture, sum_line
+from connectors.timestamps import format_iso
 
 _SPARK_WIDTH = 64
 _FRAME = 6
@@ -50,7 +50,7 @@ class LineView:
 
     def published(self, sighting: OutgoingEvent) -> None:
         data = sighting.event.data
-        self._say(f"{iso_time(sighting.event.time_ns)}  {headline(data)}")
+        self._say(f"{format_iso(sighting.event.time_ns)}  {headline(data)}")
         if data["type"] == STATE and data["evidence"]:
             for line in [*patch_lines(data["evidence"])[:3], sum_line(data)]:
                 self._say(f"    {line}")
@@ -89,7 +89,7 @@ class LiveView:
 
     def published(self, sighting: OutgoingEvent) -> None:
         data = sighting.event.data
-        self._recent = [f"{clock(iso_time(sighting.event.time_ns))}  {headline(data)}", *self._recent][:5]
+        self._recent = [f"{clock(format_iso(sighting.event.time_ns))}  {headline(data)}", *self._recent][:5]
         if data["type"] == STATE and data["evidence"] and data["state"] != data["previous_state"]:
             self._last_change = sighting
 
@@ -121,7 +121,7 @@ class LiveView:
         for glance in shown:
             probability = "" if glance.probability is None else f"{glance.probability:.2f}"
             state = Text(glance.standing.state, style=_style(glance.standing.state))
-            table.add_row(glance.asset, state, clock(iso_time(glance.since_ns)), probability, _note(glance))
+            table.add_row(glance.asset, state, clock(format_iso(glance.since_ns)), probability, _note(glance))
         return table
 
     def _shown(self) -> list[WindowResult]:

@@ -34,7 +34,7 @@ class StoredAsset:
     window: Floats
 
     def as_json(self) -> dict[str, Any]:
-        from agent.events.ids import iso_time
+        from connectors.timestamps import format_iso
 
         shares = np.mean(~np.isnan(self.window), axis=1).tolist()
         return {
@@ -42,12 +42,12 @@ class StoredAsset:
             "group": self.group,
             "topic": self.partition.topic,
             "partition": self.partition.number,
-            "newest": iso_time(self.newest_ns),
-            "watermark": iso_time(self.watermark_ns),
+            "newest": format_iso(self.newest_ns),
+            "watermark": format_iso(self.watermark_ns),
             "coverage": self.coverage,
             "coverage_by_channel": dict(zip(self.channels, shares, strict=True)),
             "state": self.state,
-            "since": None if self.since_ns is None else iso_time(self.since_ns),
+            "since": None if self.since_ns is None else format_iso(self.since_ns),
         }
 
 

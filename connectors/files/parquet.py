@@ -7,7 +7,7 @@ from typing import Any
 from connectors.errors import ConnectorError
 from connectors.files.rows import FileFormat
 from connectors.records import Record
-from connectors.timestamps import NS_PER_UNIT, iso_text
+from connectors.timestamps import NS_PER_UNIT, format_iso
 
 _ROWS_PER_READ = 8192
 
@@ -36,7 +36,7 @@ def _plain(column: Any, format: FileFormat) -> list[Any]:
     zoned = column.type.tz is not None
     moments = column.cast(arrow.timestamp("ns", column.type.tz)).cast(arrow.int64()).to_pylist()
     if format.time_unit == "iso":
-        return [None if ns is None else iso_text(ns, zoned=zoned) for ns in moments]
+        return [None if ns is None else format_iso(ns, utc=zoned) for ns in moments]
     factor = NS_PER_UNIT[format.time_unit]
     return [None if ns is None else ns // factor if ns % factor == 0 else ns / factor for ns in moments]
 

@@ -18,7 +18,7 @@ from connectors.decoding import REASONS, encode_chunk
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.producer import RecordProducer
 from connectors.records import Record
-from connectors.timestamps import iso_text
+from connectors.timestamps import format_iso
 from tests.support.agent_process import read_topic
 from tests.support.offline_plant import load_offline_plant, load_rule, write_plant
 
@@ -108,11 +108,11 @@ def binary() -> list[Record]:
 
 
 def zoned(at_ms: int) -> str:
-    return iso_text(at_ms * 10**6, zoned=True)
+    return format_iso(at_ms * 10**6)
 
 
 def in_kathmandu(at_ms: int) -> str:
-    return iso_text((at_ms + (5 * 60 + 45) * 60_000) * 10**6, zoned=False)
+    return format_iso((at_ms + (5 * 60 + 45) * 60_000) * 10**6, utc=False)
 
 
 class Form(NamedTuple):

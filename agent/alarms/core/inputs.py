@@ -8,8 +8,8 @@ import orjson
 
 from agent.alarms.core.alarm import Json
 from agent.alarms.times import time_ns
-from agent.events.ids import iso_time
 from connectors.errors import RecordError
+from connectors.timestamps import format_iso
 
 Verb = Literal["ack", "shelve", "unshelve", "out-of-service", "in-service", "reset", "comment"]
 VERBS: tuple[str, ...] = get_args(Verb)
@@ -62,7 +62,7 @@ Input = EventInput | Command | Tick
 
 def encode_input(entry: Input) -> bytes:
     """The value of a message in the input log; its key is the console."""
-    return orjson.dumps({"id": entry.id, "time": iso_time(entry.time_ns), **_body(entry)})
+    return orjson.dumps({"id": entry.id, "time": format_iso(entry.time_ns), **_body(entry)})
 
 
 def decode_input(value: bytes | None) -> Input:
@@ -90,11 +90,11 @@ def _body(entry: Input) -> dict[str, Any]:
         case Tick():
             return {"kind": "tick"}
         case Command():
-            until = None if entry.until_ns is None else iso_time(entry.until_ns)
+            until = None if entry.until_ns is None else format_iso(entry.until_ns)
             facts = {"verb": entry.verb, "alarm": entry.alarm, "by": entry.by, "why": entry.why, "until": until}
             return {"kind": "command", **facts}
         case EventInput():
-            about = {"type": entry.type, "asset": entry.asset, "group": entry.group, "end": iso_time(entry.end_ns)}
+            about = {"type": entry.type, "asset": entry.asset, "group": entry.group, "end": format_iso(entry.end_ns)}
             return {"kind": "event", **about, "data": entry.data}
 
 

@@ -8,7 +8,7 @@ from agent.alarms.core.catalogue import Limits
 from agent.alarms.core.inputs import Command
 from agent.alarms.core.transitions import Change
 from agent.alarms.times import span
-from agent.events.ids import iso_time
+from connectors.timestamps import format_iso
 
 
 class CommandRefused(Exception):
@@ -81,7 +81,7 @@ def _shelve(alarm: Alarm, command: Command, now_ns: int, limits: Limits) -> Comm
     if alarm.hidden:
         raise CommandRefused(f"it is {_words(alarm)} already")
     if until <= now_ns:
-        raise CommandRefused(f"the expiry {iso_time(until)} is over")
+        raise CommandRefused(f"the expiry {format_iso(until)} is over")
     if until > now_ns + limits.max_shelving_ns:
         raise CommandRefused(f"nothing is shelved for longer than {span(limits.max_shelving_ns / 1e9)}")
     return CommandResult(replace(alarm, shelved=Shelving(command.by, command.why, until), held=False), "shelved")

@@ -10,7 +10,7 @@ from agent.alarms.core.delays import condition, due, probability
 from agent.alarms.core.inputs import EventInput
 from agent.alarms.core.lifecycle import raised, returned
 from agent.alarms.core.transaction import SYSTEM, Transaction
-from agent.events.ids import iso_time
+from connectors.timestamps import format_iso
 
 REFUSED_BUNDLE = "model_refused"
 
@@ -99,7 +99,7 @@ def _raise(bench: Transaction, rule: Rule, alarm: Alarm, event: EventInput | Non
 
 def _snapshot(rule: Rule, event: EventInput) -> Json:
     """Why, for people: the event with its evidence and the probability that decided."""
-    return {"event": event.id, "end": iso_time(event.end_ns), "probability": probability(rule, event), **event.data}
+    return {"event": event.id, "end": format_iso(event.end_ns), "probability": probability(rule, event), **event.data}
 
 
 def _is_stronger(rule: Rule, alarm: Alarm, event: EventInput) -> bool:

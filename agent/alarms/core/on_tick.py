@@ -9,7 +9,7 @@ from agent.alarms.core.console import AssetMemory
 from agent.alarms.core.lifecycle import expired, unshelved
 from agent.alarms.core.on_event import REFUSED_BUNDLE, settle
 from agent.alarms.core.transaction import SYSTEM, Transaction
-from agent.events.ids import iso_time
+from connectors.timestamps import format_iso
 
 
 def on_tick(bench: Transaction) -> None:
@@ -31,7 +31,7 @@ def _waits(alarm: Alarm) -> bool:
 def _expired(bench: Transaction, alarm: Alarm) -> Alarm:
     if alarm.shelved is None or not expired(alarm, bench.now_ns):
         return alarm
-    why = f"shelved until {iso_time(alarm.shelved.until_ns)}"
+    why = f"shelved until {format_iso(alarm.shelved.until_ns)}"
     bench.audit(alarm.id, "unshelve", by=SYSTEM, why=why)
     return bench.change(alarm, unshelved(alarm, bench.now_ns), "shelving_expired", why=why)
 

@@ -8,7 +8,7 @@ from agent.alarms.core.catalogue import Catalogue
 from agent.alarms.core.inputs import EventInput
 from agent.alarms.times import time_ns
 from agent.contracts.received import ReceivedEvent
-from agent.events.ids import iso_time
+from connectors.timestamps import format_iso
 
 _PASSED_ON = ("state", "abstention", "probabilities", "window", "channel", "last_sample", "gap", "refused", "reason")
 _FOR_PEOPLE = ("evidence", "channel_method", "model")
@@ -34,7 +34,7 @@ def _published(event: ReceivedEvent, catalogue: Catalogue) -> dict[str, str]:
     """When the agent spoke: its lag must not grow while the alarm workers are away."""
     if not any(rule.technical == "agent_lag" for rule in catalogue.rules_of(event.data.group)):
         return {}
-    return {"published": iso_time(event.published_ms * 1_000_000)}
+    return {"published": format_iso(event.published_ms * 1_000_000)}
 
 
 def _condensed(data: dict[str, Any], catalogue: Catalogue) -> dict[str, Any]:

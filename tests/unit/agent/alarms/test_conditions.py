@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent.events.ids import iso_time
+from connectors.timestamps import format_iso
 from tests.support.alarm_log import Run, S, at, catalogue, command, event, rule, technical, tick
 
 DELAYED = catalogue(rule(on_delay_ns=30 * S, off_delay_ns=20 * S))
@@ -132,10 +132,10 @@ def test_an_agent_far_behind_is_a_technical_alarm() -> None:
 
 def test_the_lag_is_the_agents_own_however_late_the_alarm_workers_read_it() -> None:
     run = Run(catalogue(rule("late", technical="agent_lag", limit_ns=60 * S)))
-    run.tell(event(0, 0.1, later=3600, published=iso_time(at(50))))
+    run.tell(event(0, 0.1, later=3600, published=format_iso(at(50))))
     assert run.state("late:pump-1") == "normal"
-    assert run.tell(event(10, 0.1, later=3600, published=iso_time(at(80)))).state("late:pump-1") == "unacknowledged"
-    assert run.tell(event(20, 0.1, later=3600, published=iso_time(at(80)))).state("late:pump-1") == "returned"
+    assert run.tell(event(10, 0.1, later=3600, published=format_iso(at(80)))).state("late:pump-1") == "unacknowledged"
+    assert run.tell(event(20, 0.1, later=3600, published=format_iso(at(80)))).state("late:pump-1") == "returned"
 
 
 def test_a_group_of_which_only_a_refused_bundle_was_heard_is_not_silent() -> None:

@@ -14,11 +14,11 @@ import yaml
 
 from agent.cli.inputs import bounded_source
 from agent.cli.main import main
-from agent.events.ids import iso_time
 from agent.models.activations import AHEAD_NS, Activation, decode_activation
 from agent.offline.replay import replay
 from agent.settings import load_plant
 from connectors.log_range import LogRange
+from connectors.timestamps import format_iso
 from tests.support.waves import HOP, PERIOD_MS, group, records, train
 
 Call = Callable[..., tuple[int, str, str]]
@@ -191,7 +191,7 @@ def test_a_replay_knows_the_activations_too(call: Call, plant: Path) -> None:
     events = [json.loads(value) for value in done.events.values()]
     states = [event for event in events if event["type"] == "state"]
     versions = {(datetime.fromisoformat(event["window"]["end"]), event["model"]["version"]) for event in states}
-    effective = datetime.fromisoformat(iso_time(activation.effective_ns))
+    effective = datetime.fromisoformat(format_iso(activation.effective_ns))
     assert {version for end, version in versions if end < effective} == {"1"}
     assert {version for end, version in versions if end >= effective} == {"2"}
     assert (effective, "2") in versions
