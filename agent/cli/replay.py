@@ -84,7 +84,7 @@ async def _replay(
 ) -> "tuple[ReplayResult, list[Message]]":
     """What is replayed, and what was published; in this order, so that the live agent had time for the same records."""
     from agent.offline.replay import replay as replayed
-    from agent.runtime.signals import stop_on_signals
+    from agent.runtime.lifecycle import stop_on_signals
 
     if topic is not None:
         await require_topic(_events_cluster(plant, topic), topic)  # better now than after an hour
@@ -135,9 +135,9 @@ def _score(plant: "LoadedPlant", replayed: "ReplayResult", intervals: Any) -> "S
 
 def _of_plant(plant: "LoadedPlant", messages: "list[Message]") -> "list[Message]":
     """Other plants may publish to the same topic."""
-    from agent.events.payloads import source_of
+    from agent.events.payloads import event_source
 
-    own = ("ce_source", source_of(plant.settings.namespace).encode())
+    own = ("ce_source", event_source(plant.settings.namespace).encode())
     return [message for message in messages if own in message.headers]
 
 

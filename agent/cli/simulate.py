@@ -94,7 +94,7 @@ async def _stream(
     source: "SimulatorSource", outlet: "Outlet", dialect: "Dialect", until_ms: int | None
 ) -> tuple[int, int]:
     from agent.offline.simulate_outputs import stream as streamed
-    from agent.runtime.signals import stop_on_signals
+    from agent.runtime.lifecycle import stop_on_signals
 
     stop = asyncio.Event()
     with stop_on_signals(stop), metered("simulate") as report:

@@ -23,6 +23,7 @@ class DeadLetter:
 
     offset: int
     reason: str
+    detail: str
     message: Message
 
 
@@ -48,4 +49,4 @@ def dead_letter(
         "dl_version": version("anchormoe-agent"),
     }
     headers = (*record.headers, *((name, text.encode()) for name, text in ours.items()))
-    return DeadLetter(record.offset, reason, Message(DEAD_LETTERS, record.key, record.value, headers))
+    return DeadLetter(record.offset, reason, detail, Message(DEAD_LETTERS, record.key, record.value, headers))

@@ -8,12 +8,11 @@ from typing import Protocol
 
 import orjson
 
-from agent.app import Parts, build
+from agent.app import Overrides, build_pipeline
 from agent.health.counters import Counters
 from agent.models.compatibility import LoadModel
 from agent.offline.event_set import EventSet
-from agent.runtime.alongside import run_with_helpers
-from agent.runtime.gc_tuning import gc_tuning
+from agent.runtime.lifecycle import gc_tuning, run_with_helpers
 from agent.runtime.pipeline import Pipeline, PipelineLimits
 from agent.settings import LoadedPlant, ResolvedGroup
 from connectors.base import Source
@@ -114,13 +113,13 @@ async def replay(
 ) -> ReplayResult:
     """As fast as it goes, until the source ends or `stop`. Raises what the live agent would."""
     replayed = ReplayResult()
-    parts = Parts(source, MemoryWindowStore(), ReplaySink(replayed, source), _unhurried(plant))
-    pipeline = build(plant, load_model=load_model, parts=parts)
+    overrides = Overrides(source, MemoryWindowStore(), ReplaySink(replayed, source), _unhurried(plant))
+    pipeline = build_pipeline(plant, load_model=load_model, overrides=overrides)
     begun = time.monotonic()
     with gc_tuning():
         await run_with_helpers(pipeline.run(stop), [_watch(pipeline, report)])
     replayed.seconds, replayed.whole = time.monotonic() - begun, not stop.is_set()
-    replayed.tally.records, replayed.tally.windows = pipeline.tally.records, pipeline.tally.windows
+    replayed.tally.records, replayed.tally.windows = pipeline.counters.records, pipeline.counters.windows
     replayed.before = sum(stretch.start - stretch.begin for stretch in source.stretches.values())
     return replayed
 
@@ -141,6 +140,6 @@ async def _watch(pipeline: Pipeline, report: Report) -> None:
     while True:
         lags = await pipeline.lag()
         if lags is not None:
-            done = pipeline.tally.records
+            done = pipeline.counters.records
             report(done, done + sum(lags.values()))
         await asyncio.sleep(_REPORT_EVERY_S)

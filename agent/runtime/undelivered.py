@@ -1,4 +1,4 @@
-"""Events that a receiver did not take, kept as dead letters by the other sinks, and counted."""
+"""Events that a webhook did not accept: written as dead letters to the other sinks, and counted."""
 
 import asyncio
 from collections.abc import Sequence
@@ -21,20 +21,22 @@ UNAVAILABLE = "webhook_unavailable"
 
 
 class UndeliveredEvents:
-    """What a `WebhookSink` is given; several may share it, and the keeper still sees one write at a time."""
+    """Shared by several webhook sinks; the sink of the dead letters still gets one write at a time."""
 
-    def __init__(self, keeper: Sink, tally: Counters) -> None:
-        self._keeper, self._tally = keeper, tally
-        self._turn = asyncio.Lock()
+    def __init__(self, sink: Sink, counters: Counters) -> None:
+        self._sink, self._counters = sink, counters
+        self._lock = asyncio.Lock()
 
     async def keep(self, refused: Sequence[Refused]) -> None:
-        """Raises what the keeper raises: an event that nobody has must not be committed."""
-        async with self._turn:
-            await self._keeper.write([undelivered_letter(each) for each in refused])
+        """Raises what the sink raises: an event that is stored nowhere must not be committed."""
+        async with self._lock:
+            await self._sink.write([undelivered_letter(each) for each in refused])
         for each in refused:
-            self._tally.dead_letters[undelivered_reason(each)] += 1
+            self._counters.count_dead_letter(undelivered_reason(each), str(each.error))
         log.warning(
-            "events not taken by a webhook; kept as dead letters", count=len(refused), last=str(refused[-1].error)
+            "a webhook did not accept events; they are dead letters now",
+            count=len(refused),
+            last=str(refused[-1].error),
         )
 
 
@@ -43,20 +45,20 @@ def undelivered_reason(refused: Refused) -> str:
 
 
 def undelivered_letter(refused: Refused) -> Message:
-    """The event as it was, with our `dl_` headers. Partition and offset are those of the record that made it.
+    """The event unchanged, with `dl_` headers. Partition and offset are those of the record that caused it.
 
-    No Kafka topic can be called like its `dl_topic`, so `dead-letters replay` never takes it for a sensor record.
+    Its `dl_topic` is not a valid name of a Kafka topic, so `dead-letters replay` never takes it for a sensor record.
     """
     message = refused.message
-    made_by = orjson.loads(message.value or b"{}").get("input", {})
+    caused_by = orjson.loads(message.value or b"{}").get("input", {})
     ours = {
         "dl_reason": undelivered_reason(refused),
         "dl_detail": str(refused.error),
         "dl_field": "",
         "dl_exception": type(refused.error).__name__,
         "dl_topic": f"webhook:{message.stream}",
-        "dl_partition": str(made_by.get("partition", 0)),
-        "dl_offset": str(made_by.get("offset", 0)),
+        "dl_partition": str(caused_by.get("partition", 0)),
+        "dl_offset": str(caused_by.get("offset", 0)),
         "dl_timestamp_ms": str(_event_ms(message)),
         "dl_version": version("anchormoe-agent"),
     }
@@ -65,6 +67,6 @@ def undelivered_letter(refused: Refused) -> Message:
 
 
 def _event_ms(message: Message) -> int:
-    """The event's own time, -1 when it has none."""
+    """The event time, -1 when it has none."""
     times = [value.decode() for name, value in message.headers if name == "ce_time"]
     return int(datetime.fromisoformat(times[0]).timestamp() * 1000) if times else -1

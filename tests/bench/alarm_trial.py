@@ -19,7 +19,7 @@ from agent.alarms.core.inputs import Command, EventInput, Input, Tick
 from agent.alarms.core.step import step
 from agent.alarms.core.transitions import Transition
 from agent.alarms.worker.event_inputs import event_input
-from agent.app import Parts, build
+from agent.app import Overrides, build_pipeline
 from agent.contracts.received import parse_event
 from agent.settings import LoadedPlant
 from connectors.log_source import LogSource
@@ -156,7 +156,8 @@ def go_on(
     log = MonthLog(pumps, range(max(trial.hours_done * 60 - 1, 0), hours * 60))
     sink = TrialSink(trial, progress, time.monotonic() + 60 * minutes)
     source = LogSource(log, MemoryOffsetStore(), bounded=True)
-    asyncio.run(build(plant, parts=Parts(source=source, store=MemoryWindowStore(), sink=sink)).run(sink.stop))
+    overrides = Overrides(source=source, store=MemoryWindowStore(), sink=sink)
+    asyncio.run(build_pipeline(plant, overrides=overrides).run(sink.stop))
     so_far = max((sink.newest_ns - START_NS) // (3600 * S) - 1, trial.hours_done)
     trial.hours_done = int(so_far) if sink.stop.is_set() else hours
     trial.cpu_s += time.process_time() - began

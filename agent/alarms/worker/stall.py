@@ -8,7 +8,7 @@ import structlog
 
 from agent.alarms.counters import AlarmCounters
 from agent.alarms.worker.progress import Patience, Stalled
-from agent.health.watchdog import end_by_force
+from agent.health.watchdog import force_exit_later
 
 log = structlog.get_logger()
 _LOOKS_PER_LIMIT = 10
@@ -32,7 +32,7 @@ class StallDetector:
             await asyncio.sleep(min(self._patience.limit_s / _LOOKS_PER_LIMIT, _LONGEST_PAUSE_S))
             if self._patience.look(time.monotonic(), self._pulse(), busy=await self._has_something_to_do()):
                 reason = f"no progress for {self._patience.stuck_for_s:.0f} s, although there is something to do"
-                end_by_force(reason)
+                force_exit_later(reason)
                 raise Stalled(reason)
 
     def _pulse(self) -> tuple[int, int, int]:

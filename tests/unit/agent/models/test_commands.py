@@ -124,19 +124,19 @@ def test_a_rollback_of_the_active_model_is_a_minute_ahead(call: Call, plant: Pat
 def test_without_another_model_there_is_nothing_to_go_back_to(call: Call, plant: Path) -> None:
     code, _, err = call("rollback", "waves")
     assert (code, written(plant)) == (1, [])
-    assert "nothing to go back to" in err
+    assert "nothing to roll back to" in err
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "reason"),
     [
-        (("fans", "second"), 2, "there is no group fans"),
-        (("waves", "third"), 1, "there is no such bundle"),
+        (("fans", "second"), 2, "unknown group fans"),
+        (("waves", "third"), 1, "no such bundle"),
         (("waves", "second", "--in", "59s"), 2, "less than a minute ahead"),
         (("waves", "second", "--at", "2020-01-01"), 2, "less than a minute ahead"),
         (("waves", "second", "--at", "soon"), 2, "--at"),
         (("waves", "second", "--in", "soon"), 2, "--in"),
-        (("waves", "second", "--in", "2m", "--at", "2020-01-01"), 2, "one of the two"),
+        (("waves", "second", "--in", "2m", "--at", "2020-01-01"), 2, "only one of the two"),
     ],
 )
 def test_a_wrong_activation_is_refused_and_nothing_is_written(
