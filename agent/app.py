@@ -12,6 +12,7 @@ from agent.events.emission import Emission
 from agent.events.evidence import EvidencePolicy
 from agent.events.group import GroupRuntime, Publishing
 from agent.health.counters import Counters
+from agent.health.input_monitor import InputMonitor, monitor_input
 from agent.health.loop_delay import measure_loop_delay
 from agent.health.watchdog import Watchdog
 from agent.models.compatibility import CompatibleBundles, LoadModel, active_model
@@ -90,8 +91,12 @@ def _listener(settings: Plant) -> "socket | nullcontext[None]":
 
 def _helpers(settings: Plant, pipeline: Pipeline, listener: socket | None) -> Iterator[Helper]:
     no_progress_s = settings.limits.no_progress.seconds
+    monitor = InputMonitor(_describe_source(settings))
     yield lambda: measure_loop_delay(pipeline.status)
     yield Watchdog(pipeline, limit_s=no_progress_s).watch
+    yield lambda: monitor_input(
+        monitor, pipeline.counters, pipeline.progress, pipeline.status, pipeline.instruments.observer.warned
+    )
     models = pipeline.models
     if models is not None:
         yield lambda: models.follow(pipeline.announce)
@@ -108,6 +113,15 @@ async def _serve_health(pipeline: Pipeline, listener: socket, *, no_progress_s: 
     registry = make_registry(pipeline.counters, progress, status)
     pages = HealthPages(progress, status, registry, no_progress_s=no_progress_s, token=token)
     await serve(pages.app(), listener)
+
+
+def _describe_source(settings: Plant) -> str:
+    """Where records are expected from, for people."""
+    source = settings.source
+    if isinstance(source, KafkaSourceSettings):
+        topics = f"topic{'s' if len(source.topics) > 1 else ''} {', '.join(source.topics)}"
+        return f"{topics} on {source.bootstrap} (consumer group {settings.consumer_group})"
+    return f"the {source.kind} source"
 
 
 @dataclass(frozen=True, slots=True)

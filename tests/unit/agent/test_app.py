@@ -48,12 +48,12 @@ def plant(directory: Path, **sections: Any) -> Any:
 def test_helpers_are_built_with_the_pipeline(tmp_path: Path) -> None:
     (tmp_path / "bundles").mkdir()
     with build(plant(tmp_path), load_model=load_rule) as application:
-        assert len(application.helpers) == 2  # loop delay, watchdog
+        assert len(application.helpers) == 3  # loop delay, watchdog, input
         assert application.pipeline.status.models_loaded
     with build(plant(tmp_path, http={"port": 0}), load_model=load_rule) as application:
-        assert len(application.helpers) == 3  # health pages
+        assert len(application.helpers) == 4  # health pages
     with build(plant(tmp_path, models={"directory": str(tmp_path / "bundles")}), load_model=load_rule) as application:
-        assert len(application.helpers) == 3  # activations
+        assert len(application.helpers) == 4  # activations
 
 
 @pytest.fixture
