@@ -104,7 +104,7 @@ async def _replay(
 ) -> "tuple[ReplayResult, list[Message]]":
     """The published events are read last: meanwhile the live agent may have handled the newest records."""
     from agent.offline.replay import replay as replay_offline
-    from agent.runtime.signals import stop_on_signals
+    from agent.runtime.lifecycle import stop_on_signals
 
     if published is not None:
         await published.check()

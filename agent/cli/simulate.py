@@ -110,7 +110,7 @@ async def _stream(
     source: "SimulatorSource", output: "Output", converter: "RecordConverter", until_ms: int | None
 ) -> tuple[int, int]:
     from agent.offline.simulate_outputs import write_stream
-    from agent.runtime.signals import stop_on_signals
+    from agent.runtime.lifecycle import stop_on_signals
 
     stop = asyncio.Event()
     with stop_on_signals(stop), metered("simulate") as report:

@@ -6,7 +6,7 @@ from pathlib import Path
 import orjson
 
 from agent.errors import SettingsError
-from agent.events.payloads import source_of
+from agent.events.payloads import event_source
 from agent.offline.event_set import EventSet
 from agent.offline.inputs import Place, TopicPlace, missing_file, plant_cluster
 from agent.offline.replay import BoundedSource
@@ -37,7 +37,7 @@ class PublishedEvents:
 
     async def read(self) -> list[Message]:
         """Those of this plant: other plants may publish to the same place."""
-        own = ("ce_source", source_of(self._plant.namespace).encode())
+        own = ("ce_source", event_source(self._plant.namespace).encode())
         return [message for message in await self._messages() if own in message.headers]
 
     async def _messages(self) -> list[Message]:

@@ -8,12 +8,11 @@ from typing import Protocol
 
 import orjson
 
-from agent.app import Parts, build
+from agent.app import Overrides, build_pipeline
 from agent.health.counters import Counters
 from agent.models.compatibility import LoadModel
 from agent.offline.event_set import EventSet
-from agent.runtime.alongside import run_with_helpers
-from agent.runtime.gc_tuning import gc_tuning
+from agent.runtime.lifecycle import gc_tuning, run_with_helpers
 from agent.runtime.pipeline import Pipeline, PipelineLimits
 from agent.settings import LoadedPlant, ResolvedGroup
 from connectors.base import Source
@@ -115,13 +114,13 @@ async def replay(
 ) -> ReplayResult:
     """As fast as possible, until the source ends or `stop` is set. Raises what the live agent would."""
     result = ReplayResult()
-    parts = Parts(source, MemoryWindowStore(), ReplaySink(result, source), _without_checkpoints(plant))
-    pipeline = build(plant, load_model=load_model, parts=parts)
+    overrides = Overrides(source, MemoryWindowStore(), ReplaySink(result, source), _without_checkpoints(plant))
+    pipeline = build_pipeline(plant, load_model=load_model, overrides=overrides)
     started_s = time.monotonic()
     with gc_tuning():
         await run_with_helpers(pipeline.run(stop), [_report_progress(pipeline, report)])
     result.seconds, result.complete = time.monotonic() - started_s, not stop.is_set()
-    result.counters.records, result.counters.windows = pipeline.tally.records, pipeline.tally.windows
+    result.counters.records, result.counters.windows = pipeline.counters.records, pipeline.counters.windows
     result.records_before = sum(each.start - each.begin for each in source.offset_ranges.values())
     return result
 
@@ -142,6 +141,6 @@ async def _report_progress(pipeline: Pipeline, report: Report) -> None:
     while True:
         lags = await pipeline.lag()
         if lags is not None:
-            done = pipeline.tally.records
+            done = pipeline.counters.records
             report(done, done + sum(lags.values()))
         await asyncio.sleep(_REPORT_EVERY_S)

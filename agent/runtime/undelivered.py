@@ -32,7 +32,7 @@ class UndeliveredEvents:
         async with self._lock:
             await self._keeper.write([undelivered_letter(each) for each in undelivered])
         for each in undelivered:
-            self._counters.dead_letters[undelivered_reason(each)] += 1
+            self._counters.count_dead_letter(undelivered_reason(each), str(each.error))
         log.warning(
             "webhook did not accept events; stored as dead letters",
             count=len(undelivered),

@@ -53,15 +53,15 @@ def sum_line(data: dict[str, Any]) -> str:
     )
 
 
-def picture(sighting: OutgoingEvent, width: int) -> list[tuple[str, str]]:
+def picture(outgoing: OutgoingEvent, width: int) -> list[tuple[str, str]]:
     """(label, sparkline) of the channels with the most evidence, then marks under the spans of the patches."""
-    data, window = sighting.event.data, sighting.window
+    data, window = outgoing.event.data, outgoing.window
     if window is None or data.get("evidence") is None:
         return []
     patches = data["evidence"]["patches"]
     rows = [
-        (name, sparkline(window[sighting.channels.index(name)], width))
-        for name in leading_channels(patches, sighting.channels)
+        (name, sparkline(window[outgoing.channels.index(name)], width))
+        for name in leading_channels(patches, outgoing.channels)
     ]
     return [*rows, ("evidence", span_marks(_spans(data, window.shape[1]), window.shape[1], width))]
 

@@ -1,7 +1,6 @@
 """Console views of the running agent: a live board on a terminal, plain lines everywhere else."""
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -26,15 +25,6 @@ _OTHER_LINES = 19
 _REFRESH_PER_S = 4
 
 
-class View(Protocol):
-    """An observer with a beginning and an end."""
-
-    def start(self) -> None: ...
-    def judged(self, glance: WindowResult) -> None: ...
-    def published(self, sighting: OutgoingEvent) -> None: ...
-    def stop(self) -> None: ...
-
-
 class LineView:
     """One line per event and the evidence below it: for logs, pipes and small terminals."""
 
@@ -44,15 +34,19 @@ class LineView:
     def start(self) -> None:
         """Nothing to start."""
 
-    def judged(self, glance: WindowResult) -> None:
+    def classified(self, result: WindowResult) -> None:
         """Only published events get a line."""
 
-    def published(self, sighting: OutgoingEvent) -> None:
-        data = sighting.event.data
-        self._say(f"{format_iso(sighting.event.time_ns)}  {headline(data)}")
+    def published(self, outgoing: OutgoingEvent) -> None:
+        data = outgoing.event.data
+        self._say(f"{format_iso(outgoing.event.time_ns)}  {headline(data)}")
         if data["type"] == STATE and data["evidence"]:
             for line in [*patch_lines(data["evidence"])[:3], sum_line(data)]:
                 self._say(f"    {line}")
+
+    def warned(self, message: str | None) -> None:
+        if message is not None:
+            self._say(f"warning: {message}")
 
     def stop(self) -> None:
         """Nothing to stop."""
@@ -61,44 +55,40 @@ class LineView:
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-class NullView:
-    """Nothing is shown: the events go elsewhere."""
-
-    def start(self) -> None: ...
-    def judged(self, glance: WindowResult) -> None: ...
-    def published(self, sighting: OutgoingEvent) -> None: ...
-    def stop(self) -> None: ...
-
-
 class LiveView:
     """A table of all assets, and the last change of state with its window, its evidence and its sum."""
 
-    def __init__(self, console: Console, tally: Counters) -> None:
-        self._console, self._tally = console, tally
-        self._glances: dict[str, WindowResult] = {}
+    def __init__(self, console: Console, counters: Counters) -> None:
+        self._console, self._counters = console, counters
+        self._results: dict[str, WindowResult] = {}
         self._last_change: OutgoingEvent | None = None
         self._recent: list[str] = []
+        self._warning: str | None = None
         self._live = Live(console=console, refresh_per_second=_REFRESH_PER_S, get_renderable=self._render)
 
     def start(self) -> None:
         self._live.start()
 
-    def judged(self, glance: WindowResult) -> None:
-        self._glances[glance.asset] = glance
+    def classified(self, result: WindowResult) -> None:
+        self._results[result.asset] = result
 
-    def published(self, sighting: OutgoingEvent) -> None:
-        data = sighting.event.data
-        self._recent = [f"{clock(format_iso(sighting.event.time_ns))}  {headline(data)}", *self._recent][:5]
+    def published(self, outgoing: OutgoingEvent) -> None:
+        data = outgoing.event.data
+        self._recent = [f"{clock(format_iso(outgoing.event.time_ns))}  {headline(data)}", *self._recent][:5]
         if data["type"] == STATE and data["evidence"] and data["state"] != data["previous_state"]:
-            self._last_change = sighting
+            self._last_change = outgoing
+
+    def warned(self, message: str | None) -> None:
+        self._warning = None if message is None else f"warning: {message}"
 
     def stop(self) -> None:
         self._live.stop()
 
     def _render(self) -> Group:
         recent = [Panel(_one_line_each(self._recent or ["no events yet"]), title="events")] if self._is_high else []
-        footer = Text(f"{self._tally}   Ctrl-C stops", style="dim")
-        return Group(self._table(), self._explained(), *recent, footer)
+        footer = Text(f"{self._counters}   Ctrl-C stops", style="dim")
+        warning = [Text(self._warning, style="yellow")] if self._warning else []
+        return Group(*warning, self._table(), self._explained(), *recent, footer)
 
     @property
     def _is_high(self) -> bool:
@@ -107,7 +97,7 @@ class LiveView:
 
     def _table(self) -> Table:
         shown = self._shown()
-        hidden = len(self._glances) - len(shown)
+        hidden = len(self._results) - len(shown)
         caption = f"and {hidden} more, normal or changed longer ago" if hidden else None
         table = Table(
             title="Not a medical device, not a primary alarm", title_style="dim", caption=caption, expand=True
@@ -117,18 +107,19 @@ class LiveView:
         table.add_column("since", no_wrap=True)
         table.add_column("p", justify="right", no_wrap=True)
         table.add_column("note", ratio=1)
-        for glance in shown:
-            probability = "" if glance.probability is None else f"{glance.probability:.2f}"
-            state = Text(glance.standing.state, style=_style(glance.standing.state))
-            table.add_row(glance.asset, state, clock(format_iso(glance.since_ns)), probability, _note(glance))
+        for result in shown:
+            probability = "" if result.probability is None else f"{result.probability:.2f}"
+            state = Text(result.state.state, style=_style(result.state.state))
+            table.add_row(result.asset, state, clock(format_iso(result.since_ns)), probability, _note(result))
         return table
 
     def _shown(self) -> list[WindowResult]:
         """As many as the terminal has space for: first those that are not normal, then the latest; sorted by name."""
         below = _OTHER_LINES + (_EVENTS_LINES if self._is_high else 0)
+        below += -(-len(self._warning) // self._console.width) if self._warning else 0
         rows = max(self._console.height - below, _LEAST_ROWS)
-        glances = sorted(self._glances.values(), key=lambda one: (is_normal_state(one.standing.state), -one.since_ns))
-        return sorted(glances[:rows], key=lambda one: one.asset)
+        results = sorted(self._results.values(), key=lambda one: (is_normal_state(one.state.state), -one.since_ns))
+        return sorted(results[:rows], key=lambda one: one.asset)
 
     def _explained(self) -> Panel:
         if self._last_change is None:
@@ -152,6 +143,6 @@ def _style(state: str) -> str:
     return "yellow" if state == UNKNOWN else "green" if is_normal_state(state) else "bold red"
 
 
-def _note(glance: WindowResult) -> str:
-    gone = f"missing: {', '.join(glance.standing.missing)}" if glance.standing.missing else ""
-    return ", ".join(part for part in ((glance.reason or "").replace("_", " "), gone) if part)
+def _note(result: WindowResult) -> str:
+    gone = f"missing: {', '.join(result.state.missing)}" if result.state.missing else ""
+    return ", ".join(part for part in ((result.reason or "").replace("_", " "), gone) if part)

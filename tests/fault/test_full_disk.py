@@ -10,7 +10,7 @@ from connectors.errors import ConnectorError
 from connectors.jsonl import JsonlSink, read_messages
 from connectors.memory import MemoryLog, MemorySink, MemoryWindowStore
 from connectors.records import EVENTS
-from tests.support.plant import A, B, events_of, pipeline_on, put, watched
+from tests.support.plant import A, B, events_of, pipeline_on, pumps, put
 
 
 @contextmanager
@@ -32,7 +32,7 @@ def filled():
 
 
 async def run(log, sink, store):
-    await pipeline_on(log, sink, store, group=watched(policy="all")).run(asyncio.Event())
+    await pipeline_on(log, sink, store, group=pumps(policy="all")).run(asyncio.Event())
 
 
 async def test_a_full_disk_ends_the_agent_and_loses_nothing(tmp_path):

@@ -9,9 +9,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from agent import app
-from agent.app import build
+from agent.app import build_pipeline
 from agent.cli.main import main
-from agent.health.counters import Counters
+from agent.runtime.instruments import Instruments
 from connectors.files.rows import to_log_line
 from connectors.kafka.bounded import BoundedKafkaSource
 from connectors.kafka.cluster import Cluster
@@ -61,8 +61,9 @@ async def fill(kafka, topic, given):
 
 async def live(path, count):
     """An agent on its own until it has read everything."""
-    tally, stop = Counters(), asyncio.Event()
-    pipeline = build(load_offline_plant(path), tally=tally, load_model=load_rule)
+    instruments, stop = Instruments(), asyncio.Event()
+    tally = instruments.counters
+    pipeline = build_pipeline(load_offline_plant(path), instruments=instruments, load_model=load_rule)
 
     async def watch():
         while tally.records < count:  # noqa: ASYNC110  # a tally has no event to wait for

@@ -152,7 +152,7 @@ def test_a_file_name_can_be_the_asset(tmp_path: Path) -> None:
     plant = load_offline_plant(write_plant(tmp_path, source=source, sinks=[{"kind": "console"}]))
 
     async def run() -> ReplayResult:
-        own: Any = app.source_of(plant.settings)
+        own: Any = app.make_source(plant.settings)
         return await replay(plant, own, stop=asyncio.Event(), report=lambda *_: None, load_model=load_rule)
 
     with capture_logs():

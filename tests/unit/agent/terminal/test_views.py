@@ -8,17 +8,17 @@ from rich.console import Console
 
 from agent.event_types import NORMAL_STATES
 from agent.events.assemble import WindowResult
-from agent.events.emission import AssetState
 from agent.health.counters import Counters
 from agent.offline.ground_truth import read_truth
 from agent.terminal.sparkline import span_marks, sparkline
 from agent.terminal.story import headline, patch_lines, picture, sum_line
 from agent.terminal.views import LineView, LiveView, _style
+from agent.windows.asset_state import AssetState
 from tests.support.event_samples import samples
 
 
 def sighting(kind):
-    found = [one for one in samples().sightings if one.event.type == kind]
+    found = [one for one in samples().outgoing if one.event.type == kind]
     return next(one for one in found if kind != "state" or one.event.data["evidence"])
 
 
@@ -55,7 +55,7 @@ def test_the_sum_line_adds_up_from_its_own_numbers():
 
 
 def test_every_kind_has_a_headline_that_names_its_asset():
-    for one in samples().sightings:
+    for one in samples().outgoing:
         assert one.event.asset in headline(one.event.data)
 
 
@@ -72,8 +72,8 @@ def test_the_board_shows_every_asset_and_the_last_change():
     out = io.StringIO()
     console = Console(file=out, width=140, height=60, force_terminal=False)
     board = LiveView(console, Counters())
-    standing = AssetState(10, "a", 4, ("q",))
-    board.judged(WindowResult("pump-1", "pumps", standing, 10**9, 4 * 10**8, 0.9, None))
+    state = AssetState(10, "a", 4, ("q",))
+    board.classified(WindowResult("pump-1", "pumps", state, 10**9, 4 * 10**8, 0.9, None))
     board.published(sighting("state"))
     console.print(board._render())
     text = out.getvalue()
@@ -88,7 +88,7 @@ def drawn(assets, *, width, height):
     board = LiveView(console, Counters())
     for number, state in enumerate(assets):
         since_ns = number * 10**9
-        board.judged(
+        board.classified(
             WindowResult(f"pump-{number:03}", "pumps", AssetState(10, state, 4, ()), 10**9, since_ns, 0.9, None)
         )
     board.published(sighting("state"))
