@@ -17,6 +17,7 @@ NS_PER_MS = NS_PER_UNIT["ms"]
 END_NS = 1 << 62  # the year 2116; sums and differences of two times below it cannot overflow
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_RFC3339_UTC = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z", re.ASCII)
 _UNIT_NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 _PLAUSIBLE_NS = (946_684_800 * NS_PER_S, 4_102_444_800 * NS_PER_S)  # 2000 to 2100; too narrow to fit two units
 
@@ -122,3 +123,13 @@ def guess_unit(
         if other != unit and first_ns <= value * factor < last_ns:
             return _UNIT_NAMES[other]
     return None
+
+
+def parse_utc(text: object, field: str = "time") -> int:
+    """RFC 3339 in UTC, as `format_iso` writes it, and nothing else. Raises `RecordError`."""
+    if not isinstance(text, str) or _RFC3339_UTC.fullmatch(text) is None:
+        raise RecordError("bad_time", f"{field}: {text!r} is not an RFC 3339 time in UTC", field=field)
+    try:
+        return parse_iso(text)
+    except ValueError as error:
+        raise RecordError("bad_time", f"{field}: {error}", field=field) from error

@@ -12,8 +12,9 @@ import numpy as np
 import orjson
 import pytest
 
-from agent.app import build
+from agent.app import build_pipeline
 from agent.health.counters import Counters
+from agent.runtime.instruments import Instruments
 from connectors.decoding import REASONS, encode_chunk
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.producer import RecordProducer
@@ -170,10 +171,11 @@ class World:
 
     @asynccontextmanager
     async def agent(self, plant: Path) -> AsyncIterator[Counters]:
-        tally, stop = Counters(), asyncio.Event()
+        instruments, stop = Instruments(), asyncio.Event()
+        pipeline = build_pipeline(load_offline_plant(plant), instruments=instruments, load_model=load_rule)
         async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-            group.create_task(build(load_offline_plant(plant), tally=tally, load_model=load_rule).run(stop))
-            yield tally
+            group.create_task(pipeline.run(stop))
+            yield instruments.counters
             stop.set()
 
     async def run_agent(self, plant: Path, count: int) -> Counters:
