@@ -22,7 +22,7 @@ class TransientError(Exception):
 
 
 class ConnectorError(Exception):
-    """The other side is gone: exit non-zero; nothing was committed."""
+    """The service cannot be used: exit non-zero; nothing was committed."""
 
 
 def shorten(value: object, limit: int = 60) -> str:
@@ -33,6 +33,6 @@ def shorten(value: object, limit: int = 60) -> str:
 
 def list_names(names: Iterable[str], limit: int = 8) -> str:
     """Names for a message, at most `limit` of them."""
-    given = sorted(names)
-    shown = [name if len(name) <= 40 else f"{name[:39]}…" for name in given[:limit]]
-    return ", ".join(shown) + (f" and {len(given) - limit} more" if len(given) > limit else "")
+    ordered = sorted(names)
+    shown = [name if len(name) <= 40 else f"{name[:39]}…" for name in ordered[:limit]]
+    return ", ".join(shown) + (f" and {len(ordered) - limit} more" if len(ordered) > limit else "")

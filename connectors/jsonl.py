@@ -4,6 +4,7 @@ import asyncio
 import base64
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,22 @@ def read_messages(path: Path) -> Iterator[Message]:
     with path.open("rb") as file:
         for line in file:
             yield from_line(line)
+
+
+def read_stream(place: Path, stream: str) -> Iterator[Message]:
+    """The messages of a stream from a file or a sink's directory, oldest first."""
+    for path in stream_files(place, stream):
+        with suppress(FileNotFoundError):  # rotated away meanwhile
+            yield from (message for message in read_messages(path) if message.stream == stream)
+
+
+def stream_files(place: Path, stream: str) -> list[Path]:
+    """The files of a stream, oldest first; a path that is not a directory is taken as its only file."""
+    if not place.is_dir():
+        return [place]
+    newest = place / f"{stream}.jsonl"
+    rotated = sorted(place.glob(f"{newest.name}.[0-9]*"), key=lambda path: -int(path.suffix[1:]))
+    return [*rotated, *([newest] if newest.exists() else [])]
 
 
 def _envelope(message: Message) -> dict[str, Any]:

@@ -7,9 +7,6 @@ from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from connectors.errors import RecordError, shorten
 
 TimeUnit = Literal["iso", "s", "ms", "us", "ns"]
@@ -126,15 +123,6 @@ def guess_unit(
         if other != unit and first_ns <= value * factor < last_ns:
             return _UNIT_NAMES[other]
     return None
-
-
-def epoch_ns(times: NDArray[np.float64], unit: TimeUnit) -> NDArray[np.int64]:
-    """Exact for whole numbers: the fraction is scaled apart. `times` must lie in [0, END_NS / unit)."""
-    factor = NS_PER_UNIT[unit]
-    whole = np.floor(times)
-    nanoseconds: NDArray[np.int64] = whole.astype(np.int64) * factor
-    nanoseconds += np.rint((times - whole) * factor).astype(np.int64)
-    return nanoseconds
 
 
 def parse_utc(text: object, field: str = "time") -> int:

@@ -1,4 +1,4 @@
-"""Events without repeats, kept on disk while they come and sorted at the end, so that two runs are byte-equal."""
+"""Events without repeats, kept on disk and sorted at the end, so that two runs are byte-equal."""
 
 import tempfile
 import weakref
@@ -13,7 +13,7 @@ from connectors.records import Message
 from connectors.timestamps import parse_iso
 
 WALL_CLOCK_TYPES = frozenset({NO_DATA, MODEL_REFUSED})
-"""Kinds that depend on when or on which disk the agent looked, not on the log alone: outside the equality set."""
+"""Kinds that depend on the time or the machine of the agent, not on the log alone; they are not compared."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -27,7 +27,7 @@ class EventName:
 
     @classmethod
     def of(cls, message: Message) -> "EventName":
-        """Raises KeyError or ValueError for what is not an event."""
+        """Raises KeyError or ValueError for a message that is not an event."""
         headers = {name: value.decode() for name, value in message.headers}
         time_ns = parse_iso(headers["ce_time"])
         kind = headers["ce_type"].rpartition(".")[2]
@@ -35,7 +35,7 @@ class EventName:
 
 
 class EventSet:
-    """The first of several events with one id stays; `conflicts` counts later ones with other bytes."""
+    """Keeps the first of several events with the same id; `conflicts` counts later ones with other bytes."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as this object
@@ -67,7 +67,7 @@ class EventSet:
         return from_line(self._line(id)).value or b""
 
     def lines(self) -> Iterator[bytes]:
-        """In order; as `connectors.jsonl` writes messages."""
+        """In order, in the format of `connectors.jsonl`."""
         return (self._line(name.id) for name in self.names())
 
     def values(self) -> Iterator[bytes]:
@@ -80,6 +80,6 @@ class EventSet:
 
 
 def write_lines(path: Path, lines: Iterable[bytes]) -> None:
-    """The whole file or none, in a directory that is created if needed."""
+    """Atomically, in a directory that is created if needed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, lines)

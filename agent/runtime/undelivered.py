@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import Sequence
 from datetime import datetime
-from importlib.metadata import version
 
 import orjson
 import structlog
 
+from agent.dead_letters.letter import dead_letter_headers
 from agent.health.counters import Counters
 from connectors.base import Sink
 from connectors.errors import ConnectorError
@@ -32,7 +32,7 @@ class UndeliveredEvents:
         async with self._lock:
             await self._keeper.write([undelivered_letter(each) for each in undelivered])
         for each in undelivered:
-            self._counters.dead_letters[undelivered_reason(each)] += 1
+            self._counters.count_dead_letter(undelivered_reason(each), str(each.error))
         log.warning(
             "webhook did not accept events; stored as dead letters",
             count=len(undelivered),
@@ -51,19 +51,16 @@ def undelivered_letter(undelivered: UndeliveredMessage) -> Message:
     """
     message = undelivered.message
     made_by = orjson.loads(message.value or b"{}").get("input", {})
-    ours = {
-        "dl_reason": undelivered_reason(undelivered),
-        "dl_detail": str(undelivered.error),
-        "dl_field": "",
-        "dl_exception": type(undelivered.error).__name__,
-        "dl_topic": f"webhook:{message.stream}",
-        "dl_partition": str(made_by.get("partition", 0)),
-        "dl_offset": str(made_by.get("offset", 0)),
-        "dl_timestamp_ms": str(_event_ms(message)),
-        "dl_version": version("anchormoe-agent"),
-    }
-    headers = (*message.headers, *((name, text.encode()) for name, text in ours.items()))
-    return Message(DEAD_LETTERS, message.key, message.value, headers)
+    headers = dead_letter_headers(
+        reason=undelivered_reason(undelivered),
+        detail=str(undelivered.error),
+        exception=type(undelivered.error).__name__,
+        topic=f"webhook:{message.stream}",
+        partition=made_by.get("partition", 0),
+        offset=made_by.get("offset", 0),
+        timestamp_ms=_event_ms(message),
+    )
+    return Message(DEAD_LETTERS, message.key, message.value, (*message.headers, *headers))
 
 
 def _event_ms(message: Message) -> int:

@@ -6,11 +6,21 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from agent.settings.environment import LocalPath, Secret
-from agent.settings.http import Http
-from agent.settings.network import Retries
+from agent.settings.network import Http, Retries
 from agent.settings.problems import Problem
-from agent.settings.section import AssetId, AssetPattern, Count, Flag, Name, Real, Section, Shape, Slug, Topic
-from agent.settings.sources import repeated
+from agent.settings.section import (
+    AssetId,
+    AssetPattern,
+    Count,
+    Flag,
+    Name,
+    Real,
+    Section,
+    Slug,
+    TextPattern,
+    Topic,
+    find_duplicates,
+)
 from agent.settings.units import Duration
 
 Text = Annotated[str, Field(min_length=1, max_length=2000)]
@@ -28,7 +38,7 @@ class AlarmTopics(Section):
 
     def broken_rules(self) -> Iterator[Problem]:
         names = ("inputs", "transitions", "alarms", "audit")
-        for at, topic in repeated([getattr(self, name) for name in names]):
+        for at, topic in find_duplicates([getattr(self, name) for name in names]):
             yield Problem((names[at],), f"{topic} is used twice", "give every stream its own topic")
 
 
@@ -125,7 +135,7 @@ class AlarmWebhook(Section):
     """An HTTP receiver of alarms."""
 
     name: Slug = Field(description="Name of the receiver, for metrics and its consumer group; do not change it later.")
-    url: Annotated[str, Shape(r"^https?://[^\s@]+$", "http:// or https://, without a login")] = Field(
+    url: Annotated[str, TextPattern(r"^https?://[^\s@]+$", "http:// or https://, without a login")] = Field(
         description="http:// or https://; for Alertmanager the address of its API, …/api/v2/alerts."
     )
     format: Literal["alertmanager", "generic"] = Field(default="generic", description="Format of the requests.")
@@ -183,7 +193,7 @@ class Alarms(Section):
 
     def broken_rules(self) -> Iterator[Problem]:
         for section in ("consoles", "rules", "webhooks"):
-            for at, name in repeated([one.name for one in getattr(self, section)]):
+            for at, name in find_duplicates([one.name for one in getattr(self, section)]):
                 yield Problem((section, at, "name"), f"duplicate name {name}", "give each its own name")
         known = {rule.name for rule in self.rules}
         for at, rule in enumerate(self.rules):

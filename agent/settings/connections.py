@@ -1,4 +1,4 @@
-"""Where the settings' services are and how one gets in: clusters, servers, names of keys."""
+"""Kafka clusters, Redis servers and key prefixes from the settings."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,7 +27,7 @@ def cluster_of(bootstrap: str | None, security: KafkaSecurity) -> "Cluster":
 
 
 def sink_cluster(sink: KafkaSinkSettings) -> "Cluster":
-    """Where it writes; by the time the settings are loaded it has the source's address if it had none of its own."""
+    """The cluster that a sink writes to; loading the settings has filled in the source's address where it had none."""
     return cluster_of(sink.bootstrap, sink.security or KafkaSecurity())
 
 
@@ -49,7 +49,7 @@ def server_of(store: RedisStoreSettings) -> "Server":
 
 
 def window_prefix(settings: Plant, store: RedisStoreSettings) -> str:
-    """What the keys of all windows begin with."""
+    """The prefix of the keys of all stored windows."""
     return f"{store.key_prefix}:{settings.namespace}"
 
 

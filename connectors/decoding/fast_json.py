@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from connectors.decoding.readings import Indices, Rejections
 from connectors.errors import RecordError
-from connectors.timestamps import END_NS, NS_PER_UNIT, TimeReader, TimeUnit, epoch_ns
+from connectors.timestamps import END_NS, NS_PER_UNIT, TimeReader, TimeUnit
 
 REQUIRED = msgspec.NODEFAULT
 
@@ -80,7 +80,7 @@ def read_times(
         return np.array(list(_iso_times(times, reader, field, index, rejections)), dtype=np.int64)
     if reader.unit == "ns":
         return np.array(times, dtype=np.int64)
-    return epoch_ns(np.array(times, dtype=np.float64), reader.unit)
+    return _epoch_ns(np.array(times, dtype=np.float64), reader.unit)
 
 
 def _iso_times(
@@ -96,3 +96,12 @@ def _iso_times(
         except RecordError as error:
             rejections[where] = error
             yield 0
+
+
+def _epoch_ns(times: NDArray[np.float64], unit: TimeUnit) -> NDArray[np.int64]:
+    """Exact for whole numbers: the fraction is scaled apart. `times` must lie in [0, END_NS / unit)."""
+    factor = NS_PER_UNIT[unit]
+    whole = np.floor(times)
+    nanoseconds: NDArray[np.int64] = whole.astype(np.int64) * factor
+    nanoseconds += np.rint((times - whole) * factor).astype(np.int64)
+    return nanoseconds

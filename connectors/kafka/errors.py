@@ -11,6 +11,7 @@ from aiokafka.errors import (
     UnknownTopicOrPartitionError,
 )
 
+from connectors.base import Fenced
 from connectors.errors import ConnectorError
 
 
@@ -20,7 +21,7 @@ def translate_errors(what: str) -> Iterator[None]:
     try:
         yield
     except CommitFailedError as error:
-        raise ConnectorError(f"{what}: the group has rebalanced, another member may own the partition") from error
+        raise Fenced(f"{what}: the group has rebalanced, another member may own the partition") from error
     except UnknownTopicOrPartitionError as error:
         raise ConnectorError(f"{what}: there is no such topic") from error
     except (KafkaError, IllegalStateError, OSError) as error:

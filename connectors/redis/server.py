@@ -90,7 +90,7 @@ async def run_command(what: str, command: Awaitable[Reply]) -> Reply:
 
 @contextmanager
 def no_retry() -> Iterator[None]:
-    """Where nobody tries again, as at the start, a transient error is final."""
+    """Where no one retries, as at the start, a transient error is final."""
     try:
         yield
     except TransientError as error:

@@ -19,7 +19,7 @@ from agent.alarms.core.inputs import Command, EventInput, Input, Tick
 from agent.alarms.core.step import step
 from agent.alarms.core.transitions import Transition
 from agent.alarms.worker.event_inputs import event_input
-from agent.app import Parts, build
+from agent.app import Overrides, build_pipeline
 from agent.contracts.received import parse_event
 from agent.settings import LoadedPlant
 from connectors.log_source import LogSource
@@ -156,7 +156,8 @@ def continue_run(
     log = MonthLog(pumps, range(max(run.hours_done * 60 - 1, 0), hours * 60))
     sink = RunSink(run, progress, time.monotonic() + 60 * minutes)
     source = LogSource(log, MemoryOffsetStore(), bounded=True)
-    asyncio.run(build(plant, parts=Parts(source=source, store=MemoryWindowStore(), sink=sink)).run(sink.stop))
+    overrides = Overrides(source=source, store=MemoryWindowStore(), sink=sink)
+    asyncio.run(build_pipeline(plant, overrides=overrides).run(sink.stop))
     so_far = max((sink.newest_ns - START_NS) // (3600 * S) - 1, run.hours_done)
     run.hours_done = int(so_far) if sink.stop.is_set() else hours
     run.cpu_s += time.process_time() - began

@@ -8,12 +8,12 @@ import pytest
 from aiokafka import TopicPartition
 from aiokafka.admin import RecordsToDelete
 
-from agent.app import build
+from agent.app import build_pipeline
 from agent.offline.compare import compare
 from agent.offline.event_set import EventSet
 from agent.offline.replay import replay
 from agent.settings import load_plant
-from agent.windows.group import parse_rebuild_offset
+from agent.windows.rebuild_offset import parse_rebuild_offset
 from connectors.kafka.bounded import BoundedKafkaSource, read_records
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.group_offsets import GroupOffsets
@@ -51,7 +51,7 @@ class World:
     async def run_to_the_end(self):
         stop = asyncio.Event()
         progress = GroupOffsets(self.cluster, self.names.input, self.plant.settings.consumer_group, partitions=1)
-        agent = asyncio.create_task(build(self.plant).run(stop))
+        agent = asyncio.create_task(build_pipeline(self.plant).run(stop))
         while not agent.done() and await progress.committed() != await progress.ends():  # noqa: ASYNC110
             await asyncio.sleep(0.1)
         await progress.close()

@@ -15,7 +15,7 @@ PROGRAM = """
 import sys, time
 from agent import app
 from tests.support.offline_plant import load_rule
-from tests.plant import ThresholdModel
+from tests.support.plant import ThresholdModel
 
 class Slow(ThresholdModel):
     def predict(self, windows, mask):
@@ -53,13 +53,16 @@ def test_a_replay_that_is_interrupted_writes_nothing_and_says_so(tmp_path: Path,
     assert process.stdout.readline() == "judging\n"
     code, said = interrupted(process, times=times)
     assert (code, "Traceback" in said, out.exists()) == (1, False, False)
-    assert said.startswith("error: stopped after" if times == 1 else "error: ended at once")
+    assert said.startswith("error: stopped after" if times == 1 else "error: cancelled by a second signal")
 
 
-def test_a_paced_stream_that_is_interrupted_leaves_whole_records_and_their_truth(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rate", [(), ("--rate", 20)])
+def test_a_stream_without_an_end_that_is_interrupted_leaves_whole_records_and_their_true_states(
+    tmp_path: Path, rate: tuple[object, ...]
+) -> None:
     plant, to, truth = write_plant(tmp_path), tmp_path / "s.jsonl", tmp_path / "truth.jsonl"
-    stream = ("simulate", "stream", "-c", plant, "--asset", "pump-1=pump", "--to", to, "--rate", 20, "--truth", truth)
-    process = started(*stream)
+    stream = ("simulate", "stream", "-c", plant, "--asset", "pump-1=pump", "--to", to, "--truth", truth)
+    process = started(*stream, *rate)
     while not (to.exists() and to.stat().st_size):
         assert process.poll() is None
         time.sleep(0.05)

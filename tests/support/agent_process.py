@@ -16,6 +16,8 @@ import yaml
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 
+from agent.chaos.agents import events_with_code
+from agent.logs import PARTITION_TAKEN
 from agent.offline.replay import replay
 from agent.settings import load_plant
 from connectors.jsonl import from_line
@@ -190,7 +192,8 @@ class Agent:
     @property
     def takings(self) -> int:
         """How often it has taken a partition, over all its lives."""
-        return self.log.read_bytes().count(b"partition taken") if self.log.exists() else 0
+        log = self.log.read_bytes() if self.log.exists() else b""
+        return sum(1 for _ in events_with_code(log, PARTITION_TAKEN))
 
     async def working(self, *, after: int = 0, timeout_s: float = 150) -> None:
         """Until it has taken a partition again; start-up takes seconds here and much longer on a busy machine."""

@@ -8,7 +8,7 @@ from typing import Any
 import structlog
 
 from agent.alarms.counters import AlarmCounters
-from agent.health.watchdog import end_by_force
+from agent.health.watchdog import force_exit_later
 from connectors.errors import ConnectorError
 
 log = structlog.get_logger()
@@ -74,7 +74,7 @@ class StallDetector:
             await asyncio.sleep(min(self._timer.limit_s / _CHECKS_PER_LIMIT, _LONGEST_PAUSE_S))
             if self._timer.check(time.monotonic(), self._progress(), busy=await self._is_busy()):
                 reason = f"no progress for {self._timer.stalled_for_s:.0f} s although inputs are waiting"
-                end_by_force(reason)
+                force_exit_later(reason)
                 raise Stalled(reason)
 
     def _progress(self) -> tuple[int, int, int]:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -75,7 +76,7 @@ def test_a_disk_that_refuses_leaves_the_old_content_and_no_draft(tmp_path: Path)
     path = tmp_path / "positions.json"
     path.write_bytes(OLD)
 
-    def lines():
+    def lines() -> Iterator[bytes]:
         yield NEW
         raise OSError(28, os.strerror(28))
 

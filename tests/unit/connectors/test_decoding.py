@@ -41,7 +41,7 @@ GOOD = {
 
 
 def refused(value: object, *, key: bytes | None = b"pump-1", **format: object) -> tuple[str, str | None]:
-    """The reason for one bad record, which must not touch the good ones beside it."""
+    """The reason for one bad record, which must not affect the good ones beside it."""
     good = GOOD[str(format.get("kind", "wide"))]
     decoded = decode([good, record(value, key), good], **format)
     assert [index for part in decoded.readings for index in part.record.tolist()] == [0, 2]
@@ -81,7 +81,7 @@ def test_an_asset_keeps_its_number_from_batch_to_batch() -> None:
     assert second.asset[1] == first.asset[0]
 
 
-def test_a_flood_of_names_begins_new_numbers_instead_of_growing_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flood_of_names_restarts_the_numbers_instead_of_growing_forever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("connectors.decoding.assets._MAX_KEYS", 2)
     decoder = Decoder([PUMPS, FANS], RecordFormat())
     batches = [[b"pump-1", b"pump-2"], [b"pump-3", b"stranger", b"pump-1"], [b"pump-2"]]
@@ -241,7 +241,7 @@ def test_what_a_library_raised_is_named() -> None:
     ("key", "reason"),
     [(None, "missing_field"), (b"", "missing_field"), (b"\xff", "wrong_type"), (b"boiler", "unknown_asset")],
 )
-def test_a_key_that_names_nobody_is_refused(key: bytes | None, reason: str) -> None:
+def test_a_key_that_names_no_known_asset_is_rejected(key: bytes | None, reason: str) -> None:
     assert refused({"ts": T0, "flow": 1}, key=key)[0] == reason
 
 
@@ -255,7 +255,7 @@ def test_unknown_assets_and_channels_can_be_ignored_and_assets_are_counted() -> 
     assert decoded.readings[0].record.tolist() == [0]
 
 
-def test_a_record_with_only_unknown_channels_says_nothing() -> None:
+def test_a_record_with_only_unknown_channels_is_empty() -> None:
     assert refused({"ts": T0, "colour": 1}, on_unknown_channel="ignore") == ("empty", None)
 
 
@@ -321,7 +321,7 @@ def test_the_records_own_time_is_used_when_no_field_is_named() -> None:
     assert reasons(decoded) == [(1, "bad_timestamp", None)]
 
 
-def test_a_record_time_that_no_nanosecond_can_hold_is_none() -> None:
+def test_a_record_timestamp_beyond_the_range_of_nanoseconds_counts_as_none() -> None:
     decoded = decode([record({"flow": 1}, at_ms=2**63 - 1), record({"flow": 1})], time_field=None)
     assert reasons(decoded) == [(0, "bad_timestamp", None)]
     assert decoded.readings[0].time_ns.tolist() == [T0 * 10**6]
@@ -394,7 +394,7 @@ def test_a_binary_chunk_is_laid_out_as_documented() -> None:
 
 
 def test_binary_chunks_become_rows() -> None:
-    chunk = encode_chunk([[1, 2], [np.nan, 4]], start_ns=T0 * 10**6, period_ns=10**8)
+    chunk = encode_chunk(np.array([[1, 2], [np.nan, 4]]), start_ns=T0 * 10**6, period_ns=10**8)
     [pumps] = decode([record(chunk), record(chunk, b"pump-2")], kind="binary").readings
     np.testing.assert_array_equal(pumps.values, [[1, 2], [np.nan, 4]] * 2)
     assert (pumps.time_ns - T0 * 10**6).tolist() == [0, 10**8] * 2

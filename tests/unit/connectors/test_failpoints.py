@@ -17,7 +17,7 @@ for _ in range(2):
 """
 
 
-def outcome(armed):
+def outcome(armed: str) -> tuple[int, int]:
     done = subprocess.run([sys.executable, "-c", HITS_TWICE.format(armed=armed)], capture_output=True, text=True)
     return done.returncode, done.stdout.count("survived")
 
@@ -26,11 +26,11 @@ def outcome(armed):
     ("armed", "returncode", "survived"),
     [("after_publish", -9, 0), ("after_publish:2", -9, 1), ("after_commit:3", 0, 2), ("after_rings", 0, 2)],
 )
-def test_the_process_ends_at_the_armed_hit(armed, returncode, survived):
+def test_the_process_ends_at_the_armed_hit(armed: str, returncode: int, survived: int) -> None:
     assert outcome(armed) == (returncode, survived)
 
 
 @pytest.mark.parametrize("text", ["", "nowhere", "after_publish:0", "after_publish:x", "after_rings:-1"])
-def test_a_point_that_does_not_exist_is_refused(text):
+def test_a_point_that_does_not_exist_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="ANCHORMOE_FAILPOINT"):
         failpoints.arm(text)

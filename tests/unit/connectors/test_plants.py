@@ -7,7 +7,7 @@ from connectors.simulator.plants import KINDS, PlantKind, SimulatedAsset, labell
 from connectors.simulator.plants.episodes import make_episode
 from connectors.simulator.plants.noise import normal, smooth, uniform
 
-RANGES = {
+RANGES: dict[str, list[tuple[float, float]]] = {
     "pump": [(50, 150), (2.5, 11), (15, 70), (0, 15), (35, 75)],
     "gearbox": [(-9, 9), (-9, 9), (65, 110), (200, 800), (45, 80)],
     "patient": [(-1, 2), (-0.5, 2.5), (-2.5, 2.5), (80, 100), (40, 180)],
