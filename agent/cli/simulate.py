@@ -51,8 +51,7 @@ def recordings(
 
 
 @commands.command(
-    epilog="Examples: `anchormoe-agent simulate stream --to kafka` · "
-    "`anchormoe-agent simulate stream --to log.jsonl --for 10m --truth truth.jsonl`"
+    epilog="Example: `anchormoe-agent simulate stream --config plant.yaml --to log.jsonl --for 10m --truth truth.jsonl`"
 )
 def stream(
     config: Path = typer.Option(Path("plant.yaml"), "--config", "-c", help="The plant to simulate records for."),

@@ -139,7 +139,7 @@ def _one_line_each(lines: Sequence[str]) -> Text:
 
 
 def _style(state: str) -> str:
-    """Green for a state with a usual name of the normal one: the colour is a hint, the word is the message."""
+    """Green for a normal state, by its name; the colour is only a hint."""
     return "yellow" if state == UNKNOWN else "green" if is_normal_state(state) else "bold red"
 
 
