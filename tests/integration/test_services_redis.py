@@ -132,7 +132,7 @@ def test_logs_of_living_services_are_kept_under_the_name_of_the_test(
 @pytest.mark.parametrize("with_signal", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_no_server_outlives_its_test_process(with_signal: signal.Signals, tmp_path: Path) -> None:
     program = (
-        "import time; from tests.services.redis import RedisServer; "
+        "import time; from tests.support.services.redis import RedisServer; "
         "server = RedisServer('redis'); server.start(); print(server.pid, flush=True); time.sleep(60)"
     )
     pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 SERVICES = Path(__file__).resolve().parent
-REPOSITORY = SERVICES.parents[1]
+REPOSITORY = SERVICES.parents[2]
 CACHE = REPOSITORY / ".cache"
 KEPT_LOGS = REPOSITORY / "out" / "test-logs"
 
