@@ -16,6 +16,7 @@ from aiokafka.errors import KafkaError
 
 from tests.support.services.certificates import Authority, Certificate
 from tests.support.services.java import LOGGING, find_java
+from tests.support.services.java_archive import archive_options
 from tests.support.services.kafka_settings import Ports, Security, as_text, server_properties
 from tests.support.services.ports import free_port, is_open
 from tests.support.services.processes import ServiceProcess
@@ -116,7 +117,8 @@ class KafkaBroker(Broker):
     def start(self) -> None:
         directory = self._process.directory
         main = ["kafka.Kafka", str(directory / "server.properties")]
-        command = self._java.command(directory, main, quick_start=self._quick_start)
+        archive = archive_options(self._java)
+        command = self._java.command(directory, main, quick_start=self._quick_start, extra=archive)
         self._process.launch(command, killer=self._java.killer(directory))
         self._process.wait_until(self.answers, START_TIMEOUT_S)
 
