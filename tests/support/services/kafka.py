@@ -54,7 +54,7 @@ class Broker:
     def _ask(self, question: Callable[[AIOKafkaAdminClient], Awaitable[Answer]]) -> Answer:
         """Runs in a thread with its own loop, so that synchronous fixtures and asynchronous tests can both call it."""
         with ThreadPoolExecutor(1) as thread:
-            return thread.submit(lambda: asyncio.run(_asked(self.bootstrap, question))).result()
+            return thread.submit(lambda: asyncio.run(ask_admin(self.bootstrap, question))).result()
 
 
 class ExistingBroker(Broker):
@@ -142,7 +142,7 @@ class KafkaBroker(Broker):
         settings = {**server_properties(directory, self._ports, self._security()), **properties}
         path = directory / "server.properties"
         path.write_text(as_text(settings))
-        main = ["kafka.tools.StorageTool", "format", "-t", _cluster_id(), "-c", str(path), *_scram(self.users)]
+        main = ["kafka.tools.StorageTool", "format", "-t", random_uuid(), "-c", str(path), *_scram(self.users)]
         run_tool(self._java.command(directory, main, quick_start=True))
 
     def _security(self) -> Security | None:
@@ -151,7 +151,7 @@ class KafkaBroker(Broker):
         return Security(self.authority.issue("broker").bundle, self.authority.certificate, self.users)
 
 
-async def _asked(bootstrap: str, question: Callable[[AIOKafkaAdminClient], Awaitable[Answer]]) -> Answer:
+async def ask_admin(bootstrap: str, question: Callable[[AIOKafkaAdminClient], Awaitable[Answer]]) -> Answer:
     admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap, request_timeout_ms=10_000)
     try:
         await admin.start()
@@ -165,7 +165,7 @@ async def _partitions_with_leader(admin: Any, topic: str) -> int:
     return sum(partition["leader"] >= 0 for partition in described["partitions"])
 
 
-def _cluster_id() -> str:
+def random_uuid() -> str:
     # A leading "-" would read as an option.
     return "A" + urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")[1:]
 
