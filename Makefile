@@ -69,7 +69,7 @@ contracts: $(VENV)/.dev   ## write docs/contracts again from the code
 	@$(BIN)/anchormoe-agent schema asyncapi > docs/contracts/asyncapi.json
 
 chaos: $(VENV)/.dev   ## inject N=100 faults in about an hour: nothing lost, nothing extra; writes docs/results/faults.md
-	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.fault.campaign --injuries $(or $(N),100) --seed $(or $(SEED),1) \
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.fault.campaign --faults $(or $(N),100) --seed $(or $(SEED),1) \
 	  --out docs/results/faults.md
 
 bench: $(VENV)/.dev   ## what it costs: model and streaming, measured on this machine

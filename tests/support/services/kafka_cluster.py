@@ -12,7 +12,7 @@ from aiokafka.errors import KafkaError, for_code
 
 from tests.support.services.java import LOGGING, find_java
 from tests.support.services.java_archive import archive_options
-from tests.support.services.kafka import ask_admin, random_uuid
+from tests.support.services.kafka import call_admin, random_uuid
 from tests.support.services.kafka_metadata import Partition, Topic, active_controller, describe_topic, living_brokers
 from tests.support.services.kafka_settings import Ports, as_text, server_properties
 from tests.support.services.members import Members, wait_for
@@ -22,7 +22,7 @@ from tests.support.services.requirements import ServiceUnavailable, run_tool
 
 NODES = (1, 2, 3)
 HEAP_MB = 192
-Answer = TypeVar("Answer")
+Reply = TypeVar("Reply")
 
 
 class KafkaCluster(Members):
@@ -63,20 +63,20 @@ class KafkaCluster(Members):
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
         """Returns when every running node knows a leader of every partition."""
         topic = NewTopic(name, partitions, len(self.nodes), topic_configs=dict(config or {}))
-        answer = self._administer(lambda admin: admin.create_topics([topic]))
+        answer = self._call(lambda admin: admin.create_topics([topic]))
         _raise_refusals(answer.topic_errors)
         self._topics[name] = topic.topic_configs
         self._wait_for_leaders(name, partitions)
 
     def add_partitions(self, topic: str, total: int) -> None:
         """Returns when every running node knows a leader of every partition; clients have to refresh."""
-        self._administer(lambda admin: admin.create_partitions({topic: NewPartitions(total)}))
+        self._call(lambda admin: admin.create_partitions({topic: NewPartitions(total)}))
         self._wait_for_leaders(topic, total)
 
     def delete_and_recreate_topic(self, name: str) -> None:
         """Same number of partitions, same configuration as given to `create_topic`, no records, another topic id."""
         partitions = len(self._described(name).partitions)
-        answer = self._administer(lambda admin: admin.delete_topics([name]))
+        answer = self._call(lambda admin: admin.delete_topics([name]))
         _raise_refusals(answer.topic_error_codes)
         wait_for(lambda: not any(self._views(name)), f"no running node knows topic {name}")
         self.create_topic(name, partitions, self._topics.get(name))
@@ -85,7 +85,7 @@ class KafkaCluster(Members):
         """Moves the beginning of the log to `before`, as retention does; returns the first offset that is left."""
         place = TopicPartition(topic, partition)
         deletion = {place: RecordsToDelete(before)}
-        return int(self._administer(lambda admin: admin.delete_records(deletion))[place])
+        return int(self._call(lambda admin: admin.delete_records(deletion))[place])
 
     def topic_id(self, topic: str) -> str:
         return self._described(topic).id
@@ -149,10 +149,10 @@ class KafkaCluster(Members):
         return is_open(self.address(node)) and node in self._living(node)
 
     def _living(self, node: int) -> set[int]:
-        return _tried(lambda: living_brokers(self.address(node))) or set()
+        return _try(lambda: living_brokers(self.address(node))) or set()
 
     def _view(self, node: int, topic: str) -> Topic | None:
-        return _tried(lambda: describe_topic(self.address(node), node, topic))
+        return _try(lambda: describe_topic(self.address(node), node, topic))
 
     def _views(self, topic: str) -> list[Topic | None]:
         return [self._view(node, topic) for node in self.running]
@@ -180,13 +180,13 @@ class KafkaCluster(Members):
 
     def _active_controller(self) -> int | None:
         node = self.running[0]
-        controller = _tried(lambda: active_controller(self.address(node), node))
+        controller = _try(lambda: active_controller(self.address(node), node))
         return controller if controller in self.running else None
 
-    def _administer(self, question: Callable[[Any], Awaitable[Answer]]) -> Answer:
+    def _call(self, request: Callable[[Any], Awaitable[Reply]]) -> Reply:
         # The running nodes only: the client would wait for a paused one.
         bootstrap = ",".join(self.address(node) for node in self.running)
-        return _run(lambda: ask_admin(bootstrap, question))
+        return _run(lambda: call_admin(bootstrap, request))
 
     def _format(self, properties: Mapping[str, str]) -> None:
         """One run of Kafka's tool for all nodes: what it writes differs in the meta.properties only."""
@@ -226,20 +226,20 @@ _QUICK_ELECTION = {
 }
 
 
-def _run(question: Callable[[], Awaitable[Answer]]) -> Answer:
+def _run(request: Callable[[], Awaitable[Reply]]) -> Reply:
     """In a thread with its own loop, so that synchronous fixtures and asynchronous tests can both call it."""
 
-    async def asked() -> Answer:
-        return await question()
+    async def call() -> Reply:
+        return await request()
 
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(lambda: asyncio.run(asked())).result()
+        return thread.submit(lambda: asyncio.run(call())).result()
 
 
-def _tried(question: Callable[[], Awaitable[Answer]]) -> Answer | None:
+def _try(request: Callable[[], Awaitable[Reply]]) -> Reply | None:
     """None when the node does not answer."""
     try:
-        return _run(question)
+        return _run(request)
     except (KafkaError, OSError, TimeoutError):
         return None
 

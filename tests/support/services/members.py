@@ -66,8 +66,9 @@ class Members(ABC):
     def resume(self, *nodes: int) -> None:
         """Resumes the given nodes, or all that are paused."""
         for node in set(nodes or self.nodes) & self._paused:
-            self._signal(node, signal.SIGCONT)
             self._paused.discard(node)
+            if self.pid(node) is not None:
+                self._signal(node, signal.SIGCONT)
 
     def restore(self) -> None:
         """Resumes and starts the nodes that a test has left paused or down, and waits until all are ready."""
@@ -91,11 +92,11 @@ class Members(ABC):
         os.killpg(pid, with_signal)
 
 
-def wait_for(question: Callable[[], Found | None], what: str, timeout_s: float = 60) -> Found:
-    """The first answer that is true. Raises ServiceUnavailable after the timeout; `what` says what was expected."""
+def wait_for(condition: Callable[[], Found | None], what: str, timeout_s: float = 60) -> Found:
+    """The first true result. Raises ServiceUnavailable after the timeout; `what` says what was expected."""
     deadline = time.monotonic() + timeout_s
-    while not (answer := question()):
+    while not (found := condition()):
         if time.monotonic() > deadline:
             raise ServiceUnavailable(f"not reached within {timeout_s:g} s: {what}")
         time.sleep(0.05)
-    return answer
+    return found
