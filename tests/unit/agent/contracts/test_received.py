@@ -21,7 +21,7 @@ def record(message: Message, **changes: Any) -> Record:
 
 
 def sample(kind: str) -> Message:
-    pairs = zip(samples().sightings, samples().events, strict=True)
+    pairs = zip(samples().outgoing, samples().events, strict=True)
     return next(message for sighting, message in pairs if sighting.event.type == kind)
 
 
