@@ -14,7 +14,7 @@ SERVICES := tests/integration tests/fault
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup hooks run lint check test contracts chaos bench bundles clean
+.PHONY: help setup hooks run lint check test docs contracts chaos bench bundles clean
 
 help:            ## what can be done here
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
@@ -31,6 +31,11 @@ $(VENV)/.runtime: $(VENV)/bin/python pyproject.toml constraints.txt
 $(VENV)/.dev: $(VENV)/.runtime
 	@echo "installing the development tools into $(VENV)"
 	@$(PIP) --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.runtime
+	@echo "installing the documentation tools into $(VENV)"
+	@$(PIP) --editable '.[docs]'
 	@touch $@
 
 setup: $(VENV)/.dev   ## everything for development, in .venv
@@ -54,6 +59,9 @@ test: lint   ## every check and every test, on real services
 	@$(BIN)/pytest $(COMPUTE) -n $(WORKERS) --cov --cov-report=term:skip-covered --durations=10 $(ARGS)
 	@$(BIN)/pytest $(SERVICES) -n $(WORKERS) --dist loadfile --durations=10 $(ARGS)
 
+docs: $(VENV)/.docs   ## build the documentation site into build/site; a broken link is an error
+	@$(BIN)/python -m docs.site
+
 contracts: $(VENV)/.dev   ## write docs/contracts again from the code
 	@for name in event state alarm alarm-transition alarm-audit settings; do \
 	  $(BIN)/anchormoe-agent schema $$name > docs/contracts/$$name.schema.json || exit 1; \
@@ -61,7 +69,7 @@ contracts: $(VENV)/.dev   ## write docs/contracts again from the code
 	@$(BIN)/anchormoe-agent schema asyncapi > docs/contracts/asyncapi.json
 
 chaos: $(VENV)/.dev   ## inject N=100 faults in about an hour: nothing lost, nothing extra; writes docs/results/faults.md
-	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.fault.campaign --injuries $(or $(N),100) --seed $(or $(SEED),1) \
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.fault.campaign --faults $(or $(N),100) --seed $(or $(SEED),1) \
 	  --out docs/results/faults.md
 
 bench: $(VENV)/.dev   ## what it costs: model and streaming, measured on this machine

@@ -271,12 +271,13 @@ def _durable_sink(sink: JsonlSinkSettings | KafkaSinkSettings) -> Sink:
 def _webhooks(sinks: Iterable[WebhookSinkSettings], durable: Sink, counters: Counters) -> list[Sink]:
     """What a receiver does not accept becomes a dead letter in every durable sink."""
     from agent.runtime.undelivered import UndeliveredEvents
-    from connectors.webhook import Patience, Receiver, WebhookSink
+    from connectors.webhook import Receiver, WebhookSink
 
     def webhook(sink: WebhookSinkSettings) -> Sink:
         tries, token = sink.retries, sink.token.get_secret_value() if sink.token else None
-        patience = Patience(tries.attempts, tries.first_pause.seconds, tries.longest_pause.seconds)
-        return WebhookSink(Receiver(sink.url, token, sink.timeout.seconds), undelivered.keep, patience=patience)
+        pauses_s = (tries.first_pause.seconds, tries.longest_pause.seconds)
+        receiver = Receiver(sink.url, token, sink.timeout.seconds, tries.attempts, *pauses_s)
+        return WebhookSink(receiver, undelivered.keep)
 
     undelivered = UndeliveredEvents(durable, counters)
     return [webhook(sink) for sink in sinks]
@@ -288,7 +289,7 @@ def _simulator(source: SimulatorSourceSettings) -> Source:
 
     assets = [SimulatedAsset(asset.id, KINDS[asset.kind], source.seed) for asset in source.assets]
     return SimulatorSource(
-        assets, dirt=CorruptionSettings() if source.dirt else CLEAN, speed=source.speed, samples=source.limit
+        assets, corruption=CorruptionSettings() if source.dirt else CLEAN, speed=source.speed, samples=source.limit
     )
 
 

@@ -1,4 +1,4 @@
-"""The kinds of events and the names under which they are published. Pure; everything may import it."""
+"""The kinds of events, their published names, and which states count as normal. Pure; everything may import it."""
 
 from typing import Final, Literal
 
@@ -14,4 +14,11 @@ MODEL_REFUSED: Final = "model_refused"
 TYPE_PREFIX = "anchormoe."
 EVENT_SCHEMA = "urn:anchormoe-agent:event:v1"
 STATE_SCHEMA = "urn:anchormoe-agent:state:v1"
+NORMAL_STATES = frozenset({"normal", "healthy", "ok", "good", "stable", "0"})
+"""Names that people give to the state that is not a fault, in lower case."""
 NOTICE = "Decision support only: not a medical device, not a primary alarm."
+
+
+def is_normal_state(state: str) -> bool:
+    """By its name alone: a bundle does not say which of its classes are faults."""
+    return state.lower() in NORMAL_STATES

@@ -16,7 +16,7 @@ from structlog.typing import Processor, WrappedLogger
 LogFormat = Literal["auto", "json", "console"]
 
 EVENT_CODE: Final = "event_code"
-"""Field of the log lines that programs rely on, such as the chaos tool. Its values are stable, the words are not."""
+"""Field of log lines that programs rely on, such as the chaos tool. Codes are stable; the words of `event` are not."""
 PARTITION_TAKEN: Final = "partition_taken"
 """This agent owns a partition now; `partition`, `offset` and `epoch` say which, from where and under which claim."""
 WRITE_REFUSED: Final = "write_refused"

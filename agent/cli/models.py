@@ -5,9 +5,8 @@ import getpass
 import json
 import os
 import time
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -181,14 +180,13 @@ def _print(overview: "ModelOverview") -> None:
 
 
 def _time_ns(text: str) -> int:
-    """An ISO time; without a zone it is UTC."""
+    """An ISO time; without a zone it is UTC, as all our times are."""
+    from connectors.timestamps import parse_iso
+
     try:
-        given = datetime.fromisoformat(text)
-    except ValueError:
-        fail(f"--at: {text!r} is not a time such as 2026-01-31T08:00:00Z", code=WRONG_USAGE)
-    zoned = given if given.tzinfo else given.replace(tzinfo=UTC)
-    since: Any = zoned - datetime(1970, 1, 1, tzinfo=UTC)
-    return int(since.days * 86_400 + since.seconds) * 1_000_000_000 + int(since.microseconds) * 1_000
+        return parse_iso(text)
+    except ValueError as error:
+        fail(f"--at: {error}", code=WRONG_USAGE)
 
 
 def _duration_ns(text: str) -> int:

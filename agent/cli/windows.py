@@ -13,7 +13,7 @@ from agent.cli.errors import WRONG_USAGE, fail
 
 if TYPE_CHECKING:
     from agent.settings import LoadedPlant
-    from agent.windows.inspect import StoredAsset
+    from agent.windows.inspect import StoredAsset, TornCheckpoint
     from connectors.records import Partition
 
 CONFIG = typer.Option(Path("plant.yaml"), "--config", "-c", help="Configuration of the plant.")
@@ -36,7 +36,11 @@ def list_windows(
     as_json: bool = AS_JSON,
 ) -> None:
     """Every asset with its newest sample, the coverage of its last window and its state, as of the last checkpoint."""
-    assets = [each for each in _assets(config) if group in (None, each.group)]
+    stored, torn = _read_windows(config)
+    assets = [each for each in stored if group in (None, each.group)]
+    for each_torn in torn:
+        if group in (None, each_torn.group):
+            typer.echo(f"warning: {each_torn}", err=True)
     if as_json:
         typer.echo(json.dumps([each.as_json() for each in assets], indent=2, ensure_ascii=False))
         return
@@ -55,14 +59,17 @@ def show(
     """One asset's last window: a sparkline per channel, coverage, watermark and state."""
     from agent.windows.inspect import find_asset
 
-    assets = _assets(config)
-    stored = find_asset(assets, asset)
-    if not stored:
+    assets, torn = _read_windows(config)
+    places = find_asset(assets, asset)
+    for each_torn in torn:
+        if not places and (asset in each_torn.assets or not each_torn.assets):
+            fail(f"{asset}: {each_torn}")
+    if not places:
         fail(f"{asset}: no window is stored{_similar(asset, assets) or _searched(config, None)}")
     if as_json:
-        typer.echo(json.dumps([each.as_json() for each in stored.values()], indent=2, ensure_ascii=False))
+        typer.echo(json.dumps([each.as_json() for each in places.values()], indent=2, ensure_ascii=False))
         return
-    for each in stored.values():
+    for each in places.values():
         typer.echo("\n".join(_picture(each)))
 
 
@@ -78,11 +85,11 @@ def reset(
     """
     from agent.windows.inspect import find_asset
 
-    assets = _assets(config)
-    stored = find_asset(assets, asset)
-    if not stored:
+    assets, torn = _read_windows(config)
+    places = [*find_asset(assets, asset), *(each.partition for each in torn if asset in each.assets)]
+    if not places:
         fail(f"{asset}: no window is stored{_similar(asset, assets) or _searched(config, None)}")
-    for partition in stored:
+    for partition in places:
         asyncio.run(_send_reset(config, asset, partition, reason))
         typer.echo(f"{asset}: reset sent to {partition}")
 
@@ -106,16 +113,16 @@ async def _send_reset(config: Path, asset: str, partition: "Partition", reason: 
         await producer.close()
 
 
-def _assets(config: Path) -> "list[StoredAsset]":
+def _read_windows(config: Path) -> "tuple[list[StoredAsset], list[TornCheckpoint]]":
     from agent.settings import load_plant
 
     return asyncio.run(_read(load_plant(config, os.environ), config))
 
 
-async def _read(plant: "LoadedPlant", config: Path) -> "list[StoredAsset]":
+async def _read(plant: "LoadedPlant", config: Path) -> "tuple[list[StoredAsset], list[TornCheckpoint]]":
     from agent.settings import RedisStoreSettings
     from agent.settings.connections import server_of, window_prefix
-    from agent.windows.inspect import specs_by_layout, stored_assets
+    from agent.windows.inspect import TornCheckpoint, specs_by_layout, stored_assets
     from connectors.redis.window_reader import WindowReader
 
     store = plant.settings.store
@@ -125,13 +132,17 @@ async def _read(plant: "LoadedPlant", config: Path) -> "list[StoredAsset]":
     reader = WindowReader(server_of(store), prefix=window_prefix(plant.settings, store))
     try:
         await reader.start()
-        return [
-            asset
-            async for partition, layout, stored in reader.windows(groups)
-            for asset in stored_assets(groups[layout], partition, stored)
-        ]
+        checkpoints = [checkpoint async for checkpoint in reader.checkpoints(groups)]
     finally:
         await reader.close()
+    assets: list[StoredAsset] = []
+    torn: list[TornCheckpoint] = []
+    for partition, layout, names, windows in checkpoints:
+        if windows is None:
+            torn.append(TornCheckpoint(partition, groups[layout].name, tuple(names)))
+        else:
+            assets += stored_assets(groups[layout], partition, windows)
+    return assets, torn
 
 
 def _searched(config: Path, group: str | None) -> str:

@@ -1,4 +1,4 @@
-"""The two ways to watch: a live table on a terminal, plain lines everywhere else."""
+"""Console views of the running agent: a live board on a terminal, plain lines everywhere else."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from agent.event_types import STATE
+from agent.event_types import STATE, is_normal_state
 from agent.events.assemble import OutgoingEvent, WindowResult
 from agent.health.counters import Counters
 from agent.models.classifier import UNKNOWN
@@ -17,26 +17,25 @@ from connectors.timestamps import format_iso
 
 _SPARK_WIDTH = 64
 _FRAME = 6
-"""Columns of a panel that are not its text: borders, padding, the space behind a label."""
+"""Columns of a panel that are not text: borders, padding, the space after a label."""
 _LEAST_ROWS = 4
 _EVENTS_LINES = 7
 _OTHER_LINES = 19
-"""What the board needs around and below the rows of its table, without the last events."""
+"""Lines of the board around the rows of its table, without the last events."""
 _REFRESH_PER_S = 4
-_USUAL = frozenset({"normal", "healthy", "ok", "good", "0"})
 
 
 class LineView:
-    """One line per event and the reasons below it: for logs, pipes and small terminals."""
+    """One line per event and the evidence below it: for logs, pipes and small terminals."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
 
     def start(self) -> None:
-        """Nothing to prepare."""
+        """Nothing to start."""
 
     def classified(self, result: WindowResult) -> None:
-        """Only what is published makes a line."""
+        """Only published events get a line."""
 
     def published(self, outgoing: OutgoingEvent) -> None:
         data = outgoing.event.data
@@ -50,14 +49,14 @@ class LineView:
             self._say(f"warning: {message}")
 
     def stop(self) -> None:
-        """Nothing to put away."""
+        """Nothing to stop."""
 
     def _say(self, line: str) -> None:
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 class LiveView:
-    """A table of all assets, and the last change with its window, its evidence and its sum."""
+    """A table of all assets, and the last change of state with its window, its evidence and its sum."""
 
     def __init__(self, console: Console, counters: Counters) -> None:
         self._console, self._counters = console, counters
@@ -86,20 +85,20 @@ class LiveView:
         self._live.stop()
 
     def _render(self) -> Group:
-        recent = [Panel(_one_line_each(self._recent or ["waiting …"]), title="events")] if self._is_high else []
-        footer = Text(f"{self._counters}   Ctrl-C ends", style="dim")
+        recent = [Panel(_one_line_each(self._recent or ["no events yet"]), title="events")] if self._is_high else []
+        footer = Text(f"{self._counters}   Ctrl-C stops", style="dim")
         warning = [Text(self._warning, style="yellow")] if self._warning else []
         return Group(*warning, self._table(), self._explained(), *recent, footer)
 
     @property
     def _is_high(self) -> bool:
-        """A low terminal has no room for the last events."""
+        """Whether the terminal has space for the last events."""
         return self._console.height >= _OTHER_LINES + _LEAST_ROWS + _EVENTS_LINES
 
     def _table(self) -> Table:
         shown = self._shown()
         hidden = len(self._results) - len(shown)
-        caption = f"and {hidden} more, all of them usual or longer ago" if hidden else None
+        caption = f"and {hidden} more, normal or changed longer ago" if hidden else None
         table = Table(
             title="Not a medical device, not a primary alarm", title_style="dim", caption=caption, expand=True
         )
@@ -115,16 +114,16 @@ class LiveView:
         return table
 
     def _shown(self) -> list[WindowResult]:
-        """As many as the terminal is high, the unusual and the latest first; then in the order of their names."""
+        """As many as the terminal has space for: first those that are not normal, then the latest; sorted by name."""
         below = _OTHER_LINES + (_EVENTS_LINES if self._is_high else 0)
         below += -(-len(self._warning) // self._console.width) if self._warning else 0
         rows = max(self._console.height - below, _LEAST_ROWS)
-        results = sorted(self._results.values(), key=lambda one: (_is_usual(one.state.state), -one.since_ns))
+        results = sorted(self._results.values(), key=lambda one: (is_normal_state(one.state.state), -one.since_ns))
         return sorted(results[:rows], key=lambda one: one.asset)
 
     def _explained(self) -> Panel:
         if self._last_change is None:
-            return Panel("no change explained yet", title="last change")
+            return Panel("no change of state yet", title="last change")
         data = self._last_change.event.data
         names = [*self._last_change.channels, "evidence"]
         label = max(map(len, names))
@@ -135,17 +134,13 @@ class LiveView:
 
 
 def _one_line_each(lines: Sequence[str]) -> Text:
-    """What does not fit is cut off: a line that goes on in the next would be taken for a new one."""
+    """A long line is cut: wrapped, it would look like two."""
     return Text("\n".join(lines), no_wrap=True, overflow="ellipsis")
 
 
-def _is_usual(state: str) -> bool:
-    return state.lower() in _USUAL
-
-
 def _style(state: str) -> str:
-    """Green for the state that most plants call normal: a colour is a hint, the word is the message."""
-    return "yellow" if state == UNKNOWN else "green" if _is_usual(state) else "bold red"
+    """Green for a normal state, by its name; the colour is only a hint."""
+    return "yellow" if state == UNKNOWN else "green" if is_normal_state(state) else "bold red"
 
 
 def _note(result: WindowResult) -> str:

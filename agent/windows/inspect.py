@@ -49,6 +49,22 @@ class StoredAsset:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class TornCheckpoint:
+    """A checkpoint that cannot be shown: its rings were written, its header was not. `assets` as far as known."""
+
+    partition: Partition
+    group: str
+    assets: tuple[str, ...]
+
+    def __str__(self) -> str:
+        affected = f" of {', '.join(self.assets[:5])}{' …' if len(self.assets) > 5 else ''}" if self.assets else ""
+        return (
+            f"the stored checkpoint of {self.partition}, group {self.group}, is torn: an agent is writing it or "
+            f"stopped in between. The windows{affected} are rebuilt from the log when an agent next takes the partition"
+        )
+
+
 def specs_by_layout(groups: Iterable[ResolvedGroup]) -> dict[str, GroupSpec]:
     """Every group under the digest with which its windows are stored."""
     specs = [GroupSpec.from_settings(group, assets_per_partition=group.max_assets) for group in groups]

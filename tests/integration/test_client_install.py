@@ -25,7 +25,7 @@ from agent.client import read_events
 from agent.contracts import ExplainedEvent
 
 async def main(bootstrap, topic, count):
-    async with aclosing(read_events(bootstrap, topic=topic, from_beginning=True)) as events:
+    async with aclosing(read_events(bootstrap, topic=topic)) as events:
         async for event in events:
             explained = isinstance(event.data, ExplainedEvent)
             print(json.dumps([event.id, event.asset, event.state, explained]), flush=True)

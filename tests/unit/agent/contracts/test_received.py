@@ -22,7 +22,7 @@ def record(message: Message, **changes: Any) -> Record:
 
 def sample(kind: str) -> Message:
     pairs = zip(samples().outgoing, samples().events, strict=True)
-    return next(message for sighting, message in pairs if sighting.event.type == kind)
+    return next(message for outgoing, message in pairs if outgoing.event.type == kind)
 
 
 def changed(message: Message, change: Callable[[dict[str, Any]], object]) -> bytes:

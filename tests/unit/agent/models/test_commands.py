@@ -12,9 +12,9 @@ import orjson
 import pytest
 import yaml
 
-from agent.cli.inputs import bounded_source
 from agent.cli.main import main
 from agent.models.activations import AHEAD_NS, Activation, decode_activation
+from agent.offline.inputs import bounded_source
 from agent.offline.replay import replay
 from agent.settings import load_plant
 from connectors.log_range import LogRange
@@ -186,7 +186,7 @@ def test_a_replay_knows_the_activations_too(call: Call, plant: Path) -> None:
     ]
     (plant / "data.jsonl").write_bytes(b"\n".join(lines) + b"\n")
     loaded = load_plant(plant / "plant.yaml", {})
-    source, _ = bounded_source(loaded.settings, ["data.jsonl"], LogRange())
+    source, _ = bounded_source(loaded.settings, [Path("data.jsonl")], LogRange())
     done = asyncio.run(replay(loaded, source, stop=asyncio.Event(), report=lambda done, total: None))
     events = [json.loads(value) for value in done.events.values()]
     states = [event for event in events if event["type"] == "state"]

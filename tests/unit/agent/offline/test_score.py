@@ -101,7 +101,10 @@ def test_truth_is_read_as_it_is_written_and_a_state_says_by_its_name_whether_it_
         (b"{", "t:2"),
         (b"[]", "t:2"),
         (b'{"asset":"a","state":"x","start":"now","end":"then"}', "t:2"),
-        (b'{"asset":"a","state":"x","start":"2026-01-01","end":"2026-01-01"}', "ends before it begins"),
+        (
+            b'{"asset":"a","state":"x","start":"2026-01-01","end":"2026-01-01"}',
+            "end 2026-01-01 is not after start 2026-01-01",
+        ),
     ],
 )
 def test_a_truth_that_cannot_be_read_names_its_line(line: bytes, words: str) -> None:

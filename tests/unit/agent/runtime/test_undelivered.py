@@ -23,7 +23,7 @@ from connectors.jsonl import read_messages
 from connectors.memory import MemorySink
 from connectors.record_schema import ChannelField, GroupLayout, RecordFormat
 from connectors.records import DEAD_LETTERS, EVENTS, Message
-from connectors.webhook import Refused
+from connectors.webhook import UndeliveredMessage
 
 DATA = orjson.dumps({"asset": "pump-1", "input": {"topic": "sensors", "partition": 3, "offset": 17}})
 EVENT = Message(EVENTS, b"pump-1", DATA, (("ce_id", b"1"), ("ce_time", b"2026-01-01T00:00:01.5Z")))
@@ -35,7 +35,7 @@ def ours(message: Message) -> dict[str, str]:
 
 
 def test_a_refused_event_keeps_its_bytes_and_says_why_and_what_made_it() -> None:
-    letter = undelivered_letter(Refused(EVENT, ConnectorError("alerts:443 answered 400")))
+    letter = undelivered_letter(UndeliveredMessage(EVENT, ConnectorError("alerts:443 answered 400")))
     assert (letter.stream, letter.key, letter.value) == (DEAD_LETTERS, b"pump-1", DATA)
     assert letter.headers[:2] == EVENT.headers
     headers = ours(letter)
@@ -45,12 +45,13 @@ def test_a_refused_event_keeps_its_bytes_and_says_why_and_what_made_it() -> None
     DeadLetterHeaders.model_validate(headers)
 
 
-def test_a_receiver_that_was_away_is_another_reason_than_one_that_says_no() -> None:
-    assert ours(undelivered_letter(Refused(EVENT, TransientError("alerts:443: gone"))))["dl_reason"] == UNAVAILABLE
+def test_an_unavailable_receiver_is_another_reason_than_one_that_rejects() -> None:
+    letter = undelivered_letter(UndeliveredMessage(EVENT, TransientError("alerts:443: gone")))
+    assert ours(letter)["dl_reason"] == UNAVAILABLE
 
 
 def test_a_refused_event_is_never_sent_back_as_a_sensor_record() -> None:
-    message = undelivered_letter(Refused(EVENT, ConnectorError("no")))
+    message = undelivered_letter(UndeliveredMessage(EVENT, ConnectorError("no")))
     letter = StoredDeadLetter.of(LetterPosition(0, 0), message.key, message.value, message.headers)
     decoder = Decoder([GroupLayout("pumps", (ChannelField("flow", "flow"),), ("pump-*",))], RecordFormat())
     assert "not read by this plant" in str(
@@ -75,7 +76,7 @@ async def test_two_webhooks_share_the_sink_of_dead_letters_one_write_at_a_time()
     sink, counters = OneAtATime(), Counters()
     await sink.start()
     refusals = UndeliveredEvents(sink, counters)
-    refused = [Refused(EVENT, ConnectorError("no")), Refused(EVENT, TransientError("gone"))]
+    refused = [UndeliveredMessage(EVENT, ConnectorError("no")), UndeliveredMessage(EVENT, TransientError("gone"))]
     await asyncio.gather(refusals.keep(refused), refusals.keep(refused[:1]))
     assert len(sink.of(DEAD_LETTERS)) == 3
     assert counters.dead_letters == {REFUSED: 2, UNAVAILABLE: 1}
@@ -84,7 +85,7 @@ async def test_two_webhooks_share_the_sink_of_dead_letters_one_write_at_a_time()
 async def test_a_sink_that_fails_stops_the_write_and_nothing_is_counted() -> None:
     counters = Counters()
     with pytest.raises(ConnectorError):
-        await UndeliveredEvents(MemorySink(), counters).keep([Refused(EVENT, ConnectorError("no"))])
+        await UndeliveredEvents(MemorySink(), counters).keep([UndeliveredMessage(EVENT, ConnectorError("no"))])
     assert counters.dead_letters == {}
 
 

@@ -91,5 +91,5 @@ def test_an_expired_asset_makes_room():
 def test_the_stored_window_of_an_expired_asset_is_removed():
     entries = [("a", 100), ("b", 100), ("b", 131), ("b", 132), ("b", 133)]
     _, _, store = plant_with(*entries)
-    [shelf] = store._shelves.values()
+    [shelf] = store._stored.values()
     assert list(shelf.rings) == ["b"]

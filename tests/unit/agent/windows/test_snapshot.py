@@ -34,7 +34,7 @@ def log() -> MemoryLog:
 def stored() -> StoredWindows:
     store = MemoryWindowStore()
     asyncio.run(pipeline_on(log(), MemorySink(), store).run(asyncio.Event()))
-    (shelf,) = store._shelves.values()
+    (shelf,) = store._stored.values()
     return StoredWindows(shelf.header or b"", {asset: bytes(ring) for asset, ring in shelf.rings.items()})
 
 

@@ -1,4 +1,4 @@
-"""A worker whose broker is gone does not wait for ever: it ends with a reason, and its supervisor begins anew."""
+"""A worker whose broker is gone does not wait forever: it ends with a reason, so that it can be restarted."""
 
 from pathlib import Path
 

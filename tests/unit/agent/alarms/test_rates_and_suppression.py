@@ -1,4 +1,4 @@
-"""Many alarms at once: chattering, floods, and alarms that hide others."""
+"""Chatter, floods and suppression by design."""
 
 from agent.alarms.core.inputs import EventInput, Input
 from tests.support.alarm_log import Run, S, catalogue, command, event, rule, tick
@@ -15,34 +15,34 @@ def bursts(*seconds: float) -> list[Input]:
 
 
 def test_three_raises_in_a_minute_are_a_chatter() -> None:
-    run = Run(PLANT).tell(*bursts(0, 20), event(61, 0.9))
+    run = Run(PLANT).apply(*bursts(0, 20), event(61, 0.9))
     assert "chattering" not in run.changes()
-    run = Run(PLANT).tell(*bursts(0, 20), event(60, 0.9))
+    run = Run(PLANT).apply(*bursts(0, 20), event(60, 0.9))
     assert run.console.alarms["wear:pump-1"].chattering
     assert run.transitions[-1].why == "raised 3 times within 60 s"
-    assert run.tell(tick(61), tick(62)).changes()[-1] == "chatter_over"
+    assert run.apply(tick(61), tick(62)).changes()[-1] == "chatter_over"
 
 
 def test_a_chattering_alarm_is_shelved_only_where_that_is_configured() -> None:
-    run = Run(catalogue(rule(shelve_chatter_ns=600 * S))).tell(*bursts(0, 20), event(40, 0.9))
+    run = Run(catalogue(rule(shelve_chatter_ns=600 * S))).apply(*bursts(0, 20), event(40, 0.9))
     assert run.state() == "shelved"
     assert (run.audit[-1].by, run.audit[-1].act) == ("system", "shelve")
-    run.tell(tick(639))
+    run.apply(tick(639))
     assert run.state() == "shelved"
-    assert run.tell(tick(640)).state() == "unacknowledged"
+    assert run.apply(tick(640)).state() == "unacknowledged"
 
 
 def test_the_eleventh_alarm_in_ten_minutes_begins_a_flood() -> None:
-    run = Run(PLANT).tell(*flood(10))
+    run = Run(PLANT).apply(*flood(10))
     assert run.state("flood:hall") == "normal"
-    run.tell(*flood(13)[10:], tick(13))
+    run.apply(*flood(13)[10:], tick(13))
     assert run.state("flood:hall") == "unacknowledged"
     assert run.console.alarms["flood:hall"].members == ("wear:pump-10", "wear:pump-11", "wear:pump-12")
     assert sum(one.announces for one in run.transitions) == 11  # ten alarms and the summary
 
 
-def test_nothing_that_a_flood_holds_is_lost() -> None:
-    run = Run(PLANT).tell(*flood(13), command(20, "ack", "wear:pump-11"), tick(611))
+def test_alarms_held_by_a_flood_are_released_at_its_end() -> None:
+    run = Run(PLANT).apply(*flood(13), command(20, "ack", "wear:pump-11"), tick(611))
     assert run.state("flood:hall") == "returned"
     released = [one.alarm for one in run.transitions if one.change == "released"]
     assert released == ["wear:pump-10", "wear:pump-12"]
@@ -52,7 +52,7 @@ def test_nothing_that_a_flood_holds_is_lost() -> None:
 
 
 def test_ten_alarms_spread_over_longer_than_ten_minutes_are_no_flood() -> None:
-    run = Run(PLANT).tell(*(event(at * 61, 0.9, asset=f"pump-{at}") for at in range(30)))
+    run = Run(PLANT).apply(*(event(at * 61, 0.9, asset=f"pump-{at}") for at in range(30)))
     assert "flood:hall" not in run.console.alarms
 
 
@@ -65,42 +65,42 @@ def tripped(second: float, chance: float) -> EventInput:
     )
 
 
-def test_a_cause_hides_its_consequence_and_shows_it_when_it_is_over() -> None:
-    run = Run(CAUSED).tell(event(0, 0.9), tripped(10, 0.9))
+def test_a_cause_suppresses_its_consequence_until_it_is_over() -> None:
+    run = Run(CAUSED).apply(event(0, 0.9), tripped(10, 0.9))
     assert run.state() == "suppressed"
     assert run.state("trip:pump-1") == "unacknowledged"
     assert run.console.alarms["wear:pump-1"].suppressed_by == ("trip:pump-1",)
-    run.tell(tripped(20, 0.1))
+    run.apply(tripped(20, 0.1))
     assert run.state() == "unacknowledged"
 
 
-def test_a_consequence_that_comes_while_its_cause_is_there_is_never_announced() -> None:
-    run = Run(CAUSED).tell(tripped(0, 0.9), event(5, 0.9, probabilities={"worn": 0.9, "tripped": 0.6}))
+def test_a_consequence_during_its_cause_is_not_announced() -> None:
+    run = Run(CAUSED).apply(tripped(0, 0.9), event(5, 0.9, probabilities={"worn": 0.9, "tripped": 0.6}))
     assert run.state() == "suppressed"
     assert [one.alarm for one in run.transitions if one.announces] == ["trip:pump-1"]
 
 
-def test_a_shelved_cause_hides_nothing() -> None:
-    run = Run(CAUSED).tell(tripped(0, 0.9), event(5, 0.9, probabilities={"worn": 0.9, "tripped": 0.6}))
-    run.tell(command(10, "shelve", "trip:pump-1", until=100))
+def test_a_shelved_cause_suppresses_nothing() -> None:
+    run = Run(CAUSED).apply(tripped(0, 0.9), event(5, 0.9, probabilities={"worn": 0.9, "tripped": 0.6}))
+    run.apply(command(10, "shelve", "trip:pump-1", until=100))
     assert run.state() == "unacknowledged"
-    run.tell(command(20, "unshelve", "trip:pump-1"))
+    run.apply(command(20, "unshelve", "trip:pump-1"))
     assert run.state() == "suppressed"
 
 
-def test_a_parent_asset_hides_its_children_and_their_children() -> None:
+def test_a_parent_asset_suppresses_its_children_and_their_children() -> None:
     plant = catalogue(rule(hides_children=True), parents=[("pump-1", "skid-1"), ("skid-1", "skid-0")])
-    run = Run(plant).tell(event(0, 0.9), event(1, 0.9, asset="pump-2"), event(2, 0.9, asset="skid-0"))
+    run = Run(plant).apply(event(0, 0.9), event(1, 0.9, asset="pump-2"), event(2, 0.9, asset="skid-0"))
     assert (run.state(), run.state("wear:pump-2")) == ("suppressed", "unacknowledged")
-    assert run.tell(event(9, 0.1, asset="skid-0")).state() == "unacknowledged"
+    assert run.apply(event(9, 0.1, asset="skid-0")).state() == "unacknowledged"
 
 
-def test_parents_in_a_circle_do_not_turn_for_ever() -> None:
+def test_parents_in_a_cycle_do_not_loop_forever() -> None:
     plant = catalogue(rule(hides_children=True), parents=[("pump-1", "pump-2"), ("pump-2", "pump-1")])
-    run = Run(plant).tell(event(0, 0.9), event(1, 0.9, asset="pump-2"))
+    run = Run(plant).apply(event(0, 0.9), event(1, 0.9, asset="pump-2"))
     assert {run.state(), run.state("wear:pump-2")} <= {"suppressed", "unacknowledged"}
 
 
-def test_a_suppressed_alarm_is_not_shelved_on_top() -> None:
-    run = Run(CAUSED).tell(event(0, 0.9), tripped(10, 0.9), command(11, "shelve", until=50))
+def test_a_suppressed_alarm_cannot_be_shelved() -> None:
+    run = Run(CAUSED).apply(event(0, 0.9), tripped(10, 0.9), command(11, "shelve", until=50))
     assert run.audit[-1].reason == "it is suppressed by trip:pump-1 already"

@@ -1,7 +1,7 @@
-"""A simulated month judged by a real model in the real agent: raw labels on one side, alarms on the other.
+"""A simulated month through the agent, its model and the alarms: raw labels on one side, alarms on the other.
 
-Time is the plant's. The month may go in pieces: everything that must be remembered between two is in `Trial`, which can
-be pickled; each piece begins a little early, so that no window is missing.
+All times are the plant's. The month can be run in parts: `MonthRun` holds everything between two parts and can be
+pickled; each part begins a little early, so that no window is missing.
 """
 
 import asyncio
@@ -32,12 +32,12 @@ TICK_S = 5
 OPERATOR_S = 90
 """The simulated operator acknowledges every announced alarm after this time."""
 HOLD_BACK_NS = 600 * S
-"""Events of several pumps are put in order of time; none is later than this."""
+"""Events of several pumps are sorted by time; none is later than this."""
 QUIET = ("normal", "unknown")
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class StateInterval:
     """An asset in one state, in the plant's time."""
 
     asset: str
@@ -51,8 +51,8 @@ class Stretch:
 
 
 @dataclass(slots=True)
-class Trial:
-    """What is known so far. `label_runs`: stretches in which the model said the same fault in every window."""
+class MonthRun:
+    """The run so far. `label_runs`: intervals in which the model gave the same fault in every window."""
 
     catalogue: Catalogue
     console: Console
@@ -62,29 +62,29 @@ class Trial:
     cpu_s: float = 0.0
     raw: Counter[str] = field(default_factory=Counter)
     transitions: list[Transition] = field(default_factory=list)
-    label_runs: list[Stretch] = field(default_factory=list)
-    running: dict[str, Stretch] = field(default_factory=dict)
-    heard: dict[tuple[str, str, str | None], int] = field(default_factory=dict)
+    label_runs: list[StateInterval] = field(default_factory=list)
+    running: dict[str, StateInterval] = field(default_factory=dict)
+    latest_ns: dict[tuple[str, str, str | None], int] = field(default_factory=dict)
     next_tick_ns: int = START_NS
     to_acknowledge: list[tuple[int, str]] = field(default_factory=list)
     waiting: list[tuple[int, str, EventInput]] = field(default_factory=list)
 
-    def hear(self, message: Message) -> None:
-        """What the piece before has told already is passed over."""
+    def add_event(self, message: Message) -> None:
+        """Skips what the previous part has published already."""
         event = parse_event(Record(0, 0, message.key, message.value, message.headers), Partition(EVENTS, 0))
         entry = event_input(event, self.catalogue, 0)
-        if entry is None or entry.end_ns <= self.heard.get((entry.asset, entry.type, entry.channel), 0):
+        if entry is None or entry.end_ns <= self.latest_ns.get((entry.asset, entry.type, entry.channel), 0):
             return
-        self.heard[entry.asset, entry.type, entry.channel] = entry.end_ns
+        self.latest_ns[entry.asset, entry.type, entry.channel] = entry.end_ns
         self.model = self.model or _model(message)
         heapq.heappush(self.waiting, (entry.end_ns, entry.id, replace(entry, time_ns=entry.end_ns)))
 
     def release(self, until_ns: int) -> None:
-        """Everything up to then, in order of time."""
+        """Applies all events up to then, in order of time."""
         while self.waiting and self.waiting[0][0] <= until_ns:
             event = heapq.heappop(self.waiting)[2]
             self._tick(event.time_ns)
-            self._note(event)
+            self._record_label(event)
             self._take(event)
 
     def _tick(self, now_ns: int) -> None:
@@ -104,8 +104,8 @@ class Trial:
             if one.announces:
                 self.to_acknowledge.append((one.at_ns + OPERATOR_S * S, one.alarm))
 
-    def _note(self, event: EventInput) -> None:
-        """The raw label: what an operator would be shown without alarms."""
+    def _record_label(self, event: EventInput) -> None:
+        """Counts changes of the raw label, which an operator would see without alarms."""
         if event.type != "state":
             return
         self.windows += 1
@@ -117,14 +117,14 @@ class Trial:
             self.raw["changes"] += 1
             self.raw["into a fault"] += state not in QUIET
             self.label_runs += [before] if before.state not in QUIET else []
-        self.running[event.asset] = Stretch(event.asset, state, event.end_ns, event.end_ns)
+        self.running[event.asset] = StateInterval(event.asset, state, event.end_ns, event.end_ns)
 
 
-class TrialSink:
-    """Tells the trial of every event and forgets it; asks the agent to stop when the time for this piece is over."""
+class RunSink:
+    """Passes every event to the run; asks the agent to stop when the time for this part is over."""
 
-    def __init__(self, trial: Trial, progress: Callable[[int], None], until_s: float) -> None:
-        self._trial, self._progress, self._until_s = trial, progress, until_s
+    def __init__(self, run: MonthRun, progress: Callable[[int], None], until_s: float) -> None:
+        self._run, self._progress, self._until_s = run, progress, until_s
         self.newest_ns, self.stop = START_NS, asyncio.Event()
 
     async def start(self) -> None:
@@ -133,10 +133,10 @@ class TrialSink:
     async def write(self, messages: Sequence[Message]) -> None:
         for one in messages:
             if one.stream == EVENTS:
-                self._trial.hear(one)
-        if self._trial.waiting:
-            self.newest_ns = max(self.newest_ns, max(self._trial.waiting)[0])
-            self._trial.release(self.newest_ns - HOLD_BACK_NS)
+                self._run.add_event(one)
+        if self._run.waiting:
+            self.newest_ns = max(self.newest_ns, max(self._run.waiting)[0])
+            self._run.release(self.newest_ns - HOLD_BACK_NS)
         self._progress(self.newest_ns)
         if time.monotonic() > self._until_s:
             self.stop.set()
@@ -145,22 +145,22 @@ class TrialSink:
         """Nothing to close."""
 
 
-def go_on(
-    trial: Trial, plant: LoadedPlant, pumps: Sequence[Pump], progress: Callable[[int], None], *, minutes: float
+def continue_run(
+    run: MonthRun, plant: LoadedPlant, pumps: Sequence[Pump], progress: Callable[[int], None], *, minutes: float
 ) -> None:
     """To the end of the pumps' time or for so many minutes, through decoding, windows and model.
 
-    The last events of a piece wait for the next one, which begins an hour or two before the end of this.
+    The last events of a part wait for the next one, which begins an hour or two before the end of this one.
     """
     began, hours = time.process_time(), pumps[0].hours
-    log = MonthLog(pumps, range(max(trial.hours_done * 60 - 1, 0), hours * 60))
-    sink = TrialSink(trial, progress, time.monotonic() + 60 * minutes)
+    log = MonthLog(pumps, range(max(run.hours_done * 60 - 1, 0), hours * 60))
+    sink = RunSink(run, progress, time.monotonic() + 60 * minutes)
     source = LogSource(log, MemoryOffsetStore(), bounded=True)
     overrides = Overrides(source=source, store=MemoryWindowStore(), sink=sink)
     asyncio.run(build_pipeline(plant, overrides=overrides).run(sink.stop))
-    so_far = max((sink.newest_ns - START_NS) // (3600 * S) - 1, trial.hours_done)
-    trial.hours_done = int(so_far) if sink.stop.is_set() else hours
-    trial.cpu_s += time.process_time() - began
+    so_far = max((sink.newest_ns - START_NS) // (3600 * S) - 1, run.hours_done)
+    run.hours_done = int(so_far) if sink.stop.is_set() else hours
+    run.cpu_s += time.process_time() - began
 
 
 def _model(message: Message) -> str:
