@@ -1,8 +1,9 @@
 """Time series cases with their validity: the one form in which data enter a model. Pure."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,9 @@ Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
 Int64 = NDArray[np.int64]
 Bool = NDArray[np.bool_]
+
+Alignment = Literal["aligned", "sliding"]
+"""`aligned`: events have their place in a case; `sliding`: windows are cut anywhere, so events may start anywhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,20 @@ class Cases:
         kept = min(steps, self.steps)
         x[:, :, :kept], mask[:, :, :kept] = self.x[:, :, :kept], self.mask[:, :, :kept]
         return Cases(x, mask, np.minimum(self.lengths, steps))
+
+
+def fingerprint(cases: Cases, y: Int64) -> str:
+    """sha256 over values, validity, lengths and labels: the same whatever file they came from."""
+    digest = hashlib.sha256(repr((cases.x.shape, "<f4")).encode())
+    for array, kind in ((cases.x, "<f4"), (cases.lengths, "<i8"), (y, "<i8")):
+        digest.update(np.ascontiguousarray(array, kind).tobytes())
+    digest.update(np.packbits(cases.mask).tobytes())
+    return digest.hexdigest()
+
+
+def rare_below(n_classes: int) -> float:
+    """A class with a smaller share of the cases is rare: a tenth, or half of an equal share if that is less."""
+    return min(0.1, 0.5 / n_classes)
 
 
 def _series(X: Any) -> list[NDArray[Any]]:

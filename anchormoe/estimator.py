@@ -16,6 +16,7 @@ from anchormoe.progress import ProgressCallback, silent
 from anchormoe.recipes.fit import FittedModel, fit_model
 from anchormoe.recipes.pack import pack_bundle, predictor_of
 from anchormoe.recipes.settings import RecipeSettings
+from anchormoe.training.task import FitTask
 
 _PARAMETERS = ("recipe", "profile", "objective", "alignment", "class_weight", "channel_dropout", "device",
                "random_state")  # fmt: skip
@@ -61,11 +62,12 @@ class AnchorMoEClassifier:
         cases = Cases.from_arrays(X)
         self.classes_, labels = _classes(y)
         self._train = _dataset(cases, np.asarray(labels, np.int64), self.classes_, self.alignment)
-        self._fitted: FittedModel | None = fit_model(
-            cases, self._train.y, len(self.classes_), settings=self._settings(),
-            groups=_group_numbers(groups, len(cases)), sample_weight=_weights(sample_weight, len(cases)),
-            seed=_seed(self.random_state), progress=progress,
+        task = FitTask(
+            cases, self._train.y, len(self.classes_), groups=_group_numbers(groups, len(cases)),
+            sample_weight=None if sample_weight is None else np.asarray(sample_weight, np.float64),
+            seed=_seed(self.random_state), progress=progress, device=self.device,
         )  # fmt: skip
+        self._fitted: FittedModel | None = fit_model(task, self._settings())
         self.report_ = self._fitted.report
         self.predictor_ = predictor_of(self._fitted, self._train)
         return self
@@ -180,12 +182,3 @@ def _group_numbers(groups: ArrayLike | None, count: int) -> Int64 | None:
     if given.shape != (count,):
         raise DataError(f"groups: {count} cases, but groups of shape {given.shape}")
     return np.asarray(np.unique(given, return_inverse=True)[1], np.int64)
-
-
-def _weights(sample_weight: ArrayLike | None, count: int) -> Float64 | None:
-    if sample_weight is None:
-        return None
-    weights = np.asarray(sample_weight, np.float64)
-    if weights.shape != (count,) or not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
-        raise DataError("sample_weight needs one finite value of at least 0 per case, not all 0")
-    return weights

@@ -118,6 +118,20 @@ def overlaps(start: Int64, stop: Int64, length: int) -> Int64:
     return np.cumsum(change[:-1])
 
 
+@dataclass(frozen=True, slots=True)
+class Patching:
+    """The patches in which evidence is published, in steps; stride <= length, so that no step is left out."""
+
+    length: int
+    stride: int
+
+    @classmethod
+    def for_steps(cls, steps: int) -> "Patching":
+        """An eighth of the window, 4 to 64 steps, half overlapping: 16/8 for 128 steps."""
+        length = min(steps, max(4, min(64, steps // 8)))
+        return cls(length, max(1, length // 2))
+
+
 def patch_grid(length: int, patch_length: int, stride: int) -> tuple[Int64, Int64]:
     """Starts and stops of the patches that cover [0, length); the last one ends there."""
     patch_length = min(patch_length, length)

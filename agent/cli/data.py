@@ -59,11 +59,12 @@ def inspect(
 
 def _load(spec: str, data_dir: Path | None, config: Path | None, seed: int) -> tuple[Split, tuple[Recording, ...]]:
     """Recordings are read once and kept, since what happened before the cutting is worth seeing too."""
-    from anchormoe.data import dataset, recordings
+    from anchormoe.data import recordings
+    from anchormoe.data.loading import load_dataset
     from anchormoe.data.recording_config import read_config
 
     if not spec.startswith("recordings:"):
-        return dataset.load_dataset(spec, data_dir=data_dir, config=config, seed=seed), ()
+        return load_dataset(spec, data_dir=data_dir, config=config, seed=seed), ()
     directory, settings = Path(spec.removeprefix("recordings:")), read_config(config)
     archive = recordings.read_archive(directory, settings)
     return recordings.split_windows(directory.name, archive, settings), archive.recordings

@@ -41,7 +41,7 @@ def evaluate(
 def _judged(
     bundle: Path, data: str, *, data_dir: Path | None, config: Path | None, seed: int, device: str
 ) -> dict[str, Any]:
-    from anchormoe.data.dataset import load_dataset
+    from anchormoe.data.loading import load_dataset
     from anchormoe.metrics.evaluate import evaluate_predictions, in_classes_of, refuse_other_windows
     from anchormoe.predictor import Predictor
 

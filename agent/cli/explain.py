@@ -53,7 +53,7 @@ def explain(
 def _explained(
     bundle: Path, data: str, part: str, case: int, source: tuple[Path | None, Path | None, int]
 ) -> "Explanation":
-    from anchormoe.data.dataset import load_dataset
+    from anchormoe.data.loading import load_dataset
     from anchormoe.explain.explanation import explain_case as explained
     from anchormoe.metrics.evaluate import refuse_other_windows
     from anchormoe.predictor import Predictor

@@ -48,7 +48,7 @@ def train(
 ) -> None:
     """Fit a model on the TRAIN part of a data set, judge it once on TEST, and write a bundle."""
     from anchormoe.bundle import store as bundle
-    from anchormoe.data.dataset import load_dataset
+    from anchormoe.data.loading import load_dataset
     from anchormoe.training import distributed
 
     bundle.refuse_existing(out, force=force or resume)
@@ -79,10 +79,10 @@ class Checkpoint:
     """Where an interrupted run left off: a directory beside the bundle, tied to its settings and data."""
 
     def __init__(self, out: Path, split: "Split", settings: "RecipeSettings", *, resume: bool) -> None:
-        from anchormoe.digest import data_fingerprint
+        from anchormoe.cases import fingerprint
 
         self._directory = out.parent / f"{out.name}.checkpoints"
-        self._facts = {"settings": settings.to_dict(), "data": data_fingerprint(split.train.cases, split.train.y)}
+        self._facts = {"settings": settings.to_dict(), "data": fingerprint(split.train.cases, split.train.y)}
         self._resume = resume
         if resume:
             self._require_same()

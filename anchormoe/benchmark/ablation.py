@@ -13,8 +13,8 @@ from anchormoe.benchmark.comparison import Difference, Spread, entries_of, paire
 from anchormoe.benchmark.methods import Method, register
 from anchormoe.benchmark.recipe_methods import RecipeMethod
 from anchormoe.benchmark.runner import LoadSplit, Plan, Results
-from anchormoe.data import dataset
 from anchormoe.data.dataset import Dataset, Split
+from anchormoe.data.loading import load_dataset
 
 TRAIN_CASES = 300
 """More cases of TRAIN are not used, so that a row takes seconds; the parts matter most where cases are few."""
@@ -73,7 +73,7 @@ def loader(data_dir: Path | None) -> LoadSplit:
 
     @lru_cache(maxsize=1)
     def load(spec: str, seed: int) -> Split:
-        split = dataset.load_dataset(spec, data_dir=data_dir, seed=seed)
+        split = load_dataset(spec, data_dir=data_dir, seed=seed)
         return Split(first_of_each_class(split.train, TRAIN_CASES), split.test)
 
     return lambda spec, seed: load(spec, seed if spec.startswith("synthetic:") else 0)

@@ -46,6 +46,7 @@ def _run(
     from anchormoe.recipes.fit import fit_model
     from anchormoe.recipes.pack import predictor_of
     from anchormoe.recipes.settings import RecipeSettings
+    from anchormoe.training.task import FitTask
 
     settings = RecipeSettings(
         recipe=effort.recipe,  # type: ignore[arg-type]  # a user's word; RecipeSettings refuses unknown ones
@@ -55,7 +56,7 @@ def _run(
         **changes,  # type: ignore[arg-type]  # RecipeSettings refuses unknown ones
     )
     started = time.perf_counter()
-    fitted = fit_model(train.cases, train.y, len(train.classes), settings=settings, groups=train.groups, seed=seed)
+    fitted = fit_model(FitTask(train.cases, train.y, len(train.classes), groups=train.groups, seed=seed), settings)
     if fitted.interrupted:
         raise KeyboardInterrupt  # half a fit is good enough for `train`, not for a table
     ready = time.perf_counter()

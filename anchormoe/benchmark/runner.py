@@ -12,8 +12,8 @@ import numpy.typing as npt
 from anchormoe.benchmark.comparison import Truth
 from anchormoe.benchmark.ledger import Entry, Ledger, fingerprint
 from anchormoe.benchmark.methods import Effort, Method, method
-from anchormoe.data import dataset
 from anchormoe.data.dataset import Split
+from anchormoe.data.loading import load_dataset
 from anchormoe.data.uea import NotAtHand
 from anchormoe.errors import DataError
 from anchormoe.metrics.scores import summary
@@ -73,7 +73,7 @@ def loader(source: str, data_dir: Path | None) -> LoadSplit:
 
     @lru_cache(maxsize=1)
     def load(name: str, seed: int) -> Split:
-        return dataset.load_dataset(f"{source}:{name}", data_dir=data_dir, seed=seed)
+        return load_dataset(f"{source}:{name}", data_dir=data_dir, seed=seed)
 
     return lambda name, seed: load(name, seed if source == "synthetic" else 0)
 

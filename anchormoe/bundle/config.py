@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
+from anchormoe.cases import Alignment
 from anchormoe.errors import ModelError
 from anchormoe.windows import FillKind, FillRule
 
 Recipe = Literal["paper", "experts", "kernel", "joint"]
-Alignment = Literal["aligned", "sliding"]
 
 MAX_STEPS, MAX_CHANNELS, MAX_CLASSES, MAX_ROWS = 1_000_000, 100_000, 10_000, 4096
 _MAX_TEXT = 500

@@ -1,5 +1,6 @@
 """Bytes of a bundle, read and parsed with suspicion: fixed names, sizes before allocation, no code, no NaN."""
 
+import hashlib
 import json
 import stat
 from collections.abc import Mapping
@@ -42,6 +43,10 @@ def read_file(directory: Path, name: str) -> bytes:
         raise ModelError(f"{name}: {facts.st_size} bytes, at most {limit} are allowed")
     with path.open("rb") as file:
         return file.read(limit)
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def parse_json(content: bytes, name: str) -> dict[str, Any]:

@@ -31,14 +31,15 @@ from anchormoe.bundle.files import (
     parse_tensors,
     read_file,
     require_specs,
+    sha256,
     tensor_specs,
 )
 from anchormoe.bundle.golden import Golden
 from anchormoe.bundle.registry import SOURCE_TYPES, SourceTypes
-from anchormoe.digest import sha256
 from anchormoe.errors import ModelError
+from anchormoe.evidence import Patching
 from anchormoe.model.abstention import Abstention
-from anchormoe.model.additive import AdditiveModel, Part, Patching
+from anchormoe.model.additive import AdditiveModel, Part
 from anchormoe.model.calibration import Calibration
 from anchormoe.model.normalizer import Normalizer
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from anchormoe.cases import rare_below
 from anchormoe.data.dataset import Dataset, Split
 from anchormoe.data.resampling import Recording
-from anchormoe.recipes.settings import rare_below
 
 HALF_MISSING = 0.5
 

@@ -7,6 +7,7 @@ from typing import Literal
 
 import yaml
 
+from anchormoe.cases import Alignment
 from anchormoe.data.configuration import build
 from anchormoe.errors import DataError
 from anchormoe.windows import FillKind, FillRule, Grid, WindowShape
@@ -89,7 +90,7 @@ class RecordingConfig:
     timestamp_unit: Literal["s", "ms", "us", "ns"] | None = None
     separator: str | None = None
     decimal: Literal[".", ","] = "."
-    alignment: Literal["aligned", "sliding"] = "sliding"
+    alignment: Alignment = "sliding"
 
     def __post_init__(self) -> None:
         if not self.channels:

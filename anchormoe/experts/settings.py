@@ -2,11 +2,9 @@
 
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Literal
 
-Profile = Literal["fast", "balanced", "accurate"]
-Objective = Literal["accuracy", "localize"]
-Alignment = Literal["aligned", "sliding"]
+from anchormoe.cases import Alignment
+from anchormoe.training.task import Objective, Profile
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,11 @@
 """What a user chooses about kernel evidence, and the sizes that follow from it. Pure."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
+from anchormoe.cases import Alignment
 from anchormoe.errors import DataError
-
-Profile = Literal["fast", "balanced", "accurate"]
-Objective = Literal["accuracy", "localize"]
-Alignment = Literal["aligned", "sliding"]
+from anchormoe.training.task import Objective, Profile
 
 NEAR = 33
 """Steps that a kernel may look at where localization matters."""

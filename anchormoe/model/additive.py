@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from anchormoe.cases import Cases, Float64
-from anchormoe.evidence import Source, outputs_of, patch_grid
+from anchormoe.evidence import Patching, Source, outputs_of, patch_grid
 from anchormoe.model.abstention import Abstention, half_missing
 from anchormoe.model.calibration import Calibration
 from anchormoe.model.normalizer import Normalizer
@@ -21,20 +21,6 @@ class Part:
     name: str
     source: Source
     weight: float
-
-
-@dataclass(frozen=True, slots=True)
-class Patching:
-    """The patches in which evidence is published, in steps; stride <= length, so that no step is left out."""
-
-    length: int
-    stride: int
-
-    @classmethod
-    def for_steps(cls, steps: int) -> "Patching":
-        """An eighth of the window, 4 to 64 steps, half overlapping: 16/8 for 128 steps."""
-        length = min(steps, max(4, min(64, steps // 8)))
-        return cls(length, max(1, length // 2))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,13 @@
 """How much the experts count beside the kernel evidence, decided out-of-fold. Pure."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from anchormoe.cases import Float64, Int64
 from anchormoe.model.calibration import cautious_losses, fit_scale
+from anchormoe.training.task import Objective
 
-Objective = Literal["accuracy", "localize"]
-
-LEAST_CASES = 60
-LEAST_PER_CLASS = 6
 _SHARES = np.linspace(0, 1, 21)
 _INAUDIBLE = 0.02
 PRICE_OF_PLACE = 0.02
@@ -32,12 +28,6 @@ class Blend:
     experts: float
     log_losses: tuple[tuple[float, float], ...] = ()
     accuracies: tuple[tuple[float, float], ...] = ()
-
-
-def experts_can_count(y: Int64, n_classes: int) -> bool:
-    """Below 60 cases or 6 per class out-of-fold figures are too coarse to choose by: the kernel speaks alone."""
-    counts = np.bincount(y, minlength=n_classes)
-    return len(y) >= LEAST_CASES and int(counts.min()) >= LEAST_PER_CLASS
 
 
 def choose_blend(

@@ -6,7 +6,7 @@ import numpy as np
 
 from anchormoe.cases import Cases, Float64, Int64
 from anchormoe.errors import DataError
-from anchormoe.recipes.fitters import FitTask
+from anchormoe.training.task import FitTask
 
 LEAST_JUDGED = 20
 """Cases that an accuracy without a channel needs; below it the channel stays one that must not be missing."""

@@ -9,9 +9,8 @@ import numpy as np
 from anchormoe.bundle.config import BundleConfig
 from anchormoe.bundle.golden import golden_cases, make_golden
 from anchormoe.bundle.store import Artefact
-from anchormoe.cases import Int64
+from anchormoe.cases import Int64, fingerprint
 from anchormoe.data.dataset import Dataset
-from anchormoe.digest import data_fingerprint
 from anchormoe.evidence import Json
 from anchormoe.metrics.scores import summary
 from anchormoe.model.calibration import softmax
@@ -100,7 +99,7 @@ def _data_facts(train: Dataset) -> dict[str, Any]:
     counts = {name: int(count) for name, count in zip(train.classes, train.class_counts, strict=True)}
     return {
         "name": train.name,
-        "fingerprint": data_fingerprint(train.cases, train.y),
+        "fingerprint": fingerprint(train.cases, train.y),
         "cases": len(train),
         "class_counts": counts,
         "groups": None if train.groups is None else len(np.unique(train.groups)),

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
-from anchormoe.bundle.config import Alignment, Recipe
+from anchormoe.bundle.config import Recipe
+from anchormoe.cases import Alignment
 from anchormoe.errors import DataError
 from anchormoe.evidence import Json
 from anchormoe.model.abstention import require_wishes
-from anchormoe.recipes.blend import Objective
+from anchormoe.training.task import Objective, Profile
 
-Profile = Literal["fast", "balanced", "accurate"]
 ClassWeight = Literal["auto", "none", "balanced"]
 Protocol = Literal["honest", "optimistic"]
 MOST_COPIES = 8
@@ -56,11 +56,6 @@ class RecipeSettings:
         names = ("recipe", "profile", "objective", "alignment", "class_weight", "protocol", "patch_length")
         plain = {name: getattr(self, name) for name in (*names, "patch_stride", "channel_dropout")}
         return plain | {name: dict(getattr(self, name)) for name in GROUPS}
-
-
-def rare_below(n_classes: int) -> float:
-    """`class_weight: auto` weighs classes when one has a smaller share than this: a tenth, and half of an equal one."""
-    return min(0.1, 0.5 / n_classes)
 
 
 def overridden(settings: Any, changes: Mapping[str, Any], name: str) -> Any:

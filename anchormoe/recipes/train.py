@@ -18,6 +18,7 @@ from anchormoe.recipes.fit import FittedModel, fit_model
 from anchormoe.recipes.pack import pack_bundle, predictor_of
 from anchormoe.recipes.settings import RecipeSettings
 from anchormoe.training.checkpoints import Checkpoints
+from anchormoe.training.task import FitTask
 
 CheckpointsOf = Callable[[int], Checkpoints | None]
 """Where the fit of a seed keeps its stages."""
@@ -65,10 +66,11 @@ def _fit(
 ) -> FittedModel:
     train = split.train
     test = (split.test.cases, split.test.y) if settings.protocol == "optimistic" else None
-    return fit_model(
-        train.cases, train.y, len(train.classes), settings=settings, groups=train.groups, seed=seed,
-        progress=progress, test=test, checkpoints=checkpoints,
+    task = FitTask(
+        train.cases, train.y, len(train.classes), groups=train.groups, seed=seed, progress=progress,
+        device=settings.device, test=test, checkpoints=checkpoints,
     )  # fmt: skip
+    return fit_model(task, settings)
 
 
 def _judged(split: Split, seed: int, fitted: FittedModel, progress: ProgressCallback) -> SeedRun:

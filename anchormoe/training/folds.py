@@ -1,12 +1,21 @@
 """Which cases each fold leaves out: by class, by group, or by time where there are too few groups. Pure."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from anchormoe.cases import Bool, Int64
 
+FEW_CASES, FEW_PER_CLASS = 60, 6
+"""Below these one case is several per cent: out-of-fold figures are too coarse to choose anything by."""
 LEAST_GROUPS, TIME_BLOCKS = 3, 5
 Folds = tuple[Bool, Bool]
 """(held_out, trained), each (F, N). A case may be in neither: the gap between blocks of time."""
+
+
+def enough_to_choose(class_counts: Sequence[int] | Int64) -> bool:
+    """True where out-of-fold figures may choose between models."""
+    return sum(class_counts) >= FEW_CASES and min(class_counts) >= FEW_PER_CLASS
 
 
 def make_folds(y: Int64, *, folds: int, groups: Int64 | None, seed: int) -> Folds:

@@ -12,11 +12,10 @@ import pytest
 from safetensors.numpy import save
 
 from anchormoe.bundle import store as bundle
-from anchormoe.bundle.files import MAX_OTHER_BYTES, dump_tensors, parse_tensors, tensor_specs
+from anchormoe.bundle.files import MAX_OTHER_BYTES, dump_tensors, parse_tensors, sha256, tensor_specs
 from anchormoe.bundle.golden import golden_cases, make_golden, require_golden
 from anchormoe.bundle.store import Artefact
-from anchormoe.cases import Cases
-from anchormoe.digest import data_fingerprint, sha256
+from anchormoe.cases import Cases, fingerprint
 from anchormoe.errors import DataError, ModelError
 from anchormoe.model.prediction import Prediction
 from anchormoe.predictor import Predictor
@@ -280,7 +279,7 @@ def test_golden_windows_can_be_made_from_very_few_cases() -> None:
 
 def test_the_fingerprint_changes_with_any_value_label_or_mask() -> None:
     x, mask = windows(3)
-    base = data_fingerprint(Cases.from_windows(x, mask), np.array([0, 1, 2]))
-    assert base == data_fingerprint(Cases.from_windows(x.copy(), mask.copy()), np.array([0, 1, 2]))
-    assert base != data_fingerprint(Cases.from_windows(x, mask), np.array([0, 1, 1]))
-    assert base != data_fingerprint(Cases.from_windows(x, np.ones_like(mask)), np.array([0, 1, 2]))
+    base = fingerprint(Cases.from_windows(x, mask), np.array([0, 1, 2]))
+    assert base == fingerprint(Cases.from_windows(x.copy(), mask.copy()), np.array([0, 1, 2]))
+    assert base != fingerprint(Cases.from_windows(x, mask), np.array([0, 1, 1]))
+    assert base != fingerprint(Cases.from_windows(x, np.ones_like(mask)), np.array([0, 1, 2]))

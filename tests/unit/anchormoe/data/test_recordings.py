@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import yaml
 
-from anchormoe.data.dataset import load_dataset
+from anchormoe.data.loading import load_dataset
 from anchormoe.data.recording_config import read_config
 from anchormoe.data.recordings import read_archive
 from anchormoe.errors import DataError

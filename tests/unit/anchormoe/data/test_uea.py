@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from anchormoe.data.dataset import load_dataset
+from anchormoe.data.loading import load_dataset
 from anchormoe.errors import DataError
 
 HEADER = """# a comment

@@ -10,16 +10,14 @@ from anchormoe import AnchorMoEClassifier, Predictor
 from anchormoe.cases import Cases
 from anchormoe.errors import DataError, ModelError
 from anchormoe.model.abstention import Abstention
-from anchormoe.progress import silent
 from anchormoe.recipes.channel_dropout import COMPLETE, accuracies_without, with_copies
-from anchormoe.recipes.fitters import FitTask
+from anchormoe.training.task import FitTask
 
 
 def training(groups: list[int] | None = None, channels: int = 3) -> FitTask:
     cases = Cases.from_arrays(np.arange(1.0, 6 * channels * 2 + 1).reshape(6, channels, 2))
-    return FitTask(
-        cases, np.array([0, 0, 0, 1, 1, 1]), 2, None if groups is None else np.array(groups), np.arange(6.0), 0, silent
-    )
+    y, numbers = np.array([0, 0, 0, 1, 1, 1]), None if groups is None else np.array(groups)
+    return FitTask(cases, y, 2, groups=numbers, sample_weight=np.arange(6.0))
 
 
 def test_each_copy_lacks_one_channel_and_every_class_lacks_every_channel() -> None:

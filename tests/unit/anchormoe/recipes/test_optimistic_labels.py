@@ -7,7 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from agent.cli.main import app
-from anchormoe.data.dataset import Split, load_dataset
+from anchormoe.data.dataset import Split
+from anchormoe.data.loading import load_dataset
 from anchormoe.recipes import train
 from anchormoe.recipes.settings import RecipeSettings
 

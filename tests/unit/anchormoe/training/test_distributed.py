@@ -14,10 +14,11 @@ from anchormoe.paper.architecture import ModelConfig
 from anchormoe.paper.loop import Examples, LoopConfig, train_network
 from anchormoe.paper.losses import LossWeights, objective
 from anchormoe.paper.net import PaperNet
-from anchormoe.recipes.fitters import FITTERS, FitTask
+from anchormoe.recipes.fitters import FITTERS
 from anchormoe.recipes.settings import RecipeSettings
 from anchormoe.training import distributed
 from anchormoe.training.checkpoints import StageCheckpoint
+from anchormoe.training.task import FitTask
 
 CONFIG = ModelConfig(channels=2, classes=3, patch_length=4, patch_stride=2, width=16, experts=4, dropout=0.0)
 
@@ -40,7 +41,7 @@ def trained_experts() -> dict[str, torch.Tensor]:
     rng = np.random.default_rng(0)
     cases, y = Cases.from_arrays(rng.normal(size=(13, 2, 20))), np.arange(13) % 3
     settings = CommitteeSettings(variants=(A,), kept=1, folds=2, width=8, batch=5, min_steps=6, max_steps=6)
-    fit = fit_committee(cases, y, 3, settings=settings, sample_weight=np.linspace(0.5, 1.5, 13))
+    fit = fit_committee(FitTask(cases, y, 3, sample_weight=np.linspace(0.5, 1.5, 13)), settings)
     return {name: torch.from_numpy(np.array(value)) for name, value in fit.source.tensors().items()}
 
 
@@ -72,7 +73,7 @@ def test_two_processes_agree_bitwise_with_each_other_and_closely_with_one(tmp_pa
 def fitted_kernel(told: list[str]) -> dict[str, torch.Tensor]:
     rng, y = np.random.default_rng(0), np.arange(64) % 2
     cases = Cases.from_arrays(rng.normal(size=(64, 1, 24)) + 0.7 * (2 * y - 1)[:, None, None])
-    training = FitTask(cases, y, 2, None, None, 0, lambda progress: told.append(progress.stage))
+    training = FitTask(cases, y, 2, progress=lambda progress: told.append(progress.stage))
     fit = FITTERS["kernel"](training, RecipeSettings(recipe="kernel", profile="fast"))
     tensors = {name: torch.from_numpy(np.array(value)) for name, value in fit.source.tensors().items()}
     return tensors | {"oof": torch.from_numpy(fit.oof_logits)}
