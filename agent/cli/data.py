@@ -50,7 +50,7 @@ def inspect(
     if plot is not None:
         _draw(plot, split, facts, recordings)
     if as_json:
-        typer.echo(json.dumps(facts.as_json(), ensure_ascii=False, indent=2))
+        typer.echo(json.dumps(facts.to_dict(), ensure_ascii=False, indent=2))
         return
     _print(facts)
     if plot is not None:
@@ -66,15 +66,15 @@ def _load(spec: str, data_dir: Path | None, config: Path | None, seed: int) -> t
     if not spec.startswith("recordings:"):
         return load_dataset(spec, data_dir=data_dir, config=config, seed=seed), ()
     directory, settings = Path(spec.removeprefix("recordings:")), read_config(config)
-    archive = recordings.read_archive(directory, settings)
-    return recordings.split_windows(directory.name, archive, settings), archive.recordings
+    found = recordings.resample_directory(directory, settings)
+    return recordings.split_windows(directory.name, found, settings), found.recordings
 
 
 def _draw(path: Path, split: Split, facts: Inspection, recordings: tuple[Recording, ...]) -> None:
-    from anchormoe.data.inspection_plot import draw
+    from anchormoe.data.inspection_plot import plot_inspection
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    draw(path, split, facts, recordings)
+    plot_inspection(path, split, facts, recordings)
 
 
 def _print(facts: Inspection) -> None:
@@ -90,8 +90,8 @@ def _print(facts: Inspection) -> None:
     console.print(_channel_table(facts.channels))
     if facts.recordings:
         console.print(_recording_table(facts))
-    for remark in facts.remarks:
-        console.print(f"[yellow]note:[/yellow] {remark}")
+    for note in facts.notes:
+        console.print(f"[yellow]note:[/yellow] {note}")
 
 
 def _parts_line(name: str, part: PartFacts) -> str:
@@ -119,7 +119,7 @@ def _channel_table(channels: tuple[ChannelFacts, ...]) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     for one in channels:
         figures = [_number(value) for value in (one.low, one.mean, one.high, one.deviation)]
-        holes = [f"{one.missing_train:.1%}", f"{one.missing_test:.1%}", str(one.longest_hole)]
+        holes = [f"{one.missing_train:.1%}", f"{one.missing_test:.1%}", str(one.longest_gap)]
         table.add_row(one.name, one.unit, *figures, *holes, style="yellow" if one.constant or one.low is None else None)
     return table
 
@@ -129,7 +129,7 @@ def _recording_table(facts: Inspection) -> Table:
     for name in ("steps", "samples", "empty", "holes", "longest", "same slot", "backwards"):
         table.add_column(name, justify="right")
     for one in facts.recordings:
-        counts = (one.holes, one.longest_hole, one.same_slot, one.out_of_order)
+        counts = (one.gaps, one.longest_gap, one.same_step, one.out_of_order)
         table.add_row(
             one.name, one.asset, f"{one.steps:,}", f"{one.samples:,}", f"{one.empty_share:.1%}", *map(str, counts)
         )

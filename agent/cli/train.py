@@ -128,7 +128,7 @@ def _settings(config: Path | None, changes: list[str], options: dict[str, Any], 
 
 
 def _announce(split: "Split", settings: "RecipeSettings", *, quiet: bool) -> None:
-    from anchormoe.data.inspection import idle_channels
+    from anchormoe.data.inspection import uninformative_channels
     from anchormoe.recipes.memory import needed_bytes, readable
 
     if quiet:
@@ -139,7 +139,7 @@ def _announce(split: "Split", settings: "RecipeSettings", *, quiet: bool) -> Non
         f"{len(train.classes)} classes; recipe {settings.recipe}, profile {settings.profile}, {settings.device}",
         err=True,
     )
-    for remark in idle_channels(train):
+    for remark in uninformative_channels(train):
         typer.echo(f"note: {remark}", err=True)
     needed = needed_bytes(train.cases, settings, test=split.test.cases)
     typer.echo(f"will need about {readable(needed)} of memory", err=True)

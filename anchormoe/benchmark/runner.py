@@ -14,7 +14,7 @@ from anchormoe.benchmark.ledger import Entry, Ledger, fingerprint
 from anchormoe.benchmark.methods import Effort, Method, method
 from anchormoe.data.dataset import Split
 from anchormoe.data.loading import load_dataset
-from anchormoe.data.uea import NotAtHand
+from anchormoe.data.uea import DatasetNotFound
 from anchormoe.errors import DataError
 from anchormoe.metrics.scores import summary
 from anchormoe.progress import Progress, ProgressCallback, silent
@@ -61,7 +61,7 @@ def run_benchmark(plan: Plan, ledger: Ledger, load_split: LoadSplit, *, progress
                 entries.append(entry)
                 truth[name, entry.seed] = y
                 progress(Progress(f"{name} {entry.method}", len(entries), total, _figures(entry)))
-        except NotAtHand:
+        except DatasetNotFound:
             missing[name] = "no data at hand"
         except DataError as error:
             missing[name] = str(error)

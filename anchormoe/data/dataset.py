@@ -13,10 +13,7 @@ from anchormoe.windows import FillRule
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """N cases: `y` indexes `classes`, `groups` numbers recordings, `truth` (N, T) marks evidence (synthetic sets).
-
-    `fill` says how holes were filled, channel by channel; empty where nobody knows.
-    """
+    """N cases. `y` (N,) indexes `classes`; `groups` (N,) numbers recordings."""
 
     name: str
     cases: Cases
@@ -27,11 +24,13 @@ class Dataset:
     period_s: float | None = None
     groups: npt.NDArray[np.int64] | None = None
     truth: npt.NDArray[np.bool_] | None = None
+    """(N, T) the steps that decide the class, known for synthetic sets only"""
     alignment: Alignment = "aligned"
     fill: tuple[FillRule, ...] = ()
+    """how missing values were filled, one rule per channel; empty where that is not known"""
 
     def __post_init__(self) -> None:
-        _refuse_a_mismatch(self)
+        _refuse_mismatch(self)
 
     def __len__(self) -> int:
         return len(self.cases)
@@ -68,7 +67,7 @@ class Split:
     mixed: Dataset | None = None
 
 
-def _refuse_a_mismatch(dataset: Dataset) -> None:
+def _refuse_mismatch(dataset: Dataset) -> None:
     size, channels = len(dataset.cases), dataset.cases.x.shape[1]
     if dataset.y.shape != (size,):
         raise DataError(f"{dataset.name}: {size} cases, labels of shape {dataset.y.shape}")

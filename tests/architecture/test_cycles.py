@@ -23,7 +23,7 @@ Imports = Mapping[str, set[str]]
 
 def each_package(known: Mapping[str, str]) -> list[Any]:
     failing = {name: pytest.mark.xfail(strict=True, reason=reason) for name, reason in known.items()}
-    return [pytest.param(name, marks=failing[name] if name in failing else ()) for name in PACKAGES]
+    return [pytest.param(name, marks=failing.get(name, ())) for name in PACKAGES]
 
 
 def modules(package: str) -> dict[str, Path]:

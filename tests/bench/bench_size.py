@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from anchormoe.cases import Cases
-from anchormoe.data.shapes import Shape, rehearsal
 from anchormoe.progress import Progress
 from anchormoe.recipes.memory import needed_bytes
 from anchormoe.recipes.settings import RecipeSettings
 from anchormoe.recipes.train import train_bundle
+from tests.support.data_shapes import Shape, rehearsal
 
 SHAPES = {
     "small": Shape(train=180, test=180, channels=24, steps=51, classes=6),

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from agent.cli.main import app
-from anchormoe.data.recording_config import Channel, Labels, RecordingConfig, Splitting, Windows
+from anchormoe.data.recording_config import ChannelConfig, LabelConfig, RecordingConfig, SplitConfig, WindowConfig
 from anchormoe.data.synthetic import DESIGNS
 from anchormoe.model.abstention import RULES
 from anchormoe.recipes.settings import RecipeSettings
@@ -51,7 +51,7 @@ def test_the_example_in_python_works(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert found["model"].score(found["split"].test.cases.x, found["split"].test.y) > 0.9
 
 
-@pytest.mark.parametrize("kind", [RecordingConfig, Channel, Labels, Windows, Splitting])
+@pytest.mark.parametrize("kind", [RecordingConfig, ChannelConfig, LabelConfig, WindowConfig, SplitConfig])
 def test_every_key_of_recordings_is_on_its_page(kind: type) -> None:
     page, sections = RECORDINGS.read_text(), {"labels", "window", "split"}
     keys = {one.name for one in fields(kind)} - sections

@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from anchormoe.data.shapes import read_shape, rehearsal
 from anchormoe.metrics.evaluate import evaluate_predictions
 from anchormoe.recipes.fit import fit_model
 from anchormoe.recipes.pack import predictor_of
 from anchormoe.recipes.settings import RecipeSettings
 from anchormoe.training.task import FitTask
+from tests.support.data_shapes import read_shape, rehearsal
 
 FILES = Path(__file__).parents[4] / "configs" / "datasets"
 NOT_AT_HAND = (

@@ -7,8 +7,8 @@ import yaml
 
 from anchormoe.benchmark.report import read_paper
 from anchormoe.data.recording_config import read_config
-from anchormoe.data.shapes import Shape, read_shape, rehearsal
 from anchormoe.errors import DataError
+from tests.support.data_shapes import Shape, read_shape, rehearsal
 
 CONFIGS = Path(__file__).parents[4] / "configs"
 SETS = sorted((CONFIGS / "datasets").glob("*.yaml"))
