@@ -15,6 +15,8 @@ from msgspec import Meta, inspect
 from anchormoe.errors import DataError, ModelError
 
 Count = Annotated[int, Meta(ge=1)]
+Size = Annotated[int, Meta(ge=1, le=1 << 20)]
+"""Of an array's axis in a stored model: a damaged file cannot ask for all of the memory."""
 Amount = Annotated[float, Meta(ge=0)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 
@@ -69,7 +71,8 @@ class _Converter:
             return self._dataclass(kind, value, where)
         if origin in (Union, UnionType):
             inner = next(one for one in arguments if one is not NoneType)
-            return None if value is None else self.convert(inner, value, where)
+            whole = value is None or not _is_container(inner)
+            return self._scalar(kind, value, where) if whole else self.convert(inner, value, where)
         if origin is tuple:
             return self._items(arguments[0], value, where)
         if origin in (dict, Mapping):
@@ -109,6 +112,8 @@ class _Converter:
         }
 
     def _scalar(self, kind: Any, value: Any, where: str) -> Any:
+        if kind is Any:
+            return value
         try:
             converted = msgspec.convert(value, kind, strict=True)
         except msgspec.ValidationError:
@@ -152,6 +157,8 @@ def _shown(value: Any) -> str:
 
 def _expected(kind: Any) -> str:
     """In words, with bounds: a whole number from 1 to 10, a string of at most 500 characters, one of a, b."""
+    if get_origin(kind) in (Union, UnionType):
+        return " or ".join("null" if one is NoneType else _expected(one) for one in get_args(kind))
     info = inspect.type_info(kind)
     if isinstance(info, inspect.LiteralType):
         return f"one of {', '.join(map(str, get_args(kind)))}"

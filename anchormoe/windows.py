@@ -6,9 +6,10 @@ Indices are absolute: sample index = floor((time − epoch + period/2) / period)
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
@@ -51,7 +52,7 @@ class FillRule:
     """How a missing value of a channel is filled from samples inside the window, at most `max_age` steps away."""
 
     kind: FillKind = "none"
-    max_age: int = 0
+    max_age: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
 
 
 def ends_between(after: int, upto: int, hop: int) -> range:
@@ -86,12 +87,6 @@ def cut(start: int, steps: Floats, shape: WindowShape) -> tuple[Index, Floats]:
 def coverage(mask: Mask) -> NDArray[np.float64]:
     """Share of observed entries per window of (B, C, T). Filled samples do not count, so ask before filling."""
     share: NDArray[np.float64] = mask.mean(axis=(1, 2), dtype=np.float64)
-    return share
-
-
-def channel_coverage(mask: Mask) -> NDArray[np.float64]:
-    """Share of observed steps per window and channel, (B, C)."""
-    share: NDArray[np.float64] = mask.mean(axis=2, dtype=np.float64)
     return share
 
 

@@ -1,13 +1,13 @@
 """What `train` is told by file, `--set` and options, put together and checked. Pure but for reading the file."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from agent.errors import SettingsError
+from anchormoe.conversion import from_settings
 from anchormoe.errors import DataError, ModelError
 from anchormoe.recipes.settings import GROUPS, RecipeSettings
 
@@ -22,7 +22,6 @@ def train_settings(
     for change in changes:
         _apply(values, *_parsed(change))
     values |= {name: value for name, value in options.items() if value is not None}
-    _refuse_unknown(values)
     return _checked(values)
 
 
@@ -56,29 +55,17 @@ def _parsed(change: str) -> tuple[str, Any]:
 
 def _apply(values: dict[str, Any], key: str, value: Any) -> None:
     group, found, name = key.partition(".")
-    if found and group in GROUPS:
-        values[group] = {**(values.get(group) or {}), name: value}
-    else:
+    if not found or group not in GROUPS:
         values[key] = value
-
-
-def _refuse_unknown(values: Mapping[str, Any]) -> None:
-    known = {one.name for one in fields(RecipeSettings)}
-    problems = [f"{name}: unknown; known are {', '.join(sorted(known))}" for name in values if name not in known]
-    problems += [f"{name}: must be a mapping" for name in GROUPS if not isinstance(values.get(name, {}), dict)]
-    for name in ("patch_length", "patch_stride"):
-        value = values.get(name)
-        if value is not None and (type(value) is not int or value < 1):
-            problems.append(f"{name}: must be a whole number of steps, at least 1, not {value!r}")
-    if problems:
-        raise SettingsError(problems)
+    elif isinstance(values.get(group), dict | None):  # anything else is refused with the other settings
+        values[group] = {**(values.get(group) or {}), name: value}
 
 
 def _checked(values: Mapping[str, Any]) -> RecipeSettings:
     from anchormoe.recipes.fitters import require_settings
 
     try:
-        settings = RecipeSettings(**values)
+        settings = from_settings(RecipeSettings, values, "")
         require_settings(settings)
     except (DataError, ModelError) as error:
         raise SettingsError(str(error)) from error

@@ -10,8 +10,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from anchormoe.bundle import golden as golden_windows
 from anchormoe.bundle.config import BundleConfig
 from anchormoe.bundle.files import (
@@ -36,6 +34,7 @@ from anchormoe.bundle.files import (
 )
 from anchormoe.bundle.golden import Golden
 from anchormoe.bundle.registry import SOURCE_TYPES, SourceTypes
+from anchormoe.conversion import from_stored
 from anchormoe.errors import ModelError
 from anchormoe.evidence import Patching
 from anchormoe.model.abstention import Abstention
@@ -45,6 +44,25 @@ from anchormoe.model.normalizer import Normalizer
 
 FORMAT = 1
 _MAX_PARTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPart:
+    """An entry of `parts` in config.json."""
+
+    name: str
+    config: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCalibration:
+    """calibration.json; its two inner parts are read by their own classes."""
+
+    weights: dict[str, float]
+    calibration: dict[str, Any]
+    abstention: dict[str, Any]
+
+
 _PACKAGES = ("anchormoe-agent", "numpy", "torch")
 
 
@@ -115,9 +133,7 @@ def load_bundle(directory: Path, *, sources: SourceTypes = SOURCE_TYPES) -> Bund
         parse_tensors(files[GOLDEN], GOLDEN),
         channels=len(config.channels), steps=config.length, classes=len(config.classes),
     )  # fmt: skip
-    settings = stored.get("settings", {})
-    if not isinstance(settings, dict):
-        raise ModelError(f"{CONFIG}: settings must be an object")
+    settings = from_stored(dict[str, Any], stored.get("settings", {}), f"{CONFIG}: settings")
     return Bundle(config, _model(config, stored, files, sources), golden, manifest, settings)
 
 
@@ -207,37 +223,29 @@ def _model(
         raise ModelError(f"{NORMALIZER}: {len(normalizer.mean)} channels, {CONFIG} has {len(config.channels)}")
     tensors = parse_tensors(files[MODEL], MODEL)
     require_specs(tensors, stored.get("tensors"))
-    calibration = parse_json(files[CALIBRATION], CALIBRATION)
-    if set(calibration) != {"weights", "calibration", "abstention"}:
-        raise ModelError(f"{CALIBRATION}: needs exactly weights, calibration and abstention")
+    calibration = from_stored(StoredCalibration, parse_json(files[CALIBRATION], CALIBRATION), f"{CALIBRATION}:")
     return AdditiveModel(
         normalizer=normalizer,
-        parts=_parts(stored.get("parts"), calibration["weights"], tensors, sources),
-        calibration=Calibration.from_dict(calibration["calibration"], len(config.classes)),
-        abstention=Abstention.from_dict(calibration["abstention"], len(config.channels)),
+        parts=_parts(stored.get("parts"), calibration.weights, tensors, sources),
+        calibration=Calibration.from_dict(calibration.calibration, len(config.classes)),
+        abstention=Abstention.from_dict(calibration.abstention, len(config.channels)),
         patching=Patching(config.patch_length, config.patch_stride),
     )
 
 
-def _parts(stored: Any, weights: Any, tensors: Tensors, sources: SourceTypes) -> tuple[Part, ...]:
-    if not isinstance(stored, list) or not 1 <= len(stored) <= _MAX_PARTS:
-        raise ModelError(f"{CONFIG}: parts must list 1 to {_MAX_PARTS} sources")
-    names = [part.get("name") if isinstance(part, dict) else None for part in stored]
-    if not all(isinstance(name, str) and name in sources for name in names) or len(set(names)) != len(names):
-        raise ModelError(f"{CONFIG}: parts must be different ones of {', '.join(sources)}")
-    if not isinstance(weights, dict) or set(weights) != set(names):
-        raise ModelError(f"{CALIBRATION}: weights must name exactly the parts of {CONFIG}")
-    owned = {name: name.partition("/")[0] for name in tensors}
-    if not set(owned.values()) <= set(names):
-        raise ModelError(f"{MODEL}: holds tensors of no part")
-    return tuple(_part(one, weights[one["name"]], tensors, sources) for one in stored)
+def _parts(stored: Any, weights: Mapping[str, float], tensors: Tensors, sources: SourceTypes) -> tuple[Part, ...]:
+    parts = from_stored(tuple[StoredPart, ...], stored, f"{CONFIG}: parts")
+    names = [part.name for part in parts]
+    if not 1 <= len(parts) <= _MAX_PARTS or len(set(names)) != len(names) or not set(names) <= set(sources):
+        raise ModelError(f"{CONFIG}: parts: expected 1 to {_MAX_PARTS} different ones of {', '.join(sources)}")
+    if set(weights) != set(names):
+        raise ModelError(f"{CALIBRATION}: weights: expected exactly the parts of {CONFIG}: {', '.join(names)}")
+    owners = {name.partition("/")[0] for name in tensors}
+    if not owners <= set(names):
+        raise ModelError(f"{MODEL}: {min(owners - set(names))}/…: tensors of a part that {CONFIG} does not list")
+    return tuple(_part(part, weights[part.name], tensors, sources) for part in parts)
 
 
-def _part(stored: Mapping[str, Any], weight: Any, tensors: Tensors, sources: SourceTypes) -> Part:
-    name = str(stored["name"])
-    if isinstance(weight, bool) or not isinstance(weight, int | float) or not np.isfinite(weight):
-        raise ModelError(f"{CALIBRATION}: the weight of {name} must be a finite number")
-    if not isinstance(stored.get("config"), dict):
-        raise ModelError(f"{CONFIG}: the part {name} has no config")
-    own = {key.partition("/")[2]: array for key, array in tensors.items() if key.partition("/")[0] == name}
-    return Part(name, sources[name]().from_parts(stored["config"], own), float(weight))
+def _part(stored: StoredPart, weight: float, tensors: Tensors, sources: SourceTypes) -> Part:
+    own = {key.partition("/")[2]: array for key, array in tensors.items() if key.partition("/")[0] == stored.name}
+    return Part(stored.name, sources[stored.name]().from_parts(stored.config, own), weight)

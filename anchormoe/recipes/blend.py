@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from anchormoe.cases import Float64, Int64
-from anchormoe.model.calibration import cautious_losses, fit_scale
+from anchormoe.model.calibration import fit_scale, smoothed_losses
 from anchormoe.training.task import Objective
 
 _SHARES = np.linspace(0, 1, 21)
@@ -42,7 +42,7 @@ def choose_blend(
     """
     tau_kernel, tau_experts = fit_scale(kernel, y), fit_scale(experts, y)
     mixed = [(1 - share) * tau_kernel * kernel + share * tau_experts * experts for share in _SHARES]
-    losses = np.array([cautious_losses(fit_scale(logits, y) * logits, y) for logits in mixed])  # (shares, N)
+    losses = np.array([smoothed_losses(fit_scale(logits, y) * logits, y) for logits in mixed])  # (shares, N)
     right = np.array([logits.argmax(axis=1) == y for logits in mixed], np.float64)  # (shares, N)
     share = _by_likelihood(losses, right) if objective == "accuracy" else _by_accuracy(right, groups)
     heard = _heard((1 - share) * tau_kernel * kernel.std(), share * tau_experts * experts.std())

@@ -8,9 +8,9 @@ import numpy as np
 from anchormoe.cases import Cases, Float64, rare_below
 from anchormoe.errors import DataError
 from anchormoe.evidence import Json, Patching, Source, centred
-from anchormoe.model.abstention import Evidenced, fit_abstention, simple_folds
+from anchormoe.model.abstention import OutOfFold, fit_abstention, simple_folds
 from anchormoe.model.additive import AdditiveModel, Part
-from anchormoe.model.calibration import crossfitted, fit_calibration, softmax
+from anchormoe.model.calibration import cross_calibrate, fit_calibration, softmax
 from anchormoe.model.normalizer import Normalizer
 from anchormoe.recipes.blend import Blend, choose_blend
 from anchormoe.recipes.channel_dropout import accuracies_without, with_copies
@@ -55,8 +55,8 @@ def fit_model(
     without = accuracies_without(everyone, extended.y, lacking, cases.channels)
     blended = everyone[: len(y)]
     folds = simple_folds(len(y), groups)
-    honest = crossfitted(blended, y, folds)
-    abstention = fit_abstention(Evidenced(softmax(honest), y, cases, folds, groups, without), settings.abstention)
+    honest = cross_calibrate(blended, y, folds)
+    abstention = fit_abstention(OutOfFold(softmax(honest), y, cases, folds, groups, without), settings.abstention)
     parts = tuple(Part(fit.name, fit.source, weight) for fit, weight in blend)
     model = AdditiveModel(normalizer, parts, fit_calibration(blended, y), abstention, _patching(cases, settings, fits))
     return FittedModel(model, settings, honest, _report(fits, model, scaled.sample_weight is not None))

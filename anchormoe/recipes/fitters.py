@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from anchormoe.errors import DataError
+from anchormoe.conversion import override
 from anchormoe.evidence import Source
-from anchormoe.recipes.settings import RecipeSettings, overridden
+from anchormoe.recipes.settings import RecipeSettings
 from anchormoe.training.task import FitTask, SourceFit
 
 if TYPE_CHECKING:
@@ -19,23 +19,20 @@ def kernel_settings(settings: RecipeSettings) -> Any:
     from anchormoe.kernels.settings import KernelSettings
 
     chosen = KernelSettings(profile=settings.profile, objective=settings.objective, alignment=settings.alignment)
-    return overridden(chosen, settings.kernel, "kernel")
+    return override(chosen, settings.kernel, "kernel")
 
 
 def experts_settings(settings: RecipeSettings) -> Any:
     from anchormoe.experts.settings import settings_for
 
     chosen = settings_for(settings.profile, settings.objective, settings.alignment)
-    changed = overridden(chosen, settings.experts, "experts")
-    if changed.folds < 2:  # members would be judged on what they were trained on
-        raise DataError(f"experts.folds: must be at least 2, not {changed.folds}")
-    return changed
+    return override(chosen, settings.experts, "experts")
 
 
 def paper_settings(settings: RecipeSettings) -> Any:
     from anchormoe.paper.settings import PaperSettings
 
-    return overridden(PaperSettings(), settings.paper, "paper")
+    return override(PaperSettings(), settings.paper, "paper")
 
 
 def require_settings(settings: RecipeSettings) -> None:

@@ -112,7 +112,7 @@ def test_a_dataclass_may_check_itself() -> None:
     assert Loose(1).count is None
     with pytest.raises(DataError, match="tilt: expected a number above 0 and below 1, not 1"):
         Loose(1.0, 1)
-    with pytest.raises(DataError, match="count: expected a whole number of at least 1, not 0"):
+    with pytest.raises(DataError, match="count: expected a whole number of at least 1 or null, not 0"):
         Loose(1.0, count=0)
 
 

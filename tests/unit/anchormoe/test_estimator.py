@@ -132,7 +132,7 @@ def test_a_loaded_classifier_is_scored_by_the_names_of_its_classes(tmp_path: Pat
 
 
 def test_an_unknown_recipe_is_refused_by_name() -> None:
-    with pytest.raises(DataError, match="recipe must be one of"):
+    with pytest.raises(DataError, match="recipe: expected one of paper, experts, kernel, joint"):
         AnchorMoEClassifier(recipe="magic").fit(*waves())
 
 

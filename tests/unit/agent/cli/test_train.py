@@ -167,12 +167,13 @@ def test_settings_come_from_file_then_set_then_options(tmp_path: Path) -> None:
         ("- 1", [], "must hold a mapping"),
         ("train: {", [], "not YAML"),
         ("", ["profile"], "expected key=value"),
-        ("", ["profile=slow"], "profile must be one of"),
-        ("", ["experts.epochs=soon"], r"experts\.epochs: 'soon' does not fit"),
-        ("", ["patch_length=0"], "patch_length: must be a whole number"),
-        ("", ["experts=3"], "experts: must be a mapping"),
+        ("", ["profile=slow"], "profile: expected one of fast, balanced, accurate, not 'slow'"),
+        ("", ["experts.epochs=soon"], r"experts\.epochs: expected a whole number of at least 1, not 'soon'"),
+        ("", ["patch_length=0"], "patch_length: expected a whole number of at least 1 or null, not 0"),
+        ("", ["experts=3"], "experts: expected keys and values, not 3"),
+        ("train: {experts: 3}", ["experts.epochs=4"], "experts: expected keys and values, not 3"),
         ("", ["protocol=optimistic"], "needs recipe paper"),
-        ("", ["abstention.least_margin=7"], r"abstention\.least_margin: must be between"),
+        ("", ["abstention.least_margin=7"], r"abstention\.least_margin: expected a number from 0 to 1 or null, not 7"),
     ],
 )
 def test_a_wrong_setting_is_named(tmp_path: Path, text: str, changes: list[str], reason: str) -> None:

@@ -207,7 +207,7 @@ def test_tensors_that_do_not_fit_are_named(directory: Path, content: bytes, reas
 )
 def test_a_wrong_field_of_the_configuration_is_named(directory: Path, field: str, value: Any) -> None:
     change_json(directory, "config.json", lambda stored: stored.update({field: value}))
-    with pytest.raises(ModelError, match=rf"(config|calibration)\.json: .*{field.removesuffix('s')}|part"):
+    with pytest.raises(ModelError, match=rf"^config\.json: {field}\b"):
         load(directory)
 
 
