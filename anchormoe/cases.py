@@ -1,4 +1,4 @@
-"""Time series cases with their validity: the one form in which data enter a model. Pure."""
+"""Time series cases with a validity mask: the input of every model. Pure."""
 
 import hashlib
 from collections.abc import Sequence
@@ -43,15 +43,15 @@ class Cases:
 
     @classmethod
     def from_windows(cls, windows: Any, mask: Any) -> "Cases":
-        """Windows (B, C, T) of full length with their mask; what is masked may hold anything. Raises DataError."""
+        """Windows (B, C, T) of full length with their mask; masked values are ignored. Raises DataError."""
         values, valid = np.asarray(windows, np.float32), np.asarray(mask)
         if values.ndim != 3 or values.shape != valid.shape or valid.dtype != np.bool_:
             raise DataError(
-                f"windows {values.shape} need a boolean mask of the same shape, not {valid.dtype} {valid.shape}"
+                f"windows {values.shape}: expected a boolean mask of the same shape, not {valid.dtype} {valid.shape}"
             )
         clean = np.where(valid, values, np.float32(0))
         if not np.isfinite(clean).all():
-            raise DataError("windows hold values that are marked valid and are not finite")
+            raise DataError("windows contain values that are marked valid but not finite")
         return cls(clean, valid, np.full(len(values), values.shape[2], np.int64))
 
     def __len__(self) -> int:
@@ -102,11 +102,11 @@ def rare_below(n_classes: int) -> float:
 
 def _series(X: Any) -> list[NDArray[Any]]:
     if isinstance(X, np.ndarray) and X.dtype != np.object_ and X.ndim not in (2, 3):
-        raise DataError(f"cases need the shape (cases, channels, steps), not {X.shape}")
+        raise DataError(f"expected an array of shape (cases, channels, steps), not {X.shape}")
     if isinstance(X, np.ndarray) and X.dtype != np.object_ and X.ndim == 2:
         X = X[:, None, :]
     if not isinstance(X, np.ndarray | Sequence):
-        raise DataError(f"cases need an array or a list of arrays, not {type(X).__name__}")
+        raise DataError(f"expected an array or a list of arrays, not {type(X).__name__}")
     series = [_one_series(one, index) for index, one in enumerate(X)]
     if not series:
         raise DataError("there are no cases")
@@ -120,10 +120,10 @@ def _one_series(one: Any, index: int) -> NDArray[Any]:
             raise TypeError("complex")
         array = np.asarray(one, np.float64)
     except (TypeError, ValueError) as error:
-        raise DataError(f"case {index} does not hold numbers") from error
+        raise DataError(f"case {index}: expected numbers") from error
     array = array[None, :] if array.ndim == 1 else array
     if array.ndim != 2 or 0 in array.shape:
-        raise DataError(f"case {index} needs the shape (channels, steps), both at least 1, not {array.shape}")
+        raise DataError(f"case {index}: expected shape (channels, steps), both at least 1, not {array.shape}")
     return array
 
 
@@ -141,5 +141,5 @@ def _fill(x: Float32, mask: Bool, one: NDArray[Any], name: str) -> None:
         values = np.where(valid, one, 0).astype(np.float32)
     if not np.isfinite(values).all():
         channel = int(np.argwhere(~np.isfinite(values))[0, 0])
-        raise DataError(f"{name}, channel {channel} holds an infinite value or one too large for float32")
+        raise DataError(f"{name}, channel {channel}: a value is infinite or too large for float32")
     x[:, :steps], mask[:, :steps] = values, valid

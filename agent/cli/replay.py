@@ -13,7 +13,7 @@ import typer
 from agent.cli.errors import FAILED, fail
 from agent.cli.inputs import bounded_source, cluster_near, read_stream, require_topic, span_of, topic_batches
 from agent.cli.interruption import run_interruptibly
-from agent.cli.meter import metered
+from agent.cli.progress import count_progress
 
 if TYPE_CHECKING:
     from agent.offline.compare import Comparison
@@ -89,7 +89,7 @@ async def _replay(
     if topic is not None:
         await require_topic(_events_cluster(plant, topic), topic)  # better now than after an hour
     stop = asyncio.Event()
-    with stop_on_signals(stop), metered("replay", quiet=quiet) as report:
+    with stop_on_signals(stop), count_progress("replay", quiet=quiet) as report:
         done = await replayed(plant, source, stop=stop, report=report)
     return done, [] if topic is None or not done.whole else await _from_topic(plant, topic)
 

@@ -13,7 +13,7 @@ import typer
 
 from agent.cli.errors import WRONG_USAGE, fail
 from agent.cli.interruption import run_interruptibly
-from agent.cli.meter import metered
+from agent.cli.progress import count_progress
 
 if TYPE_CHECKING:
     from agent.offline.simulate import Dialect
@@ -97,7 +97,7 @@ async def _stream(
     from agent.runtime.signals import stop_on_signals
 
     stop = asyncio.Event()
-    with stop_on_signals(stop), metered("simulate") as report:
+    with stop_on_signals(stop), count_progress("simulate") as report:
         return await streamed(
             source,
             outlet,

@@ -7,7 +7,7 @@ import torch
 
 from anchormoe.cases import Float64
 from anchormoe.kernels.source import NAME, KernelSource
-from anchormoe.training.checkpoints import Checkpoints, StageCheckpoint, prefixed_checkpoints
+from anchormoe.training.checkpoints import Checkpoints, StageCheckpoint, prefix_tensors
 from anchormoe.training.task import SourceFit
 
 KernelFit = SourceFit[KernelSource]
@@ -41,7 +41,7 @@ def to_checkpoint(fit: KernelFit) -> StageCheckpoint:
     own = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in fit.source.tensors().items()}
     logits = torch.from_numpy(np.ascontiguousarray(fit.oof_logits))
     return StageCheckpoint(
-        prefixed_checkpoints(source=own, oof={"logits": logits}), {"config": fit.source.config(), "report": fit.report}
+        prefix_tensors(source=own, oof={"logits": logits}), {"config": fit.source.config(), "report": fit.report}
     )
 
 

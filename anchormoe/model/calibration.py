@@ -74,8 +74,8 @@ def fit_scale(logits: Float64, y: Int64, *, bias: Float64 | float = 0.0) -> floa
     return _refine(loss, float(grid[max(best - 1, 0)]), float(grid[min(best + 1, _GRID - 1)]))
 
 
-def log_loss(logits: Float64, y: Int64) -> float:
-    """Mean negative log-likelihood, in nats."""
+def log_loss_of_logits(logits: Float64, y: Int64) -> float:
+    """Mean over cases, in nats."""
     return float(-log_softmax(logits)[np.arange(len(y)), y].mean())
 
 

@@ -1,4 +1,4 @@
-"""Recipes by name: which sources are fitted, how they are blended, calibrated and taught to abstain."""
+"""Fits a model by recipe: which sources, how they are blended and calibrated, when the model abstains."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from anchormoe.model.additive import AdditiveModel, Part
 from anchormoe.model.calibration import cross_calibrate, fit_calibration, softmax
 from anchormoe.model.normalizer import Normalizer
 from anchormoe.recipes.blend import Blend, choose_blend
-from anchormoe.recipes.channel_dropout import accuracies_without, with_copies
+from anchormoe.recipes.channel_dropout import accuracy_by_missing_channel, add_copies
 from anchormoe.recipes.fitters import FITTERS, Fitter
 from anchormoe.recipes.settings import ClassWeight, RecipeSettings
 from anchormoe.training.folds import enough_to_choose
@@ -24,11 +24,12 @@ AnyFit = SourceFit[Source]
 
 @dataclass(frozen=True, slots=True)
 class FittedModel:
-    """`oof_logits` (N, Y) are calibrated crosswise, so figures from them are out-of-fold in every respect."""
+    """A model with how it was fitted."""
 
     model: AdditiveModel
     settings: RecipeSettings
     oof_logits: Float64
+    """(N, Y) out-of-fold in every respect: the calibration of a fold comes from the other folds"""
     report: dict[str, Json]
 
     @property
@@ -39,27 +40,36 @@ class FittedModel:
 def fit_model(
     task: FitTask, settings: RecipeSettings | None = None, *, fitters: Mapping[str, Fitter] | None = None
 ) -> FittedModel:
-    """Everything chosen on TRAIN alone, leave-group-out where there are groups. Raises DataError.
+    """Chooses everything on TRAIN alone, leaving groups out where there are groups. Raises DataError.
 
-    1. scale  2. with channel_dropout, add copies that lack a channel  3. fit the recipe's sources  4. blend
-    5. calibrate  6. set the rules to abstain; both without the copies
+    1. scale 2. with channel_dropout, add copies that lack a channel 3. fit the recipe's sources 4. blend them
+    5. calibrate 6. set the thresholds to abstain; both on the cases without the copies
     """
     settings = settings or RecipeSettings()
     _require_usable(task)
     cases, y, groups = task.cases, task.y, task.groups
     normalizer = Normalizer.fit(cases)
-    scaled = _scaled(task, normalizer, class_weights(task, settings.class_weight))
-    extended, lacking = with_copies(scaled, settings.channel_dropout)
+    scaled = _scale(task, normalizer, class_weights(task, settings.class_weight))
+    extended, lacking = add_copies(scaled, settings.channel_dropout)
     fits, blend = _fit_sources(extended, settings, fitters or FITTERS)
-    everyone = np.asarray(np.sum([weight * fit.oof_logits for fit, weight in blend], axis=0))
-    without = accuracies_without(everyone, extended.y, lacking, cases.channels)
-    blended = everyone[: len(y)]
+    logits = np.asarray(np.sum([weight * fit.oof_logits for fit, weight in blend], axis=0))
+    without = accuracy_by_missing_channel(logits, extended.y, lacking, cases.channels)
+    blended = logits[: len(y)]
     folds = simple_folds(len(y), groups)
-    honest = cross_calibrate(blended, y, folds)
-    abstention = fit_abstention(OutOfFold(softmax(honest), y, cases, folds, groups, without), settings.abstention)
+    calibrated = cross_calibrate(blended, y, folds)
+    abstention = fit_abstention(OutOfFold(softmax(calibrated), y, cases, folds, groups, without), settings.abstention)
     parts = tuple(Part(fit.name, fit.source, weight) for fit, weight in blend)
     model = AdditiveModel(normalizer, parts, fit_calibration(blended, y), abstention, _patching(cases, settings, fits))
-    return FittedModel(model, settings, honest, _report(fits, model, scaled.sample_weight is not None))
+    return FittedModel(model, settings, calibrated, _report(fits, model, scaled.sample_weight is not None))
+
+
+def class_weights(task: FitTask, rule: ClassWeight) -> Float64 | None:
+    """Weights per case with mean 1, or None when all are equal. Calibration stays unweighted."""
+    shares = np.bincount(task.y, minlength=task.n_classes) / len(task.y)
+    given = task.sample_weight
+    if rule == "none" or (rule == "auto" and shares.min() >= rare_below(task.n_classes)):
+        return None if given is None else normalize_weights(given)
+    return normalize_weights(1 / (task.n_classes * shares[task.y]) * (1 if given is None else given))
 
 
 def _require_usable(task: FitTask) -> None:
@@ -73,57 +83,46 @@ def _require_usable(task: FitTask) -> None:
         raise DataError("every value is missing")
 
 
-def _scaled(task: FitTask, normalizer: Normalizer, weights: Float64 | None) -> FitTask:
-    """The task as the sources see it: normalized cases (TEST as long as TRAIN), weighted classes."""
+def _scale(task: FitTask, normalizer: Normalizer, weights: Float64 | None) -> FitTask:
+    """The task as the sources get it: normalized cases (TEST as long as TRAIN), weighted classes."""
     test = None if task.test is None else (normalizer.apply(task.test[0].resized(task.cases.steps)), task.test[1])
     return replace(task, cases=normalizer.apply(task.cases), test=test, sample_weight=weights)
 
 
-def class_weights(task: FitTask, rule: ClassWeight) -> Float64 | None:
-    """Weights per case with mean 1, or None when all are equal. Calibration stays unweighted."""
-    shares = np.bincount(task.y, minlength=task.n_classes) / len(task.y)
-    given = task.sample_weight
-    if rule == "none" or (rule == "auto" and shares.min() >= rare_below(task.n_classes)):
-        return None if given is None else normalize_weights(given)
-    return normalize_weights(1 / (task.n_classes * shares[task.y]) * (1 if given is None else given))
-
-
 def _fit_sources(
-    training: FitTask, settings: RecipeSettings, fitters: Mapping[str, Fitter]
+    task: FitTask, settings: RecipeSettings, fitters: Mapping[str, Fitter]
 ) -> tuple[list[AnyFit], list[tuple[AnyFit, float]]]:
-    """All fits, and those that speak with their weights in the blend."""
+    """All fits, and those in the model with their weights in the blend."""
     if settings.recipe != "joint":
-        fit = _centred(fitters[settings.recipe](training, settings))
+        fit = _centre(fitters[settings.recipe](task, settings))
         return [fit], [(fit, 1.0)]
-    kernel = _centred(fitters["kernel"](training, settings))
+    kernel = _centre(fitters["kernel"](task, settings))
     alone = [kernel], [(kernel, 1.0)]
-    if kernel.report.get("interrupted") or not enough_to_choose(np.bincount(training.y, minlength=training.n_classes)):
+    if kernel.report.get("interrupted") or not enough_to_choose(np.bincount(task.y, minlength=task.n_classes)):
         return alone
     try:
-        experts = _centred(fitters["experts"](training, settings))
+        experts = _centre(fitters["experts"](task, settings))
     except KeyboardInterrupt:
         kernel.report["interrupted"] = True
         return alone
-    return [kernel, experts], _weighted(kernel, experts, training, settings)
+    return [kernel, experts], _blend(kernel, experts, task, settings)
 
 
-def _weighted(
-    kernel: AnyFit, experts: AnyFit, training: FitTask, settings: RecipeSettings
-) -> list[tuple[AnyFit, float]]:
-    """A source that the blend gives nothing is left out of the model."""
+def _blend(kernel: AnyFit, experts: AnyFit, task: FitTask, settings: RecipeSettings) -> list[tuple[AnyFit, float]]:
+    """A source with weight 0 is left out of the model."""
     blend = choose_blend(
-        kernel.oof_logits, experts.oof_logits, training.y, objective=settings.objective, groups=training.groups
+        kernel.oof_logits, experts.oof_logits, task.y, objective=settings.objective, groups=task.groups
     )
     experts.report["blend"] = _blend_report(blend)
     return [(fit, weight) for fit, weight in ((kernel, blend.kernel), (experts, blend.experts)) if weight > 0]
 
 
-def _centred(fit: AnyFit) -> AnyFit:
+def _centre(fit: AnyFit) -> AnyFit:
     return replace(fit, oof_logits=centred(np.asarray(fit.oof_logits, np.float64)))
 
 
 def _patching(cases: Cases, settings: RecipeSettings, fits: list[AnyFit]) -> Patching:
-    """The user's patches, else those of the paper's net, so that its units are shown as they are, else by rule."""
+    """The user's patches; else those of the paper's net, so that its units are shown unchanged; else by rule."""
     if settings.patch_length is not None:
         length = min(settings.patch_length, cases.steps)
         stride = settings.patch_stride or max(1, length // 2)

@@ -54,7 +54,7 @@ def _fit_kernel(task: FitTask, settings: RecipeSettings) -> SourceFit[Source]:
     message = distributed.broadcast_from_rank0(
         lambda: to_checkpoint(_fit_kernel_with_folds(task, settings)).to_bytes(), torch.device(task.device)
     )
-    return from_checkpoint(StageCheckpoint.of_bytes(message))
+    return from_checkpoint(StageCheckpoint.from_bytes(message))
 
 
 def _fit_kernel_with_folds(task: FitTask, settings: RecipeSettings) -> "SourceFit[KernelSource]":

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from contextlib import suppress
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -52,9 +53,8 @@ def load_changed(directory: Path, data: st.DataObject, sources: SourceTypes) -> 
             manifest = json.loads(before["manifest.json"])
             manifest["files"][name]["sha256"] = sha256(content)
             (directory / "manifest.json").write_text(json.dumps(manifest))
-        load_bundle(directory, sources=sources)
-    except ModelError as error:
-        assert str(error)
+        with suppress(ModelError):
+            load_bundle(directory, sources=sources)
     finally:
         for file, old in before.items():
             (directory / file).write_bytes(old)

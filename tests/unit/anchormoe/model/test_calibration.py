@@ -10,7 +10,7 @@ from anchormoe.model.calibration import (
     cross_calibrate,
     fit_calibration,
     fit_scale,
-    log_loss,
+    log_loss_of_logits,
     softmax,
 )
 
@@ -69,7 +69,7 @@ def test_crossfitting_never_uses_the_fold_it_speaks_about() -> None:
 
 
 def test_the_likelihood_of_a_fair_coin_is_log_two() -> None:
-    assert log_loss(np.zeros((3, 2)), np.array([0, 1, 0])) == pytest.approx(np.log(2))
+    assert log_loss_of_logits(np.zeros((3, 2)), np.array([0, 1, 0])) == pytest.approx(np.log(2))
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from anchormoe.recipes.blend import IMMATERIAL, choose_blend, standard_error
+from anchormoe.recipes.blend import TOLERANCE, choose_blend, standard_error
 
 Y = np.arange(80) % 2
 SIGNAL = np.where(Y[:, None] == np.arange(2), 1.0, -1.0)
@@ -44,7 +44,7 @@ def test_experts_that_are_almost_as_sure_are_heard() -> None:
     blend = choose_blend(signal, doubtful, y)
     losses, accuracies = dict(blend.log_losses), dict(blend.accuracies)
     assert blend.share >= 0.4
-    assert losses[blend.share] <= min(losses.values()) + IMMATERIAL
+    assert losses[blend.share] <= min(losses.values()) + TOLERANCE
     assert accuracies[blend.share] == 1.0
 
 
