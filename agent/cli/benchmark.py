@@ -35,7 +35,7 @@ SETS_HELP = (
 INTERRUPTED = 130
 
 
-class Kind(StrEnum):
+class BenchmarkKind(StrEnum):
     """What can be benchmarked."""
 
     uea = "uea"
@@ -49,7 +49,7 @@ def register(app: typer.Typer) -> None:
 
 
 def benchmark(
-    kind: Kind = typer.Argument(
+    kind: BenchmarkKind = typer.Argument(
         help="uea: accuracy on UEA sets; synthetic: localization of the evidence; ablation: effect of single parts."
     ),
     sets: str | None = typer.Option(None, help=SETS_HELP),
@@ -96,16 +96,16 @@ def _names(given: str | None) -> tuple[str, ...]:
     return tuple(name.strip() for name in (given or "").split(",") if name.strip())
 
 
-def _default_sets(kind: Kind, data_dir: Path | None, paper: Path) -> tuple[str, ...]:
+def _default_sets(kind: BenchmarkKind, data_dir: Path | None, paper: Path) -> tuple[str, ...]:
     """All that are found and all of the paper's, so that the page can say which of those are missing."""
     from anchormoe.benchmark.ablation import SETS
     from anchormoe.benchmark.report import read_paper
     from anchormoe.benchmark.runner import find_sets
     from anchormoe.data.synthetic import DESIGNS
 
-    if kind is Kind.ablation:
+    if kind is BenchmarkKind.ablation:
         return SETS
-    if kind is Kind.synthetic:
+    if kind is BenchmarkKind.synthetic:
         return tuple(DESIGNS)
     return find_sets(data_dir, (*SHIPPED_SETS, *read_paper(paper).classification))
 

@@ -9,11 +9,11 @@ from anchormoe.errors import ModelError
 
 METHOD = "occlusion"
 MAX_WINDOWS = 64
-Span = tuple[int, int]
+Bounds = tuple[int, int]
 
 
 def occlude_channels(
-    scores: Callable[[Cases], Float64], window: Float32, mask: Bool, spans: Sequence[Span], scaled: Float32
+    scores: Callable[[Cases], Float64], window: Float32, mask: Bool, spans: Sequence[Bounds], scaled: Float32
 ) -> Float64:
     """(S, C): by how much the score falls when a channel is masked inside a span.
 
@@ -32,7 +32,7 @@ def occlude_channels(
     return found
 
 
-def _pairs(spans: Sequence[Span], mask: Bool, scaled: Float32) -> list[tuple[int, int]]:
+def _pairs(spans: Sequence[Bounds], mask: Bool, scaled: Float32) -> list[tuple[int, int]]:
     """Pairs of span and channel within the budget, the channels furthest from TRAIN's mean first."""
     budget = max(1, (MAX_WINDOWS - 1) // max(1, len(spans)))
     pairs = []
@@ -43,7 +43,7 @@ def _pairs(spans: Sequence[Span], mask: Bool, scaled: Float32) -> list[tuple[int
     return pairs
 
 
-def _occluded(window: Float32, mask: Bool, pairs: Sequence[tuple[Span, int]]) -> Cases:
+def _occluded(window: Float32, mask: Bool, pairs: Sequence[tuple[Bounds, int]]) -> Cases:
     """The window itself, then one copy per masked pair of span and channel."""
     masks = np.repeat(mask[None], len(pairs) + 1, axis=0)
     for row, ((start, stop), channel) in enumerate(pairs, start=1):
@@ -51,7 +51,7 @@ def _occluded(window: Float32, mask: Bool, pairs: Sequence[tuple[Span, int]]) ->
     return Cases.from_windows(np.broadcast_to(window, masks.shape), masks)
 
 
-def _refuse_wrong_spans(spans: Sequence[Span], steps: int) -> None:
+def _refuse_wrong_spans(spans: Sequence[Bounds], steps: int) -> None:
     for start, stop in spans:
         if not 0 <= start < stop <= steps:
             raise ModelError(f"span [{start}, {stop}) is not inside a window of {steps} steps")

@@ -10,10 +10,7 @@ import numpy as np
 from anchormoe.cases import Bool, Float64, Int64
 from anchormoe.evidence import SourceEvidence, SourceOutput, residual
 from anchormoe.model.calibration import softmax
-from anchormoe.model.projection import Projection
-
-Grid = tuple[Int64, Int64]
-"""Starts and stops (P,) of the patches."""
+from anchormoe.model.projection import Intervals, Projection
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +63,7 @@ class WeightedOutput:
     output: SourceOutput
 
     @property
-    def units(self) -> Grid:
+    def units(self) -> Intervals:
         return self.output.evidence.start, self.output.evidence.stop
 
     @property
@@ -74,7 +71,7 @@ class WeightedOutput:
         return expert_names(self.output.evidence.name, self.output.evidence.experts)
 
 
-def compose(parts: Sequence[WeightedOutput], bias: Float64, grid: Grid, valid: Bool) -> Prediction:
+def compose(parts: Sequence[WeightedOutput], bias: Float64, grid: Intervals, valid: Bool) -> Prediction:
     """All sources on one patch grid; `valid` is (B, T). Abstention is filled in later: here no window abstains."""
     logits = sum((part.factor * part.output.logits for part in parts), np.zeros_like(bias)) + bias
     context = sum((part.factor * part.output.context for part in parts), np.zeros_like(bias)) + bias
