@@ -5,6 +5,7 @@ import signal
 import uuid
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -23,9 +24,22 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Some virtual machines advertise AMX and trap it: bfloat16 products then end the process with an illegal instruction.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
+TESTS = Path(__file__).parent
+TIMEOUTS_S = {"unit": 60, "architecture": 60, "property": 120, "integration": 180, "fault": 300}
+"""Seconds that one test of a kind may take on a busy machine. A `slow` one gets four times as long."""
+
 KafkaFactory = Callable[..., KafkaBroker]
 RedisFactory = Callable[..., RedisServer]
 Started = TypeVar("Started", KafkaBroker, ExistingBroker, RedisServer, ExistingRedis)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Gives every test the time-out of its kind; a test may still set its own."""
+    for item in items:
+        if item.get_closest_marker("timeout") is None:
+            kind = item.path.relative_to(TESTS).parts[0]
+            patience = 4 if item.get_closest_marker("slow") else 1
+            item.add_marker(pytest.mark.timeout(TIMEOUTS_S[kind] * patience))
 
 
 @pytest.fixture(scope="session")
