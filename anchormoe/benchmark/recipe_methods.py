@@ -49,7 +49,7 @@ def _run(
     from anchormoe.training.task import FitTask
 
     settings = RecipeSettings(
-        recipe=effort.recipe,  # type: ignore[arg-type]  # a user's word; RecipeSettings refuses unknown ones
+        recipe=effort.recipe,  # type: ignore[arg-type]  # RecipeSettings refuses unknown names
         profile=effort.profile,  # type: ignore[arg-type]
         objective=effort.objective,  # type: ignore[arg-type]
         alignment=train.alignment,

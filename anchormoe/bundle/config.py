@@ -1,4 +1,4 @@
-"""What a bundle says about itself: the part of config.json that its users read. Pure."""
+"""The description of a bundle: the part of config.json that its users read. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields

@@ -1,4 +1,4 @@
-"""How each kind of source is fitted: its settings out of the recipe's, and its fit function."""
+"""How each kind of source is fitted: its settings from those of the recipe, and its fit function."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -90,4 +90,4 @@ def _fit_paper(task: FitTask, settings: RecipeSettings) -> SourceFit[Source]:
 
 
 FITTERS: Mapping[str, Fitter] = {"kernel": _fit_kernel, "experts": _fit_experts, "paper": _fit_paper}
-"""Functions that import their source when called: each brings torch or numba, and a recipe needs one or two."""
+"""Functions that import their source when called: each needs torch or numba, and a recipe uses one or two."""

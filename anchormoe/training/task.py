@@ -10,7 +10,7 @@ from anchormoe.errors import DataError
 from anchormoe.evidence import Json, Patching, Source
 from anchormoe.progress import ProgressCallback, silent
 
-if TYPE_CHECKING:  # it brings torch, which kernel bundles are served without
+if TYPE_CHECKING:  # it imports torch, which kernel bundles are served without
     from anchormoe.training.checkpoints import Checkpoints
 
 Profile = Literal["fast", "balanced", "accurate"]
