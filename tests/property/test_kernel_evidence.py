@@ -12,6 +12,7 @@ from anchormoe.kernels.fit import fit_kernel
 from anchormoe.kernels.settings import KernelSettings
 from anchormoe.kernels.source import KernelSource
 from anchormoe.model.normalizer import Normalizer
+from anchormoe.training.task import FitTask
 
 
 @cache
@@ -28,7 +29,7 @@ def _model() -> tuple[Normalizer, KernelSource]:
         series.append(one)
     cases = Cases.from_arrays(series)
     normalizer = Normalizer.fit(cases)
-    return normalizer, fit_kernel(normalizer.apply(cases), y, 3, settings=KernelSettings(), seed=0).source
+    return normalizer, fit_kernel(FitTask(normalizer.apply(cases), y, 3), KernelSettings()).source
 
 
 @st.composite
