@@ -47,6 +47,11 @@ class NetShape:
         """Channels are mixed before tokens read them."""
         return self.channels > MOST_CHANNELS
 
+    @property
+    def has_numba_code(self) -> bool:
+        """The options taken from the paper and the mix of many channels are computed by torch only."""
+        return not (self.admission or self.spectral or self.mixes)
+
 
 @dataclass(frozen=True, slots=True)
 class Routed:

@@ -12,14 +12,13 @@ from anchormoe.evidence import centred
 from anchormoe.kernels import selection
 from anchormoe.kernels.bank import KernelBank, Readout
 from anchormoe.kernels.bank_factory import build_banks
-from anchormoe.kernels.features import Columns, Scaling, block_columns, block_gram, part_of, transform
+from anchormoe.kernels.features import BlockColumns, Scaling, block_columns, block_gram, feature_matrices
 from anchormoe.kernels.primal import PrimalTask, fit_primal
 from anchormoe.kernels.quantized import QuantizedCases, quantize
 from anchormoe.kernels.ridge import STRENGTHS, Problem, ridge_fit
-from anchormoe.kernels.selection import Choice
+from anchormoe.kernels.selection import Choice, subset_for_selection
 from anchormoe.kernels.settings import KernelSettings
 from anchormoe.kernels.source import KernelSource, Part
-from anchormoe.kernels.subsets import subset_for_selection
 from anchormoe.progress import Progress, ProgressCallback, silent
 
 MOST_DUAL_CASES = 4000
@@ -54,7 +53,7 @@ def fit_kernel(
     grid = quantize(cases)
     extractors = build_banks(grid, settings, rng)
     chosen = subset_for_selection(y, groups, settings.sizes.selection_cases, rng)
-    stage = _Stage(extractors, part_of(grid, chosen), problem.subset(chosen), progress)
+    stage = _Stage(extractors, grid.subset(chosen), problem.subset(chosen), progress)
     choice = stage.choose(np.bincount(y[chosen], minlength=n_classes))
     if len(cases) > MOST_DUAL_CASES:
         used, scalings = stage.used(choice)
@@ -88,9 +87,9 @@ class _Stage:
     ) -> None:
         self.problem, self.progress = problem, progress
         self.extractors = extractors if choice is None else _used(extractors, choice)
-        self.columns: dict[str, Columns] = block_columns(self.extractors)
-        self.features: list[Float32] = transform(self.extractors, cases, self._tell("kernel features"))
-        self.scalings = [Scaling.of(features, problem.shares) for features in self.features]
+        self.columns: dict[str, BlockColumns] = block_columns(self.extractors)
+        self.features: list[Float32] = feature_matrices(self.extractors, cases, self._tell("kernel features"))
+        self.scalings = [Scaling.of(features, problem.case_weight) for features in self.features]
         wanted = self.columns if choice is None else _blocks_of(choice)
         self.grams = {name: block_gram(self.columns[name], self.features, self.scalings) for name in wanted}
 
@@ -101,8 +100,8 @@ class _Stage:
         """`counts` are the cases of each class."""
         present = [int(count) for count in counts if count]
         if selection.too_few_to_choose(present):
-            return selection.given(self.grams, self.problem)
-        found = selection.candidates(self.grams, self.problem, self._tell("kernel selection"))
+            return selection.default_choice(self.grams, self.problem)
+        found = selection.evaluate_mixes(self.grams, self.problem, self._tell("kernel selection"))
         return selection.choose(found, self.problem)
 
     def used(self, choice: Choice) -> tuple[list[KernelBank], list[Scaling]]:

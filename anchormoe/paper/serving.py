@@ -19,7 +19,7 @@ from anchormoe.paper.fused_weights import FusedNet, FusedViews, fuse_net, fuse_v
 from anchormoe.paper.mvre import centroid_share, position_code
 from anchormoe.paper.net import PaperNet
 from anchormoe.paper.torch_backend import OnTorch
-from anchormoe.simd import jit
+from anchormoe.simd.backend import choose_backend
 
 
 class ServingNet:
@@ -89,7 +89,7 @@ def frame_of(valid: Tensor, D: int) -> PatchMask:
 
 def steps_of(config: ModelConfig, weights: FusedNet) -> ServingSteps:
     """Compiled where that is possible."""
-    if weights.router.device.type != "cpu" or not jit.AVAILABLE:
+    if choose_backend(weights.router.device.type) == "torch":
         return OnTorch(config, weights)
     from anchormoe.paper.numba_backend import Compiled  # needs numba
 

@@ -1,5 +1,6 @@
 """What always holds for the paper's net, whatever the sizes, masks and weights."""
 
+import os
 from unittest.mock import patch
 
 import numpy as np
@@ -12,7 +13,7 @@ from anchormoe.evidence import residual
 from anchormoe.paper.architecture import ModelConfig
 from anchormoe.paper.net import PaperNet
 from anchormoe.paper.source import PaperSource
-from anchormoe.simd import jit
+from anchormoe.simd.backend import VARIABLE
 from tests.support import oracle
 
 
@@ -54,7 +55,7 @@ def a_net(config: ModelConfig, seed: int) -> PaperNet:
 
 
 def a_source(net: PaperNet, *, compiled: bool) -> PaperSource:
-    with patch.object(jit, "AVAILABLE", compiled):
+    with patch.dict(os.environ, {VARIABLE: "numba" if compiled else "torch"}):
         return PaperSource(net)
 
 
