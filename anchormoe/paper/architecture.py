@@ -1,4 +1,4 @@
-"""The architecture of the paper's net as one checked value. Pure."""
+"""The validated architecture of the paper's net. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -11,15 +11,15 @@ EPSILON = 1e-6
 """ε of the paper's equations."""
 
 WIDTH_MULTIPLE = 8
-"""Rows of a multiple of eight floats keep vector instructions without remainders: same bits at any place."""
+"""With rows of a multiple of eight floats, the result of a row does not depend on its place in the batch."""
 
 COLUMNS = 16
-"""Columns of narrow matrix products (router, heads, classes) are filled up to a multiple of this."""
+"""Narrow matrix products (router, heads, classes) are padded to a multiple of so many columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
-    """Sizes and switches of AnchorMoE; `use_*` turned off gives the ablations w/o MVRE, DPAR, RGC."""
+    """Sizes and switches of AnchorMoE; the `use_*` switches give the ablations w/o MVRE, DPAR, RGC."""
 
     channels: int
     classes: int
@@ -58,7 +58,7 @@ class ModelConfig:
 
     @property
     def band_count(self) -> int:
-        """A short patch has fewer frequencies than bands were asked for."""
+        """At most the number of frequencies, of which a short patch has few."""
         return min(self.bands, self.bins)
 
     def to_dict(self) -> dict[str, Json]:
@@ -69,9 +69,9 @@ class ModelConfig:
         """Strict inverse of `to_dict`. Raises ModelError."""
         expected = {field.name for field in fields(cls)}
         if set(values) != expected:
-            raise ModelError(f"architecture keys differ: {sorted(set(values) ^ expected)}")
+            raise ModelError(f"architecture: missing or unknown keys {sorted(set(values) ^ expected)}")
         if any(type(values[name]) is not bool for name in ("use_mvre", "use_dpar", "use_rgc")):
-            raise ModelError("the switches use_mvre, use_dpar, use_rgc must be true or false")
+            raise ModelError("use_mvre, use_dpar and use_rgc must be true or false")
         if type(values["dropout"]) not in (int, float):
             raise ModelError(f"dropout must be a number, not {values['dropout']!r}")
         return cls(**values)

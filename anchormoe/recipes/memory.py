@@ -80,12 +80,12 @@ def _experts_bytes(cases: Cases, count: int, settings: RecipeSettings) -> float:
 
 
 def _paper_bytes(cases: Cases, count: int, settings: RecipeSettings) -> float:
-    from anchormoe.paper.defaults import DataShape
     from anchormoe.paper.patches import PatchGrid
+    from anchormoe.paper.settings import DataShape
     from anchormoe.paper.source import PATCHES_PER_PASS
     from anchormoe.recipes.fitters import paper_settings
 
-    sizes = paper_settings(settings).filled(DataShape(cases.steps, cases.channels, 2, count))
+    sizes = paper_settings(settings).sizes_for(DataShape(cases.steps, cases.channels, 2, count))
     patches = sizes.batch_size * PatchGrid(sizes.patch_length, sizes.patch_stride).count(cases.steps)
     read = max(patches, PATCHES_PER_PASS) * sizes.patch_length * cases.channels
     return float(4 * _PATCH_FORMS * read + 4 * _KEPT_PER_TOKEN * patches * sizes.width)
