@@ -5,12 +5,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-# What most changes break first, without torch's slow start; `make test` runs everything.
-QUICK := tests/architecture tests/unit/connectors $(wildcard tests/unit/test_settings_*.py tests/unit/agent/contracts/test_contracts*.py) \
-	tests/unit/anchormoe/test_windows.py tests/unit/agent/windows/test_ring_buffers.py $(wildcard tests/unit/agent/runtime/test_pipeline*.py) tests/unit/agent/terminal/test_views.py
+# What most changes break first, without training anything; `make test` runs everything.
+QUICK := tests/architecture tests/unit/connectors tests/unit/agent tests/unit/anchormoe/test_windows.py
+# Tests that only compute share both cores; tests that start servers and kill them get a core each as well, but one
+# file stays in one process. Coverage is measured where the code runs in the test's own process.
+COMPUTE := tests/unit tests/property tests/architecture
+SERVICES := tests/integration tests/fault
+WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check test chaos bench bundles clean
+.PHONY: help setup hooks run lint check test docs contracts chaos bench bundles clean
 
 help:            ## what can be done here
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
@@ -21,7 +25,7 @@ $(VENV)/bin/python:
 
 $(VENV)/.runtime: $(VENV)/bin/python pyproject.toml constraints.txt
 	@echo "installing the runtime into $(VENV) (torch is large; a few minutes the first time)"
-	@$(PIP) --editable .
+	@$(PIP) --editable '.[serve]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.runtime
@@ -29,27 +33,43 @@ $(VENV)/.dev: $(VENV)/.runtime
 	@$(PIP) --editable '.[dev]'
 	@touch $@
 
+$(VENV)/.docs: $(VENV)/.runtime
+	@echo "installing the documentation tools into $(VENV)"
+	@$(PIP) --editable '.[docs]'
+	@touch $@
+
 setup: $(VENV)/.dev   ## everything for development, in .venv
+
+hooks: $(VENV)/.dev   ## run `make lint` before every commit and `make check` before every push
+	@$(BIN)/pre-commit install --hook-type pre-commit --hook-type pre-push
 
 run: $(VENV)/.runtime   ## watch a simulated plant: no Kafka, no Redis, no download
 	@$(BIN)/anchormoe-agent run --config configs/demo.yaml $(ARGS)
 
-check: $(VENV)/.dev   ## the quick part of the tests: lint, types, imports, the runtime's unit tests
+lint: $(VENV)/.dev   ## format, lint, types, import rules
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@$(BIN)/pytest $(QUICK) -q -n 2 -m 'not slow'
 
-test: $(VENV)/.dev   ## every check and every test, on real services
-	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy
-	@$(BIN)/lint-imports
-	@$(BIN)/pytest --durations=15 $(ARGS)
+check: lint   ## the quick part of the tests: lint, and the runtime's unit tests
+	@$(BIN)/pytest $(QUICK) -q -n $(WORKERS) -m 'not slow'
 
-chaos: $(VENV)/.dev   ## N=100 injuries in about an hour: nothing lost, nothing invented; writes docs/results/faults.md
-	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.fault.campaign --injuries $(or $(N),100) --seed $(or $(SEED),1) \
+test: lint   ## every check and every test, on real services
+	@$(BIN)/pytest $(COMPUTE) -n $(WORKERS) --cov --cov-report=term:skip-covered --durations=10 $(ARGS)
+	@$(BIN)/pytest $(SERVICES) -n $(WORKERS) --dist loadfile --durations=10 $(ARGS)
+
+docs: $(VENV)/.docs   ## build the documentation site into build/site; a broken link is an error
+	@$(BIN)/python -m docs.site
+
+contracts: $(VENV)/.dev   ## write docs/contracts again from the code
+	@for name in event state alarm alarm-transition alarm-audit settings; do \
+	  $(BIN)/anchormoe-agent schema $$name > docs/contracts/$$name.schema.json || exit 1; \
+	done
+	@$(BIN)/anchormoe-agent schema asyncapi > docs/contracts/asyncapi.json
+
+chaos: $(VENV)/.dev   ## inject N=100 faults in about an hour: nothing lost, nothing extra; writes docs/results/faults.md
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.fault.campaign --faults $(or $(N),100) --seed $(or $(SEED),1) \
 	  --out docs/results/faults.md
 
 bench: $(VENV)/.dev   ## what it costs: model and streaming, measured on this machine
@@ -65,4 +85,4 @@ bundles: $(VENV)/.dev   ## train the demo's models again (some minutes)
 	done
 
 clean:   ## remove what the targets made
-	rm -rf $(VENV) .cache build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis out
+	rm -rf $(VENV) .cache .coverage build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis out

@@ -1,21 +1,28 @@
-"""The wiring: settings in, a pipeline of real parts out. The only place that knows every package."""
+"""The wiring: settings in, an application of real parts out. The only module that knows every package."""
 
-from collections.abc import Iterable, Mapping
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, assert_never
+from socket import socket
+from typing import TYPE_CHECKING, Any, assert_never
 
 from agent.errors import SettingsError
 from agent.events.emission import Emission
 from agent.events.evidence import EvidencePolicy
-from agent.events.group import Publishing, Watched
+from agent.events.group import GroupRuntime, Publishing
 from agent.health.counters import Counters
-from agent.health.status import RuntimeStatus
+from agent.health.input_monitor import InputMonitor, monitor_input
+from agent.health.loop_delay import measure_loop_delay
+from agent.health.watchdog import Watchdog
 from agent.models.compatibility import CompatibleBundles, LoadModel, active_model
 from agent.models.loading import fresh_loader, model_loader
 from agent.runtime.checkpointer import OutagePolicy
+from agent.runtime.instruments import Instruments
+from agent.runtime.lifecycle import gc_tuning, run_with_helpers
+from agent.runtime.model_queue import ModelLimits
 from agent.runtime.model_reload import ModelReloader, ReloadableGroup
-from agent.runtime.observer import Observer
-from agent.runtime.pipeline import Pipeline, PipelineLimits
+from agent.runtime.pipeline import Endpoints, Pipeline, PipelineLimits
 from agent.settings import (
     FileSourceSettings,
     JsonlSinkSettings,
@@ -34,6 +41,7 @@ from agent.settings import (
     record_format,
 )
 from agent.settings.connections import cluster_of, server_of, sink_cluster, window_prefix
+from agent.windows.spec import GroupSpec
 from connectors.append_log import AppendLog, FileAppendLog
 from connectors.base import Sink, Source, WindowStore
 from connectors.decoding import Decoder
@@ -44,72 +52,145 @@ from connectors.records import DEAD_LETTERS, EVENTS, STATES
 if TYPE_CHECKING:
     from anchormoe import Predictor
 
-_NS_PER_MS = 1_000_000
-_NS_PER_S = 1_000_000_000
+Helper = Callable[[], Coroutine[Any, Any, None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """What is used instead of what the settings say: an offline twin has another source, store and sink."""
+class Application:
+    """The pipeline and the tasks that run beside it: watchdog, metrics, activations and the like."""
+
+    pipeline: Pipeline
+    helpers: tuple[Helper, ...]
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Until `stop` or the end of a bounded source; the first failure of any part ends all and is raised."""
+        observer = self.pipeline.instruments.observer
+        with gc_tuning():
+            observer.start()
+            try:
+                await run_with_helpers(self.pipeline.run(stop), [helper() for helper in self.helpers])
+            finally:
+                observer.stop()
+
+
+@contextmanager
+def build(
+    plant: LoadedPlant, *, instruments: Instruments | None = None, load_model: LoadModel | None = None
+) -> Iterator[Application]:
+    """1. Bind the HTTP address. 2. Load and check the models. Nothing is connected before `run`."""
+    with _listener(plant.settings) as listener:
+        pipeline = build_pipeline(plant, instruments=instruments, load_model=load_model)
+        yield Application(pipeline, tuple(_helpers(plant.settings, pipeline, listener)))
+
+
+def _listener(settings: Plant) -> "socket | nullcontext[None]":
+    from agent.health.http import listen
+
+    return nullcontext() if settings.http is None else listen(settings.http.host, settings.http.port)
+
+
+def _helpers(settings: Plant, pipeline: Pipeline, listener: socket | None) -> Iterator[Helper]:
+    no_progress_s = settings.limits.no_progress.seconds
+    monitor = InputMonitor(_describe_source(settings))
+    yield lambda: measure_loop_delay(pipeline.status)
+    yield Watchdog(pipeline, limit_s=no_progress_s).watch
+    yield lambda: monitor_input(
+        monitor, pipeline.counters, pipeline.progress, pipeline.status, pipeline.instruments.observer.warned
+    )
+    models = pipeline.models
+    if models is not None:
+        yield lambda: models.follow(pipeline.announce)
+    if settings.http is not None and listener is not None:
+        token = settings.http.token.get_secret_value() if settings.http.token else None
+        yield lambda: _serve_health(pipeline, listener, no_progress_s=no_progress_s, token=token)
+
+
+async def _serve_health(pipeline: Pipeline, listener: socket, *, no_progress_s: float, token: str | None) -> None:
+    from agent.health.http import HealthPages, serve
+    from agent.health.metrics import make_registry
+
+    progress, status = pipeline.progress, pipeline.status
+    registry = make_registry(pipeline.counters, progress, status)
+    pages = HealthPages(progress, status, registry, no_progress_s=no_progress_s, token=token)
+    await serve(pages.app(), listener)
+
+
+def _describe_source(settings: Plant) -> str:
+    """Where records are expected from, for people."""
+    source = settings.source
+    if isinstance(source, KafkaSourceSettings):
+        topics = f"topic{'s' if len(source.topics) > 1 else ''} {', '.join(source.topics)}"
+        return f"{topics} on {source.bootstrap} (consumer group {settings.consumer_group})"
+    return f"the {source.kind} source"
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """Used instead of what the settings name: a replay has another source, store and sink."""
 
     source: Source | None = None
     store: WindowStore | None = None
     sink: Sink | None = None
-    pace: PipelineLimits | None = None
-    journal: AppendLog | None = None
+    limits: PipelineLimits | None = None
+    activations: AppendLog | None = None
 
 
-def build(
+def build_pipeline(
     plant: LoadedPlant,
     *,
-    observer: Observer | None = None,
-    tally: Counters | None = None,
+    instruments: Instruments | None = None,
     load_model: LoadModel | None = None,
-    parts: Parts | None = None,
+    overrides: Overrides | None = None,
 ) -> Pipeline:
-    """Everything `run` needs. Models are loaded and checked here, before anything is connected."""
-    settings, parts = plant.settings, parts or Parts()
-    load, tally, vitals = load_model or model_loader(settings), tally or Counters(), RuntimeStatus()
-    groups = {group.name: watched_of(group, settings, load(group.bundle)) for group in plant.groups}
+    """The pipeline alone. Models are loaded and checked here, before anything is connected."""
+    settings, overrides = plant.settings, overrides or Overrides()
+    load, instruments = load_model or model_loader(settings), instruments or Instruments()
+    groups = {group.name: make_group(group, settings, load(group.bundle)) for group in plant.groups}
+    instruments.status.models_loaded = True
+    endpoints = Endpoints(
+        source=overrides.source or make_source(settings),
+        store=overrides.store or make_store(settings),
+        sink=overrides.sink or make_sink(settings, instruments.counters),
+    )
     return Pipeline(
-        source=parts.source or source_of(settings),
-        store=parts.store or store_of(settings),
-        sink=parts.sink or sink_of(settings, tally),
-        decoder=Decoder(group_layouts(plant.groups), record_format(settings.records)),
-        groups=groups,
-        pace=parts.pace or _pace(settings),
-        observer=observer,
-        tally=tally,
-        vitals=vitals,
-        models=_reloading(plant, groups, load_model or fresh_loader(settings), vitals, parts.journal),
+        endpoints,
+        Decoder(group_layouts(plant.groups), record_format(settings.records)),
+        groups,
+        overrides.limits or _limits(settings),
+        instruments=instruments,
+        models=_model_reloader(plant, groups, load_model or fresh_loader(settings), instruments, overrides.activations),
     )
 
 
-def _reloading(
-    plant: LoadedPlant, groups: Mapping[str, Watched], load: LoadModel, vitals: RuntimeStatus, journal: AppendLog | None
+def _model_reloader(
+    plant: LoadedPlant,
+    groups: Mapping[str, GroupRuntime],
+    load: LoadModel,
+    instruments: Instruments,
+    activations: AppendLog | None,
 ) -> ModelReloader | None:
-    """None where the plant has no directory of bundles: then the configured models stay."""
+    """None where the plant has no directory of bundles: then the configured models stay active."""
     if plant.settings.models is None:
         return None
-    candidates = candidates_of(plant, load)
-    reloadable = {name: ReloadableGroup(watched, candidates[name]) for name, watched in groups.items()}
-    return ModelReloader(journal or journal_of(plant.settings), reloadable, vitals)
+    bundles = compatible_bundles(plant, load)
+    reloadable = {name: ReloadableGroup(group, bundles[name]) for name, group in groups.items()}
+    return ModelReloader(activations or activation_log(plant.settings), reloadable, instruments.status)
 
 
-def candidates_of(plant: LoadedPlant, load: LoadModel | None = None) -> dict[str, CompatibleBundles]:
-    """What each group takes. Raises SettingsError where no bundle can take over."""
+def compatible_bundles(plant: LoadedPlant, load: LoadModel | None = None) -> dict[str, CompatibleBundles]:
+    """The bundles that each group accepts. Raises SettingsError where the plant has no directory of bundles."""
     models = plant.settings.models
     if models is None:
-        raise SettingsError("models: missing; name the directory of the bundles that may take over")
+        raise SettingsError("models: missing; set `directory` to the directory of the bundles that may be activated")
     fresh = load or fresh_loader(plant.settings)
     pairs = zip(plant.settings.groups, plant.groups, strict=True)
     return {running.name: CompatibleBundles(models.directory, stated, running, fresh) for stated, running in pairs}
 
 
-def journal_of(settings: Plant) -> AppendLog:
-    """Where activations are kept: beside the events in Kafka, else in a file."""
+def activation_log(settings: Plant) -> AppendLog:
+    """Where activations are stored: beside the events in Kafka, or else in a file."""
     if settings.models is None:
-        raise SettingsError("models: missing; name the directory of the bundles that may take over")
+        raise SettingsError("models: missing; set `directory` to the directory of the bundles that may be activated")
     sink = settings.kafka_sink
     if sink is None:
         return FileAppendLog(settings.models.activations_file)
@@ -119,31 +200,22 @@ def journal_of(settings: Plant) -> AppendLog:
     return CompactedLog(sink_cluster(sink), topic)
 
 
-def watched_of(group: ResolvedGroup, settings: Plant, predictor: "Predictor") -> Watched:
+def make_group(group: ResolvedGroup, settings: Plant, predictor: "Predictor") -> GroupRuntime:
     emission = settings.emission
-    heartbeat = 0 if emission.heartbeat is None else emission.heartbeat // group.grid.period_ns
-    configured = active_model(group, predictor)
-    return Watched(
-        name=group.name,
-        channels=group.channel_names,
-        grid=group.grid,
-        shape=group.shape,
-        idle_after=group.idle_after,
-        rebuild_horizon=group.rebuild_horizon,
-        max_assets=min(group.max_assets, settings.limits.assets_per_partition),
-        judge=configured.judge,
-        model=configured.model,
-        publishing=Publishing(
+    heartbeat_steps = 0 if emission.heartbeat is None else emission.heartbeat // group.grid.period_ns
+    return GroupRuntime(
+        GroupSpec.from_settings(group, assets_per_partition=settings.limits.assets_per_partition),
+        active_model(group, predictor),
+        Publishing(
             namespace=settings.namespace,
-            emission=Emission(emission.policy, heartbeat),
+            emission=Emission(emission.policy, heartbeat_steps),
             evidence=EvidencePolicy(emission.evidence_share, emission.max_patches),
             channel_method=None if emission.channels == "none" else predictor.channel_method,
         ),
-        forget_after=group.forget_after,
     )
 
 
-def source_of(settings: Plant) -> Source:
+def make_source(settings: Plant) -> Source:
     source = settings.source
     match source:
         case SimulatorSourceSettings():
@@ -153,12 +225,12 @@ def source_of(settings: Plant) -> Source:
         case FileSourceSettings():
             return _file_source(settings, source)
         case MemorySourceSettings():
-            raise SettingsError("source.kind: memory has no records of its own; embed the pipeline to use it")
+            raise SettingsError("source.kind: memory is for programs that embed the pipeline; choose another kind")
         case _:
             assert_never(source)
 
 
-def store_of(settings: Plant) -> WindowStore:
+def make_store(settings: Plant) -> WindowStore:
     store = settings.store
     match store:
         case MemoryStoreSettings():
@@ -169,18 +241,22 @@ def store_of(settings: Plant) -> WindowStore:
             assert_never(store)
 
 
-def sink_of(settings: Plant, tally: Counters) -> Sink:
-    """All configured sinks as one; the terminal is an observer, not a sink, because it shows windows too."""
-    keepers = [_keeper(sink) for sink in settings.sinks if isinstance(sink, JsonlSinkSettings | KafkaSinkSettings)]
+def make_sink(settings: Plant, counters: Counters) -> Sink:
+    """All configured sinks as one. The terminal is an observer and not a sink, because it shows windows too."""
+    durable = [
+        _durable_sink(sink) for sink in settings.sinks if isinstance(sink, JsonlSinkSettings | KafkaSinkSettings)
+    ]
     webhooks = [sink for sink in settings.sinks if isinstance(sink, WebhookSinkSettings)]
     if not webhooks:
-        return FanoutSink(keepers)
-    if not keepers:
-        raise SettingsError("sinks: a webhook needs a kafka or jsonl sink beside it, for events its receiver refuses")
-    return FanoutSink(keepers, afterwards=_webhooks(webhooks, FanoutSink(keepers), tally))
+        return FanoutSink(durable)
+    if not durable:
+        raise SettingsError(
+            "sinks: a webhook needs a kafka or jsonl sink beside it, for events that it does not accept"
+        )
+    return FanoutSink(durable, afterwards=_webhooks(webhooks, FanoutSink(durable), counters))
 
 
-def _keeper(sink: JsonlSinkSettings | KafkaSinkSettings) -> Sink:
+def _durable_sink(sink: JsonlSinkSettings | KafkaSinkSettings) -> Sink:
     match sink:
         case JsonlSinkSettings():
             from connectors.jsonl import JsonlSink
@@ -192,17 +268,18 @@ def _keeper(sink: JsonlSinkSettings | KafkaSinkSettings) -> Sink:
             assert_never(sink)
 
 
-def _webhooks(sinks: Iterable[WebhookSinkSettings], keeper: Sink, tally: Counters) -> list[Sink]:
-    """What a receiver refuses is a dead letter in every sink that keeps things."""
+def _webhooks(sinks: Iterable[WebhookSinkSettings], durable: Sink, counters: Counters) -> list[Sink]:
+    """What a receiver does not accept becomes a dead letter in every durable sink."""
     from agent.runtime.undelivered import UndeliveredEvents
-    from connectors.webhook import Patience, Receiver, WebhookSink
+    from connectors.webhook import Receiver, WebhookSink
 
     def webhook(sink: WebhookSinkSettings) -> Sink:
         tries, token = sink.retries, sink.token.get_secret_value() if sink.token else None
-        patience = Patience(tries.attempts, tries.first_pause / _NS_PER_S, tries.longest_pause / _NS_PER_S)
-        return WebhookSink(Receiver(sink.url, token, sink.timeout / _NS_PER_S), refusals.keep, patience=patience)
+        pauses_s = (tries.first_pause.seconds, tries.longest_pause.seconds)
+        receiver = Receiver(sink.url, token, sink.timeout.seconds, tries.attempts, *pauses_s)
+        return WebhookSink(receiver, undelivered.keep)
 
-    refusals = UndeliveredEvents(keeper, tally)
+    undelivered = UndeliveredEvents(durable, counters)
     return [webhook(sink) for sink in sinks]
 
 
@@ -212,7 +289,7 @@ def _simulator(source: SimulatorSourceSettings) -> Source:
 
     assets = [SimulatedAsset(asset.id, KINDS[asset.kind], source.seed) for asset in source.assets]
     return SimulatorSource(
-        assets, dirt=CorruptionSettings() if source.dirt else CLEAN, speed=source.speed, samples=source.limit
+        assets, corruption=CorruptionSettings() if source.dirt else CLEAN, speed=source.speed, samples=source.limit
     )
 
 
@@ -232,11 +309,11 @@ def _kafka_source(settings: Plant, source: KafkaSourceSettings) -> Source:
         group=settings.consumer_group,
         start_from=source.start_from,
         instance_id=source.instance_id,
-        session_ms=times.session // _NS_PER_MS,
-        heartbeat_ms=times.heartbeat // _NS_PER_MS,
-        rebalance_ms=times.rebalance // _NS_PER_MS,
-        max_poll_ms=times.max_poll_interval // _NS_PER_MS,
-        request_ms=times.request // _NS_PER_MS,
+        session_ms=times.session.milliseconds,
+        heartbeat_ms=times.heartbeat.milliseconds,
+        rebalance_ms=times.rebalance.milliseconds,
+        max_poll_ms=times.max_poll_interval.milliseconds,
+        request_ms=times.request.milliseconds,
     )
     return KafkaSource(cluster_of(source.bootstrap, source.security), subscription)
 
@@ -250,33 +327,32 @@ def _kafka_sink(sink: KafkaSinkSettings) -> Sink:
         DEAD_LETTERS: sink.topics.dead_letters,
     }
     compression = None if sink.compression == "none" else sink.compression
-    delivery = Delivery(topics, timeout_ms=sink.timeout // _NS_PER_MS, compression=compression)
+    delivery = Delivery(topics, timeout_ms=sink.timeout.milliseconds, compression=compression)
     return KafkaSink(sink_cluster(sink), delivery)
 
 
 def _redis_store(settings: Plant, store: RedisStoreSettings) -> WindowStore:
     from connectors.redis.window_store import RedisWindowStore
 
-    return RedisWindowStore(server_of(store), prefix=window_prefix(settings, store), ttl_s=store.ttl / _NS_PER_S)
+    return RedisWindowStore(server_of(store), prefix=window_prefix(settings, store), ttl_s=store.ttl.seconds)
 
 
-def _pace(settings: Plant) -> PipelineLimits:
+def _limits(settings: Plant) -> PipelineLimits:
     return PipelineLimits(
         max_records=settings.limits.max_batch_records,
         in_flight=settings.limits.in_flight_batches,
         queue_windows=settings.limits.queue_windows,
-        model_batch=settings.inference.batch,
-        model_wait_s=settings.inference.max_wait / _NS_PER_S,
-        endurance=_endurance(settings),
-        checkpoint_every_s=settings.checkpoint.every / _NS_PER_S,
+        model=ModelLimits(settings.inference.batch, settings.inference.max_wait.seconds),
+        outage=_outage_policy(settings),
+        checkpoint_every_s=settings.checkpoint.every.seconds,
         checkpoint_records=settings.checkpoint.records,
-        revoke_deadline_s=settings.checkpoint.revoke_deadline / _NS_PER_S,
-        stop_deadline_s=settings.checkpoint.stop_deadline / _NS_PER_S,
+        revoke_deadline_s=settings.checkpoint.revoke_deadline.seconds,
+        stop_deadline_s=settings.checkpoint.stop_deadline.seconds,
     )
 
 
-def _endurance(settings: Plant) -> OutagePolicy:
+def _outage_policy(settings: Plant) -> OutagePolicy:
     store = settings.store
     if not isinstance(store, RedisStoreSettings):
         return OutagePolicy()
-    return OutagePolicy(store.pause_after / _NS_PER_S, store.exit_after / _NS_PER_S)
+    return OutagePolicy(store.pause_after.seconds, store.exit_after.seconds)

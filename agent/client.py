@@ -1,4 +1,4 @@
-"""For those downstream: `async for event in read_events(...)`, typed, de-duplicated by id, resumable.
+"""Reads published events: `async for event in read_events(...)`, typed, each once, resumable.
 
     async for event in read_events("broker:9092", topic="events", group="maintenance", states={"worn"}):
         print(event.time, event.asset, event.state)
@@ -11,19 +11,26 @@ from collections.abc import AsyncGenerator, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from fnmatch import fnmatchcase
+from typing import Literal
 
 from agent.contracts.received import ReceivedEvent, parse_event
 from connectors.errors import RecordError
+from connectors.kafka.background_reader import BackgroundReader, ReadBatch
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.reader import Reading, TopicReader
-from connectors.records import EVENTS, Batch, Partition, RecordLike
+from connectors.kafka.reader import ReadOptions
+from connectors.records import EVENTS, Partition, RecordLike
+
+__all__ = ["Cluster", "Partition", "ReceivedEvent", "Start", "read_events"]
+
+Start = Literal["earliest", "latest"] | datetime
+"""Kafka's words, or the time of publication of the first event."""
 
 REMEMBERED_IDS = 65_536
 """Repeats are recognised among this many latest ids, about 10 MB. An agent that was killed repeats at most what it
-published since its last checkpoint (seconds), so this is ample unless a topic carries thousands of events a second."""
+published since its last checkpoint (seconds), so this is enough unless a topic has thousands of events a second."""
 LOOK_BACK = 1_000
-"""Records per partition before the beginning that are read for their ids alone, so that a repeat of something handled
-before a restart is recognised after it."""
+"""Records per partition before the start that are read for their ids alone, so that a repeat of an event that was
+handled before a restart is recognised after it."""
 _POLL_RECORDS = 500
 _POLL_TIMEOUT_S = 1.0
 
@@ -31,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 
 class SeenIds:
-    """The latest ids, no more than `limit`; the oldest is forgotten first."""
+    """The latest ids, at most `limit`; the oldest is forgotten first."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -48,16 +55,16 @@ class SeenIds:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class EventFilter:
     """Ids or patterns ("pump-*") of assets, and states; empty means all. With states, technical events are left out."""
 
     assets: Collection[str] = field(default=())
     states: Collection[str] = field(default=())
 
-    def fits(self, event: ReceivedEvent) -> bool:
-        return self._fits_asset(event.asset) and (not self.states or event.state in self.states)
+    def matches(self, event: ReceivedEvent) -> bool:
+        return self._matches_asset(event.asset) and (not self.states or event.state in self.states)
 
-    def _fits_asset(self, asset: str) -> bool:
+    def _matches_asset(self, asset: str) -> bool:
         return not self.assets or any(asset == name or fnmatchcase(asset, name) for name in self.assets)
 
 
@@ -66,54 +73,55 @@ async def read_events(
     *,
     topic: str = EVENTS,
     group: str | None = None,
+    start: Start = "earliest",
     assets: Collection[str] = (),
     states: Collection[str] = (),
-    since: datetime | None = None,
-    from_beginning: bool = False,
     after: Mapping[Partition, int] | None = None,
 ) -> AsyncGenerator[ReceivedEvent, None]:
-    """Every event once, in order per asset, for ever.
+    """Every event once, in order per asset, without end.
 
-    `cluster` is "host:port" or a Cluster with TLS and login. Where a partition begins: behind its offset in `after`
-    (keep `event.partition` and `event.offset` with your results); else where `group` stopped; else at what was
-    published at or after `since` (an aware datetime); else at the beginning if `from_beginning`; else with what comes
-    next. An event counts as handled by the group when the loop asks for the next one, so after a crash the last ones
-    may come again: delivery is at least once. What is no event of ours is logged and skipped.
-    Raises ConnectorError. Use `contextlib.aclosing` to leave the group at once after a `break`.
+    `cluster` is "host:port" or a Cluster with TLS and login. A partition is read from the offset behind the one in
+    `after` (store `event.partition` and `event.offset` with your results); else from where `group` stopped; else, for
+    a new group or without one, from `start`: "earliest" (default), so that the first run handles all events that the
+    topic still has, "latest" for new events only, or a datetime with a time zone for what was published since.
+
+    An event counts as handled by the group when the loop asks for the next one, so after a crash the last ones may be
+    repeated: delivery is at least once. Records that are not events are logged and skipped. Leaving the loop leaves
+    the group, within a second. Raises ConnectorError, and ValueError for a `start` without a time zone.
     """
-    reading = Reading(
+    options = ReadOptions(
         topic=topic,
         group=group,
         after=after or {},
-        since_ms=None if since is None else int(since.timestamp() * 1000),
-        from_beginning=from_beginning,
+        since_ms=_epoch_ms(start) if isinstance(start, datetime) else None,
+        from_beginning=start == "earliest",
         look_back=LOOK_BACK,
     )
-    reader = TopicReader(Cluster(cluster) if isinstance(cluster, str) else cluster, reading)
-    wanted, seen = Wanted(_several(assets), _several(states)), SeenIds(REMEMBERED_IDS)
+    reader = BackgroundReader(Cluster(cluster) if isinstance(cluster, str) else cluster, options)
+    wanted, seen = EventFilter(_as_collection(assets), _as_collection(states)), SeenIds(REMEMBERED_IDS)
     try:
         await reader.start()
         while True:
-            for batch in await reader.poll(max_records=_POLL_RECORDS, timeout_s=_POLL_TIMEOUT_S):
-                for record, event in _new_events(batch, reader, seen):
-                    if event is not None and wanted.fits(event):
+            for read in await reader.poll(max_records=_POLL_RECORDS, timeout_s=_POLL_TIMEOUT_S):
+                for record, event in _new_events(read, seen):
+                    if event is not None and wanted.matches(event):
                         yield event
-                    reader.handled(batch.partition, record.offset)
+                    reader.handled(read.batch.partition, record.offset)
             await reader.commit()
     finally:
         await reader.close()
 
 
-def _new_events(batch: Batch, reader: TopicReader, seen: SeenIds) -> Iterator[tuple[RecordLike, ReceivedEvent | None]]:
+def _new_events(read: ReadBatch, seen: SeenIds) -> Iterator[tuple[RecordLike, ReceivedEvent | None]]:
     """Every new record, with its event if it is one and was not seen before."""
-    for record in batch.records:
-        event = _readable(record, batch.partition)
+    for at, record in enumerate(read.batch.records):
+        event = _parse(record, read.batch.partition)
         first = event is not None and seen.is_first(event.id)
-        if reader.is_new(batch.partition, record.offset):
+        if at >= read.looked_back:
             yield record, event if first else None
 
 
-def _readable(record: RecordLike, partition: Partition) -> ReceivedEvent | None:
+def _parse(record: RecordLike, partition: Partition) -> ReceivedEvent | None:
     try:
         return parse_event(record, partition)
     except RecordError as error:
@@ -121,6 +129,12 @@ def _readable(record: RecordLike, partition: Partition) -> ReceivedEvent | None:
         return None
 
 
-def _several(names: Collection[str]) -> Collection[str]:
-    """One name may be given as it is."""
+def _epoch_ms(time: datetime) -> int:
+    if time.tzinfo is None:
+        raise ValueError(f"start: {time.isoformat()} has no time zone")
+    return int(time.timestamp() * 1000)
+
+
+def _as_collection(names: Collection[str]) -> Collection[str]:
+    """One name may be given as a plain string."""
     return (names,) if isinstance(names, str) else names

@@ -1,8 +1,8 @@
-"""What can go wrong in the runtime itself."""
+"""Errors of the agent itself."""
 
 
 class SettingsError(Exception):
-    """The configuration is wrong: each problem names its field; exit 2, connect to nothing."""
+    """The configuration is wrong; each problem names its field. Exit code 2, and nothing is connected."""
 
     def __init__(self, problems: list[str] | str) -> None:
         self.problems = [problems] if isinstance(problems, str) else problems

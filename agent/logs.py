@@ -1,4 +1,4 @@
-"""Structured logs to stderr: JSON for machines, columns for people. One line per decision, never per record."""
+"""Structured logs on stderr: JSON for programs, columns for people. One line per decision, never per record."""
 
 import json
 import logging
@@ -7,13 +7,20 @@ import re
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import structlog
 from pydantic import BaseModel, SecretStr
 from structlog.typing import Processor, WrappedLogger
 
 LogFormat = Literal["auto", "json", "console"]
+
+EVENT_CODE: Final = "event_code"
+"""Field of log lines that programs rely on, such as the chaos tool. Codes are stable; the words of `event` are not."""
+PARTITION_TAKEN: Final = "partition_taken"
+"""This agent owns a partition now; `partition`, `offset` and `epoch` say which, from where and under which claim."""
+WRITE_REFUSED: Final = "write_refused"
+"""The store or the broker refused a write or a commit because this agent no longer owns the partition; see `reason`."""
 
 _HIDDEN = "***"
 _SHORTEST_SECRET = 4
@@ -22,29 +29,29 @@ _PASSWORD_IN_URL = re.compile(r"(?<=://)[^/@\s\"']*:[^/@\s\"']*(?=@)")
 
 
 def set_up_logs(form: LogFormat, level: str, *, secrets: Collection[str] = ()) -> None:
-    """Ours from `level` on, the libraries' from warning on, in the same form, on the same stream, without secrets."""
+    """Our lines from `level` up, those of libraries from warning up, in one format, on one stream, without secrets."""
     as_json = form == "json" or (form == "auto" and not sys.stderr.isatty())
     number = logging.getLevelNamesMapping()[level.upper()]
     rendering = [*_rendering(as_json), redaction(secrets)]
     structlog.configure(
-        processors=[*_facts(), *rendering],
+        processors=[*_processors(), *rendering],
         wrapper_class=structlog.make_filtering_bound_logger(number),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
-    foreign = logging.StreamHandler(sys.stderr)
-    foreign.setFormatter(_foreign_form(rendering))
-    foreign.addFilter(Repeats())
-    logging.basicConfig(handlers=[foreign], level=max(number, logging.WARNING), force=True)
+    libraries = logging.StreamHandler(sys.stderr)
+    libraries.setFormatter(_library_formatter(rendering))
+    libraries.addFilter(Repeats())
+    logging.basicConfig(handlers=[libraries], level=max(number, logging.WARNING), force=True)
     logging.captureWarnings(True)
 
 
 def secrets_in(settings: BaseModel) -> frozenset[str]:
-    """Every secret of the settings, so that no line can show one, whoever writes it."""
+    """Every secret in the settings, so that no log line can contain one."""
     return frozenset(secret for secret in _secrets(settings) if len(secret) >= _SHORTEST_SECRET)
 
 
 def redaction(secrets: Collection[str]) -> Processor:
-    """Last in the chain: looks at the finished line, so tracebacks and foreign objects are covered too."""
+    """The last processor: it sees the finished line, so tracebacks and objects of libraries are covered too."""
     as_json = (json.dumps(secret, ensure_ascii=False)[1:-1] for secret in secrets)
     forms = {*secrets, *as_json}
     longest_first = sorted(forms, key=len, reverse=True)
@@ -59,22 +66,22 @@ def redaction(secrets: Collection[str]) -> Processor:
 
 
 class Repeats(logging.Filter):
-    """A library that says the same again and again, as a client without its broker does, is heard every ten seconds."""
+    """Lets a message of a library through once in ten seconds: a client without its broker repeats itself."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._clock = clock
-        self._heard: dict[tuple[str, str], float] = {}
+        self._last_s: dict[tuple[str, str], float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        said, now = (record.name, str(record.msg)), self._clock()
-        self._heard = {other: at for other, at in self._heard.items() if now - at < _QUIET_S}
-        new = said not in self._heard
-        self._heard.setdefault(said, now)
-        return new
+        message, now_s = (record.name, str(record.msg)), self._clock()
+        self._last_s = {other: at_s for other, at_s in self._last_s.items() if now_s - at_s < _QUIET_S}
+        is_new = message not in self._last_s
+        self._last_s.setdefault(message, now_s)
+        return is_new
 
 
-def _facts() -> list[Processor]:
+def _processors() -> list[Processor]:
     return [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
@@ -85,12 +92,12 @@ def _facts() -> list[Processor]:
 def _rendering(as_json: bool) -> list[Processor]:
     if as_json:
         return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(ensure_ascii=False)]
-    return [structlog.dev.ConsoleRenderer(colors=_colours())]
+    return [structlog.dev.ConsoleRenderer(colors=_use_colours())]
 
 
-def _foreign_form(rendering: list[Processor]) -> logging.Formatter:
+def _library_formatter(rendering: list[Processor]) -> logging.Formatter:
     return structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=[*_facts(), structlog.stdlib.add_logger_name],
+        foreign_pre_chain=[*_processors(), structlog.stdlib.add_logger_name],
         processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendering],
     )
 
@@ -109,5 +116,5 @@ def _secrets(value: object) -> Iterator[str]:
             yield from _secrets(list(value.values()))
 
 
-def _colours() -> bool:
+def _use_colours() -> bool:
     return sys.stderr.isatty() and "NO_COLOR" not in os.environ

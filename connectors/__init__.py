@@ -1,1 +1,1 @@
-"""The outside world as bytes and records: Kafka, Redis, files, simulator, memory. Never imports torch."""
+"""Sources, sinks and window stores: Kafka, Redis, files, webhooks, simulator, memory. Bytes and records, no torch."""

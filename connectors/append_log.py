@@ -1,4 +1,4 @@
-"""Small logs that are read whole and then followed: a seam, a file of lines, and one in memory."""
+"""Small logs that are read from the beginning and then followed: the protocol, a file of lines, one in memory."""
 
 import asyncio
 import os
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from connectors.atomic_file import sync_directory
 from connectors.errors import ConnectorError
-from connectors.offsets import sync_directory
 from connectors.records import Partition
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A value and where it stands."""
+    """A value and its position."""
 
     partition: Partition
     offset: int
@@ -26,39 +26,39 @@ class AppendLog(Protocol):
     async def start(self) -> None: ...
 
     async def read(self) -> list[Entry]:
-        """What has not been read yet; the first call gives all there is. Raises `ConnectorError`."""
+        """What this reader has not read yet; everything at first. Raises `ConnectorError`."""
         ...
 
     async def append(self, key: bytes, value: bytes) -> None:
-        """Returns when it is safe. A journal may forget older values of the same key."""
+        """Returns when the value is stored. A compacted log may drop older values of the same key."""
         ...
 
     async def close(self) -> None: ...
 
 
 class MemoryAppendLog:
-    """One reader's view of a list that its owner may append to."""
+    """One reader of a list that its owner may append to."""
 
     def __init__(self, values: list[bytes]) -> None:
-        self._values, self._read = values, 0
+        self._values, self._next = values, 0
 
     async def start(self) -> None:
-        """There is nothing to open."""
+        """Nothing to open."""
 
     async def read(self) -> list[Entry]:
-        first, self._read = self._read, len(self._values)
-        home = Partition("memory", 0)
-        return [Entry(home, at, self._values[at]) for at in range(first, self._read)]
+        first, self._next = self._next, len(self._values)
+        partition = Partition("memory", 0)
+        return [Entry(partition, offset, self._values[offset]) for offset in range(first, self._next)]
 
     async def append(self, key: bytes, value: bytes) -> None:
         self._values.append(value)
 
     async def close(self) -> None:
-        """There is nothing to close."""
+        """Nothing to close."""
 
 
 class FileAppendLog:
-    """One value per line; the file need not exist yet. A line without its end is still being written."""
+    """One value per line; the file need not exist yet. A last line without a line break is still being written."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -66,7 +66,7 @@ class FileAppendLog:
         self._lines = 0
 
     async def start(self) -> None:
-        """The file is made by the first `append`."""
+        """The first `append` creates the file."""
 
     async def read(self) -> list[Entry]:
         return await asyncio.to_thread(self._read)
@@ -79,18 +79,18 @@ class FileAppendLog:
 
     def _read(self) -> list[Entry]:
         try:
-            facts = self._path.stat()
-            if (facts.st_mtime_ns, facts.st_size) == self._seen:
+            status = self._path.stat()
+            if (status.st_mtime_ns, status.st_size) == self._seen:
                 return []
-            whole, _, _ = self._path.read_bytes().rpartition(b"\n")
+            complete, _, _ = self._path.read_bytes().rpartition(b"\n")
         except FileNotFoundError:
             return []
         except OSError as error:
             raise ConnectorError(f"cannot read {self._path}: {error.strerror}") from error
-        lines = whole.split(b"\n") if whole else []
-        first, self._lines, self._seen = self._lines, len(lines), (facts.st_mtime_ns, facts.st_size)
-        home = Partition(self._path.name, 0)
-        return [Entry(home, at, lines[at]) for at in range(first, len(lines)) if lines[at].strip()]
+        lines = complete.split(b"\n") if complete else []
+        first, self._lines, self._seen = self._lines, len(lines), (status.st_mtime_ns, status.st_size)
+        partition = Partition(self._path.name, 0)
+        return [Entry(partition, offset, lines[offset]) for offset in range(first, len(lines)) if lines[offset].strip()]
 
     def _append(self, value: bytes) -> None:
         try:

@@ -1,4 +1,4 @@
-"""What a source, a sink and a window store promise. A new system is one file that passes the contract tests."""
+"""The protocols of sources, sinks and window stores. A new system is one file that passes the contract tests."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,43 +9,43 @@ from connectors.records import Batch, Message, Partition, Position
 
 
 class Assignment(Protocol):
-    """Who is told which partitions come and go. Both calls finish before records of the new assignment are polled."""
+    """Called when partitions are assigned or revoked. Both finish before records of the new assignment are polled."""
 
     async def assigned(self, partitions: Collection[Partition]) -> None: ...
     async def revoked(self, partitions: Collection[Partition]) -> None: ...
 
 
 class Source(Protocol):
-    """A partitioned log that remembers positions.
+    """A partitioned log that stores committed positions.
 
-    Order: `start` → (`assigned` is called) → `poll` … `commit` … → `close`. Polling goes on while partitions pause.
+    Order: `start` → (`assigned` is called) → `poll` … `commit` … → `close`. Keep polling while partitions are paused.
     """
 
     @property
     def exhausted(self) -> bool:
-        """True when a bounded source has given all it has; a live one never says so."""
+        """True when a bounded source has been read to its end; never for a live one."""
         ...
 
     async def start(self, assignment: Assignment) -> None: ...
 
     async def poll(self, *, max_records: int, timeout_s: float) -> list[Batch]:
-        """At most `max_records` records, in log order per partition; an empty list when nothing came in time."""
+        """At most `max_records` records, in log order per partition; an empty list when none arrived in time."""
         ...
 
     async def committed(self, partition: Partition) -> Position | None: ...
 
     async def first_offset(self, partition: Partition) -> int:
-        """Where the log begins now; older records are gone."""
+        """The oldest offset that the log still holds."""
         ...
 
     async def start_offset(self, partition: Partition) -> int:
-        """Where a reader without a committed position begins."""
+        """Where to begin without a committed position."""
         ...
 
     def seek(self, partition: Partition, offset: int) -> None: ...
 
     async def commit(self, positions: Mapping[Partition, Position]) -> None:
-        """Remember the next offset of each partition. Raises `ConnectorError` when this member no longer owns it."""
+        """Stores the next offset of each partition. Raises `ConnectorError` when another member owns it by now."""
         ...
 
     def pause(self, partitions: Collection[Partition]) -> None: ...
@@ -53,35 +53,35 @@ class Source(Protocol):
     def resume(self, partitions: Collection[Partition]) -> None: ...
 
     async def lag(self) -> Mapping[Partition, int]:
-        """Records between the position and the end of the log, per assigned partition."""
+        """How many records are between the position and the end of the log, per assigned partition."""
         ...
 
     async def close(self) -> None: ...
 
 
 class Sink(Protocol):
-    """Where messages go."""
+    """A destination for messages."""
 
     async def start(self) -> None: ...
 
     async def write(self, messages: Sequence[Message]) -> None:
-        """Returns when every message is safe at the other side; messages of one key keep their order."""
+        """Returns when every message is stored or acknowledged; messages of one key keep their order."""
         ...
 
     async def close(self) -> None: ...
 
 
 class Fenced(ConnectorError):
-    """Another owner has claimed the partition; this writer must stop."""
+    """Another owner has claimed the partition: this one must not write any more."""
 
 
 class ClaimLost(Fenced):
-    """Nobody holds the claim: the store forgot it. Whoever still owns the partition in the log may claim anew."""
+    """The store has lost the claim, and no one holds it. Whoever owns the partition in the log may claim it again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The right to write a partition's windows: a growing number for people, a random token for the check."""
+    """The right to write a partition's windows. `epoch` grows and is for people; `token` is what the store checks."""
 
     partition: Partition
     epoch: int
@@ -90,7 +90,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class RingWrite:
-    """What changed in one asset's ring: pieces at byte offsets. `size` is the length the stored ring must have."""
+    """What changed in one asset's ring buffer: bytes at offsets. `size` is the length of the whole ring."""
 
     asset: str
     size: int
@@ -99,9 +99,9 @@ class RingWrite:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What changed in the rings, and the header with all assets it lists; it is written last.
+    """What changed in the rings, and the header, which is written last. `assets` are all that the header lists.
 
-    `forgotten` were listed once: a ring of theirs that is still stored may go.
+    `forgotten` are assets that an earlier header listed: their stored rings are deleted.
     """
 
     writes: Sequence[RingWrite]
@@ -112,32 +112,32 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class StoredWindows:
-    """What a store knows of a partition. A listed asset without a ring is simply not among `rings`."""
+    """A stored checkpoint. `rings` lacks those that were lost, for example by eviction."""
 
     header: bytes
     rings: Mapping[str, bytes]
 
 
 class WindowStore(Protocol):
-    """Checkpoints of the windows, fenced by claims. `layout` is a digest: another layout is never reinterpreted."""
+    """Checkpoints of windows, fenced by claims. `layout` is a digest; windows of another layout are not read."""
 
     async def start(self) -> None: ...
 
     async def claim(self, partition: Partition) -> Claim: ...
 
     async def verify(self, claim: Claim) -> None:
-        """Raises `Fenced` when another owner has claimed the partition, `ClaimLost` when nobody holds it."""
+        """Raises `Fenced` when another owner has claimed the partition, `ClaimLost` when no one holds the claim."""
         ...
 
     async def load(self, claim: Claim, layout: str) -> StoredWindows | None:
-        """None also when what is there cannot be trusted, such as rings without the header that belongs to them."""
+        """None also for a torn checkpoint: rings without the header that belongs to them."""
         ...
 
     async def save(self, claim: Claim, layout: str, checkpoint: Checkpoint) -> Sequence[str]:
-        """Write in bounded chunks, header last. Raises `Fenced` or `ClaimLost` like `verify`.
+        """Writes in bounded chunks, the header last. Raises `Fenced` or `ClaimLost` like `verify`.
 
-        A ring that is shorter than its `size` is not patched: its asset is returned, the header is not written, and the
-        caller saves again with that ring whole (one piece at offset 0 of `size` bytes).
+        A stored ring whose length is not `size` is not patched: its asset is returned, the header is not written, and
+        the caller saves again with that ring whole (one piece of `size` bytes at offset 0).
         """
         ...
 

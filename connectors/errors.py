@@ -1,4 +1,6 @@
-"""What can go wrong at the edge, by what happens next. Connectors translate foreign exceptions, with `from`."""
+"""Errors by what happens next; connectors translate the exceptions of their libraries into these, with `from`."""
+
+from collections.abc import Iterable
 
 
 class RecordError(Exception):
@@ -20,4 +22,17 @@ class TransientError(Exception):
 
 
 class ConnectorError(Exception):
-    """The other side is gone: exit non-zero; nothing was committed."""
+    """The service cannot be used: exit non-zero; nothing was committed."""
+
+
+def shorten(value: object, limit: int = 60) -> str:
+    """The repr of a value for a message, cut to `limit` characters: what a record holds may be of any length."""
+    text = repr(value[: limit + 1] if isinstance(value, str | bytes) else value)
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def list_names(names: Iterable[str], limit: int = 8) -> str:
+    """Names for a message, at most `limit` of them."""
+    ordered = sorted(names)
+    shown = [name if len(name) <= 40 else f"{name[:39]}…" for name in ordered[:limit]]
+    return ", ".join(shown) + (f" and {len(ordered) - limit} more" if len(ordered) > limit else "")

@@ -1,7 +1,7 @@
-"""Named places where a process kills itself when told to, so that a crash between two steps can be tested.
+"""Failpoints: named places where a process kills itself, so that a crash between two steps can be tested.
 
-`ANCHORMOE_FAULT_POINT=after_publish:3` ends the agent with SIGKILL at the third passing of that point. Nothing else
-arms a point: no setting, no option. Unarmed, a passing costs one comparison.
+`ANCHORMOE_FAILPOINT=after_publish:3` ends the agent with SIGKILL at the third hit of that failpoint. Only this
+environment variable arms one: there is no setting and no option. Unarmed, a hit costs one comparison.
 """
 
 import os
@@ -9,19 +9,20 @@ import signal
 from dataclasses import dataclass
 from typing import Final
 
-VARIABLE: Final = "ANCHORMOE_FAULT_POINT"
+VARIABLE: Final = "ANCHORMOE_FAILPOINT"
 
 AFTER_PUBLISH: Final = "after_publish"
-"""Events and dead letters are acknowledged; their states are not sent."""
+"""Events and dead letters are acknowledged; the latest states are not sent yet."""
 AFTER_STATES: Final = "after_states"
-"""States are acknowledged; nothing is stored."""
+"""States are acknowledged; the checkpoint is not stored yet."""
 AFTER_RINGS: Final = "after_rings"
-"""Changed rings are in the store; their header is not."""
+"""Changed rings are in the store; their header is not yet."""
 AFTER_HEADER: Final = "after_header"
-"""The whole checkpoint is in the store; its offset is not committed."""
+"""The whole checkpoint is in the store; its offset is not committed yet."""
 AFTER_COMMIT: Final = "after_commit"
+"""The offset is committed."""
 DURING_TAKEOVER: Final = "during_takeover"
-"""A partition is claimed and its windows are read; nothing is polled yet."""
+"""A partition is claimed and its windows are loaded; nothing is polled yet."""
 
 POINTS: Final = (AFTER_PUBLISH, AFTER_STATES, AFTER_RINGS, AFTER_HEADER, AFTER_COMMIT, DURING_TAKEOVER)
 
@@ -29,25 +30,25 @@ POINTS: Final = (AFTER_PUBLISH, AFTER_STATES, AFTER_RINGS, AFTER_HEADER, AFTER_C
 @dataclass(slots=True)
 class _Armed:
     point: str
-    passings_left: int
+    hits_left: int
 
 
 _armed: _Armed | None = None
 
 
 def arm(text: str) -> None:
-    """`point` or `point:passings`. Raises ValueError for anything else."""
+    """`point` or `point:N`, for its N-th hit. Raises ValueError for anything else."""
     global _armed
-    point, _, passings = text.partition(":")
-    if point not in POINTS or not (passings or "1").isdecimal() or int(passings or 1) < 1:
-        raise ValueError(f"{VARIABLE}={text}: write one of {', '.join(POINTS)}, and :N for the N-th passing")
-    _armed = _Armed(point, int(passings or 1))
+    point, _, hits = text.partition(":")
+    if point not in POINTS or not (hits or "1").isdecimal() or int(hits or 1) < 1:
+        raise ValueError(f"{VARIABLE}={text}: use one of {', '.join(POINTS)}; append :N for the N-th hit")
+    _armed = _Armed(point, int(hits or 1))
 
 
 def hit(point: str) -> None:
-    """Does not return when this is the passing that was asked for: not even `finally` runs after SIGKILL."""
+    """Kills the process if this is the armed hit; not even `finally` runs after SIGKILL."""
     if _armed is None or _armed.point != point:
         return
-    _armed.passings_left -= 1
-    if _armed.passings_left == 0:
+    _armed.hits_left -= 1
+    if _armed.hits_left == 0:
         os.kill(os.getpid(), signal.SIGKILL)

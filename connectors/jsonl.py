@@ -1,26 +1,27 @@
-"""Messages as lines of JSON in a directory, one file per stream, with rotation; and how to read them again."""
+"""A sink that writes JSON lines to a directory, one file per stream, with rotation; and the reader of such lines."""
 
 import asyncio
 import base64
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from connectors.atomic_file import sync_directory
 from connectors.errors import ConnectorError
-from connectors.offsets import sync_directory
 from connectors.records import Message
 
 _BLOCK = 1 << 16
 
 
 class JsonlSink:
-    """One file per stream. Beyond `max_bytes` `events.jsonl` becomes `events.jsonl.1`, then `.2` … up to `keep`.
+    """One file per stream. Beyond `max_bytes`, `events.jsonl` is renamed to `events.jsonl.1`, then `.2` … up to `keep`.
 
-    A write returns when the lines are on the disk. A line that a crash cut off is removed at the next start.
+    A write returns when the lines are on the disk. A last line that a crash cut off is removed at the next start.
     """
 
     def __init__(self, directory: Path, *, max_bytes: int = 100_000_000, keep: int = 5) -> None:
@@ -37,7 +38,7 @@ class JsonlSink:
 
     async def write(self, messages: Sequence[Message]) -> None:
         if not self._open:
-            raise ConnectorError(f"the sink {self._directory} is not open")
+            raise ConnectorError(f"the sink {self._directory} is not started")
         await asyncio.to_thread(self._write, messages)
 
     async def close(self) -> None:
@@ -73,7 +74,7 @@ class JsonlSink:
             self._rotate(self.path(stream))
             file = None
         if file is None:
-            file = self._files[stream] = _open_whole(self.path(stream))
+            file = self._files[stream] = _open_at_end(self.path(stream))
             sync_directory(self._directory)
         return file
 
@@ -89,7 +90,7 @@ class JsonlSink:
 
     @staticmethod
     def _append(file: FileIO, lines: bytes) -> None:
-        """All of it or nothing: after a full disk no half line stays behind."""
+        """All lines or none: a full disk leaves no half line behind."""
         before, left = file.tell(), memoryview(lines)
         try:
             while left:
@@ -102,7 +103,7 @@ class JsonlSink:
 
 
 def to_line(message: Message) -> bytes:
-    """JSON stays readable and byte for byte as it was; other bytes go under `…_base64`."""
+    """One line of JSON. A JSON value is embedded byte for byte; other bytes are encoded as `…_base64`."""
     envelope = _envelope(message)
     if message.value is None:
         return orjson.dumps(envelope | {"data": None}) + b"\n"
@@ -123,6 +124,22 @@ def read_messages(path: Path) -> Iterator[Message]:
             yield from_line(line)
 
 
+def read_stream(place: Path, stream: str) -> Iterator[Message]:
+    """The messages of a stream from a file or a sink's directory, oldest first."""
+    for path in stream_files(place, stream):
+        with suppress(FileNotFoundError):  # rotated away meanwhile
+            yield from (message for message in read_messages(path) if message.stream == stream)
+
+
+def stream_files(place: Path, stream: str) -> list[Path]:
+    """The files of a stream, oldest first; a path that is not a directory is taken as its only file."""
+    if not place.is_dir():
+        return [place]
+    newest = place / f"{stream}.jsonl"
+    rotated = sorted(place.glob(f"{newest.name}.[0-9]*"), key=lambda path: -int(path.suffix[1:]))
+    return [*rotated, *([newest] if newest.exists() else [])]
+
+
 def _envelope(message: Message) -> dict[str, Any]:
     names = [name for name, _ in message.headers]
     headers: Any = [{"name": name} | _text("value", value) for name, value in message.headers]
@@ -138,7 +155,7 @@ def _headers(headers: Any) -> tuple[tuple[str, bytes], ...]:
 
 
 def _is_one_line_of_json(value: bytes) -> bool:
-    """A bare `null` would read like a message without a value."""
+    """A bare `null` does not count: it would read like a message without a value."""
     try:
         return b"\n" not in value and orjson.loads(value) is not None
     except orjson.JSONDecodeError:
@@ -146,7 +163,7 @@ def _is_one_line_of_json(value: bytes) -> bool:
 
 
 def _data(line: bytes, document: dict[str, Any]) -> bytes | None:
-    """The very bytes when the line is as `to_line` wrote it; the same JSON when somebody edited it."""
+    """The original bytes if the line is as `to_line` wrote it; equal JSON if it was edited since."""
     if "data_base64" in document:
         return base64.b64decode(document["data_base64"])
     data = document.pop("data")
@@ -172,16 +189,16 @@ def _bytes(name: str, document: dict[str, Any]) -> bytes | None:
     return None if text is None else text.encode()
 
 
-def _open_whole(path: Path) -> FileIO:
-    """Ready to write behind the last whole line."""
+def _open_at_end(path: Path) -> FileIO:
+    """At the end of the last complete line; what follows it is cut off."""
     path.touch()
-    file = path.open("r+b", buffering=0)  # a buffer would keep what the disk refused, and try it again
-    file.truncate(_end_of_lines(file))
+    file = path.open("r+b", buffering=0)  # a buffer would keep what the disk refused, and write it later
+    file.truncate(_end_of_last_line(file))
     file.seek(0, os.SEEK_END)
     return file
 
 
-def _end_of_lines(file: FileIO) -> int:
+def _end_of_last_line(file: FileIO) -> int:
     position = file.seek(0, os.SEEK_END)
     while position > 0:
         start = max(position - _BLOCK, 0)

@@ -1,4 +1,4 @@
-"""A stretch of a log, by offset or by the records' own time. Pure."""
+"""Ranges of a log, by offset or by record timestamp. Pure."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from connectors.records import RecordLike
 
 @dataclass(frozen=True, slots=True)
 class LogPosition:
-    """A place in every partition: an offset, or the first record at or after a time (epoch milliseconds)."""
+    """The same place in every partition: an offset, or the first record at or after a time (epoch milliseconds)."""
 
     offset: int | None = None
     time_ms: int | None = None
@@ -22,9 +22,9 @@ class LogPosition:
 
 @dataclass(frozen=True, slots=True)
 class LogRange:
-    """From a mark on, up to and without another; None is the log's own begin or end.
+    """From `first` up to but without `last`; None is the start or the end of the log.
 
-    What came within `warm_up_ms` before the first mark is read too, so that windows are full where the span begins.
+    Records within `warm_up_ms` before `first` are read as well, so that windows are full where the range starts.
     """
 
     first: LogPosition | None = None
@@ -32,35 +32,35 @@ class LogRange:
     warm_up_ms: int = 0
 
     @property
-    def everything(self) -> bool:
+    def is_whole_log(self) -> bool:
         return self.first is None and self.last is None
 
 
 class OffsetRange(NamedTuple):
-    """A span in one partition: reading begins at offset `begin`, the span itself at `start` and ends before `end`."""
+    """A range in one partition: read from `begin` (with the warm-up), the range itself is from `start` to `end`."""
 
     begin: int
     start: int
     end: int
 
     @classmethod
-    def within(cls, begin: int, start: int, end: int, *, first: int, behind: int) -> "OffsetRange":
-        """No further than the log, which goes from `first` to before `behind`; nothing is negative."""
-        end = min(max(end, first), behind)
-        start = min(max(start, first), end)
-        return cls(min(max(begin, first), start), start, end)
+    def within(cls, begin: int, start: int, end: int, *, log_start: int, log_end: int) -> "OffsetRange":
+        """Cut to what the log holds: `log_start` up to but without `log_end`. Never negative."""
+        end = min(max(end, log_start), log_end)
+        start = min(max(start, log_start), end)
+        return cls(min(max(begin, log_start), start), start, end)
 
 
 def resolve_offsets(
-    span: LogRange, records: Callable[[], Iterable[RecordLike]], *, first: int, behind: int
+    log_range: LogRange, records: Callable[[], Iterable[RecordLike]], *, log_start: int, log_end: int
 ) -> OffsetRange:
-    """By looking at the records, in order: for logs that cannot search by time. `records` reads from the begin on."""
-    start = None if span.first is None else next(filter(span.first.reached_by, records()), None)
-    last = None if span.last is None else next(filter(span.last.reached_by, records()), None)
-    end = behind if last is None else last.offset
-    if start is None:
-        begun = first if span.first is None else behind
-        return OffsetRange.within(begun, begun, end, first=first, behind=behind)
-    warm = LogPosition(time_ms=start.timestamp - span.warm_up_ms)
-    begin = next(filter(warm.reached_by, records()), start)
-    return OffsetRange.within(begin.offset, start.offset, end, first=first, behind=behind)
+    """For logs that cannot search by time: looks at the records, which `records` reads from the start of the log."""
+    first = None if log_range.first is None else next(filter(log_range.first.reached_by, records()), None)
+    last = None if log_range.last is None else next(filter(log_range.last.reached_by, records()), None)
+    end = log_end if last is None else last.offset
+    if first is None:
+        start = log_start if log_range.first is None else log_end
+        return OffsetRange.within(start, start, end, log_start=log_start, log_end=log_end)
+    warm_up = LogPosition(time_ms=first.timestamp - log_range.warm_up_ms)
+    begin = next(filter(warm_up.reached_by, records()), first)
+    return OffsetRange.within(begin.offset, first.offset, end, log_start=log_start, log_end=log_end)

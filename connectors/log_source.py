@@ -1,4 +1,4 @@
-"""A source over any log inside this process: positions, pauses, turns and commits; the log only has to be readable."""
+"""A source over a log in this process (files, memory, simulator): positions, pauses, fair polling and commits."""
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
@@ -12,112 +12,115 @@ from connectors.records import Batch, Partition, Position, RecordLike
 
 
 class Log(Protocol):
-    """Records by partition and offset. Offsets grow; there may be holes."""
+    """Records by partition and offset. Offsets grow; some may be missing."""
 
     @property
     def partitions(self) -> tuple[Partition, ...]: ...
 
-    def first(self, partition: Partition) -> int: ...
+    def first_offset(self, partition: Partition) -> int: ...
 
     def read(self, partition: Partition, offset: int, max_records: int) -> tuple[Sequence[RecordLike], int]:
-        """What is there from `offset` on, and the offset after it."""
+        """The records from `offset` on that are there now, and the offset to read next."""
         ...
 
-    def behind(self, partition: Partition, offset: int) -> int:
-        """Records that are there from `offset` on."""
+    def lag(self, partition: Partition, offset: int) -> int:
+        """How many records are there from `offset` on."""
         ...
 
-    def ended(self, partition: Partition, offset: int) -> bool:
-        """Whether nothing is there from `offset` on, nor ever will be if the log is bounded."""
+    def at_end(self, partition: Partition, offset: int) -> bool:
+        """Whether no record is there from `offset` on; in a bounded log there never will be."""
         ...
 
-    def due_in_s(self) -> float:
-        """How long nothing new can come, as far as the log knows."""
+    def next_record_in_s(self) -> float:
+        """How long to wait before reading again, unless `watch` reports a record earlier."""
         ...
 
-    def watch(self, news: asyncio.Event) -> None: ...
-    def unwatch(self, news: asyncio.Event) -> None: ...
+    def watch(self, appended: asyncio.Event) -> None:
+        """Set the event whenever records are appended."""
+        ...
+
+    def unwatch(self, appended: asyncio.Event) -> None: ...
 
 
 class LogSource:
     """One reader of a log. Without a committed position it begins at the oldest record."""
 
-    def __init__(self, log: Log, commits: OffsetStore, *, bounded: bool) -> None:
+    def __init__(self, log: Log, offsets: OffsetStore, *, bounded: bool) -> None:
         self._log = log
-        self._commits = commits
+        self._offsets = offsets
         self._bounded = bounded
         self._assignment: Assignment | None = None
         self._positions: dict[Partition, int] = {}
         self._paused: set[Partition] = set()
-        self._turn = 0
-        self._news = asyncio.Event()
+        self._polls = 0
+        self._wake = asyncio.Event()
 
     @property
     def exhausted(self) -> bool:
         started = self._assignment is not None
-        return self._bounded and started and all(self._log.ended(*position) for position in self._positions.items())
+        return self._bounded and started and all(self._log.at_end(*position) for position in self._positions.items())
 
     async def start(self, assignment: Assignment) -> None:
         self._assignment = assignment
-        self._log.watch(self._news)
+        self._log.watch(self._wake)
         await self.reassign(self._log.partitions)
 
     async def reassign(self, partitions: Collection[Partition]) -> None:
-        """What a rebalance does: the old owner may still commit while it is told, not afterwards."""
-        gone, come = set(self._positions) - set(partitions), set(partitions) - set(self._positions)
-        if gone:
-            await self._owner().revoked(sorted(gone))
-        for partition in gone:
+        """Like a rebalance: while `revoked` runs, the old owner may still commit; afterwards it may not."""
+        revoked, assigned = set(self._positions) - set(partitions), set(partitions) - set(self._positions)
+        if revoked:
+            await self._started().revoked(sorted(revoked))
+        for partition in revoked:
             del self._positions[partition]
-        self._paused -= gone
-        for partition in come:
-            self._positions[partition] = self._resume_at(partition)
-        if come:
-            await self._owner().assigned(sorted(come))
+        self._paused -= revoked
+        for partition in assigned:
+            self._positions[partition] = self._committed_or_first(partition)
+        if assigned:
+            await self._started().assigned(sorted(assigned))
 
     async def poll(self, *, max_records: int, timeout_s: float) -> list[Batch]:
-        batches = self._take(max_records)
+        batches = self._read(max_records)
         if batches or self.exhausted:
             return batches
-        self._news.clear()
+        self._wake.clear()
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._news.wait(), min(timeout_s, self._log.due_in_s()))
-        return self._take(max_records)
+            await asyncio.wait_for(self._wake.wait(), min(timeout_s, self._log.next_record_in_s()))
+        return self._read(max_records)
 
     async def committed(self, partition: Partition) -> Position | None:
-        return self._commits.get(partition)
+        return self._offsets.get(partition)
 
     async def first_offset(self, partition: Partition) -> int:
-        return self._log.first(partition)
+        return self._log.first_offset(partition)
 
     async def start_offset(self, partition: Partition) -> int:
-        return self._log.first(partition)
+        return self._log.first_offset(partition)
 
     def seek(self, partition: Partition, offset: int) -> None:
         self._require(partition)
         self._positions[partition] = offset
-        self._news.set()
+        self._wake.set()
 
     async def commit(self, positions: Mapping[Partition, Position]) -> None:
         for partition in positions:
             self._require(partition)
-        await asyncio.to_thread(self._commits.put, positions)
+        await asyncio.to_thread(self._offsets.put, positions)
 
     def pause(self, partitions: Collection[Partition]) -> None:
         self._paused.update(partitions)
 
     def resume(self, partitions: Collection[Partition]) -> None:
         self._paused.difference_update(partitions)
-        self._news.set()
+        self._wake.set()
 
     async def lag(self) -> Mapping[Partition, int]:
-        return {partition: self._log.behind(partition, offset) for partition, offset in self._positions.items()}
+        return {partition: self._log.lag(partition, offset) for partition, offset in self._positions.items()}
 
     async def close(self) -> None:
-        self._log.unwatch(self._news)
+        self._log.unwatch(self._wake)
         self._positions.clear()
 
-    def _owner(self) -> Assignment:
+    def _started(self) -> Assignment:
         if self._assignment is None:
             raise ConnectorError("the source was not started")
         return self._assignment
@@ -126,13 +129,13 @@ class LogSource:
         if partition not in self._positions:
             raise ConnectorError(f"{partition} is not assigned to this source")
 
-    def _resume_at(self, partition: Partition) -> int:
-        position = self._commits.get(partition)
-        return self._log.first(partition) if position is None else position.offset
+    def _committed_or_first(self, partition: Partition) -> int:
+        position = self._offsets.get(partition)
+        return self._log.first_offset(partition) if position is None else position.offset
 
-    def _take(self, max_records: int) -> list[Batch]:
+    def _read(self, max_records: int) -> list[Batch]:
         batches = []
-        for partition in self._in_turn():
+        for partition in self._round_robin():
             if max_records == 0:
                 break
             records, self._positions[partition] = self._log.read(partition, self._positions[partition], max_records)
@@ -141,9 +144,9 @@ class LogSource:
                 max_records -= len(records)
         return batches
 
-    def _in_turn(self) -> list[Partition]:
+    def _round_robin(self) -> list[Partition]:
         """Another partition is first each time, so that a busy one cannot starve the others."""
         ready = sorted(set(self._positions) - self._paused)
-        self._turn += 1
-        cut = self._turn % len(ready) if ready else 0
-        return ready[cut:] + ready[:cut]
+        self._polls += 1
+        first = self._polls % len(ready) if ready else 0
+        return ready[first:] + ready[:first]

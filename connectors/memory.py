@@ -1,4 +1,4 @@
-"""Source, sink and window store inside the process: the embedded mode, and the doubles every test can rely on."""
+"""Source, sink and window store in memory: for the embedded mode, and as test doubles that keep the contracts."""
 
 import asyncio
 import math
@@ -15,7 +15,7 @@ from connectors.records import Headers, Message, Partition, Record
 
 
 class MemoryLog:
-    """The log itself, which outlives its readers: records and committed positions per partition."""
+    """Records and committed positions per partition; outlives its readers."""
 
     def __init__(self, partitions: Collection[Partition]) -> None:
         self.partitions = tuple(partitions)
@@ -27,14 +27,14 @@ class MemoryLog:
     def append(
         self, partition: Partition, value: bytes | None, *, key: bytes | None, timestamp_ms: int, headers: Headers = ()
     ) -> int:
-        """The record's offset."""
+        """Returns the record's offset."""
         offset = self.end(partition)
         self._records[partition].append(Record(offset, timestamp_ms, key, value, headers))
-        for news in self._watchers:
-            news.set()
+        for appended in self._watchers:
+            appended.set()
         return offset
 
-    def first(self, partition: Partition) -> int:
+    def first_offset(self, partition: Partition) -> int:
         return self._first[partition]
 
     def end(self, partition: Partition) -> int:
@@ -45,30 +45,30 @@ class MemoryLog:
         records = self._records[partition][start : start + max_records]
         return records, records[-1].offset + 1 if records else offset
 
-    def behind(self, partition: Partition, offset: int) -> int:
+    def lag(self, partition: Partition, offset: int) -> int:
         return max(self.end(partition) - max(offset, self._first[partition]), 0)
 
-    def ended(self, partition: Partition, offset: int) -> bool:
-        return self.behind(partition, offset) == 0
+    def at_end(self, partition: Partition, offset: int) -> bool:
+        return self.lag(partition, offset) == 0
 
-    def due_in_s(self) -> float:
+    def next_record_in_s(self) -> float:
         return math.inf
 
     def discard_before(self, partition: Partition, offset: int) -> None:
-        """What retention does: the oldest records are gone, the offsets of the others stay."""
+        """Deletes the oldest records, as retention does; the others keep their offsets."""
         drop = min(max(offset - self._first[partition], 0), len(self._records[partition]))
         del self._records[partition][:drop]
         self._first[partition] += drop
 
-    def watch(self, news: asyncio.Event) -> None:
-        self._watchers.add(news)
+    def watch(self, appended: asyncio.Event) -> None:
+        self._watchers.add(appended)
 
-    def unwatch(self, news: asyncio.Event) -> None:
-        self._watchers.discard(news)
+    def unwatch(self, appended: asyncio.Event) -> None:
+        self._watchers.discard(appended)
 
 
 class MemorySource(LogSource):
-    """One reader of a `MemoryLog`; a bounded one ends with the log, a live one waits for what is appended."""
+    """One reader of a `MemoryLog`. A bounded one ends with the log; otherwise it waits for more."""
 
     def __init__(self, log: MemoryLog, *, bounded: bool = False) -> None:
         super().__init__(log, log.commits, bounded=bounded)
@@ -76,7 +76,7 @@ class MemorySource(LogSource):
 
 
 class MemorySink:
-    """Keeps what was written, the newest `limit` messages only when a limit is given."""
+    """Keeps the messages, or only the newest `limit` of them."""
 
     def __init__(self, *, limit: int | None = None) -> None:
         self.messages: deque[Message] = deque(maxlen=limit)
@@ -90,7 +90,7 @@ class MemorySink:
 
     async def write(self, messages: Sequence[Message]) -> None:
         if not self._open:
-            raise ConnectorError("the sink is not open")
+            raise ConnectorError("the sink is not started")
         self.messages.extend(messages)
 
     async def close(self) -> None:
@@ -98,27 +98,27 @@ class MemorySink:
 
 
 @dataclass(slots=True)
-class _Shelf:
+class _Stored:
     """The rings and the header of one partition in one layout."""
 
     rings: dict[str, bytearray] = field(default_factory=dict)
     header: bytes | None = None
 
     def keep(self, assets: Collection[str]) -> None:
-        """A ring that the header no longer lists is nobody's."""
+        """Removes the rings that the header no longer lists."""
         for asset in self.rings.keys() - set(assets):
             del self.rings[asset]
 
 
 class MemoryWindowStore:
-    """Checkpoints that live as long as this object does."""
+    """Checkpoints that live as long as this object."""
 
     def __init__(self) -> None:
         self._claims: dict[Partition, Claim] = {}
-        self._shelves: dict[tuple[Partition, str], _Shelf] = {}
+        self._stored: dict[tuple[Partition, str], _Stored] = {}
 
     async def start(self) -> None:
-        """There is nothing to open."""
+        """Nothing to open."""
 
     async def claim(self, partition: Partition) -> Claim:
         epoch = self._claims[partition].epoch + 1 if partition in self._claims else 1
@@ -130,44 +130,44 @@ class MemoryWindowStore:
 
     async def load(self, claim: Claim, layout: str) -> StoredWindows | None:
         self._check(claim)
-        shelf = self._shelves.get((claim.partition, layout))
-        if shelf is None or shelf.header is None:
+        stored = self._stored.get((claim.partition, layout))
+        if stored is None or stored.header is None:
             return None
-        return StoredWindows(shelf.header, {asset: bytes(ring) for asset, ring in shelf.rings.items()})
+        return StoredWindows(stored.header, {asset: bytes(ring) for asset, ring in stored.rings.items()})
 
     async def save(self, claim: Claim, layout: str, checkpoint: Checkpoint) -> Sequence[str]:
         self._check(claim)
-        shelf = self._shelves.setdefault((claim.partition, layout), _Shelf())
-        lost = [write.asset for write in checkpoint.writes if not _apply(shelf.rings, write)]
+        stored = self._stored.setdefault((claim.partition, layout), _Stored())
+        lost = [write.asset for write in checkpoint.writes if not _apply(stored.rings, write)]
         if not lost:
-            shelf.header = checkpoint.header
-            shelf.keep(checkpoint.assets)
+            stored.header = checkpoint.header
+            stored.keep(checkpoint.assets)
         return lost
 
     async def close(self) -> None:
-        """There is nothing to close."""
+        """Nothing to close."""
 
     def lose(self, partition: Partition, asset: str) -> None:
-        """What eviction does to one ring; for tests."""
-        for (owner, _), shelf in self._shelves.items():
+        """Removes one ring, as eviction does; for tests."""
+        for (owner, _), stored in self._stored.items():
             if owner == partition:
-                shelf.rings.pop(asset, None)
+                stored.rings.pop(asset, None)
 
     def flush(self) -> None:
-        """Lose everything, claims too, as a flushed server does; for tests."""
+        """Removes everything including claims, as FLUSHALL does; for tests."""
         self._claims.clear()
-        self._shelves.clear()
+        self._stored.clear()
 
     def _check(self, claim: Claim) -> None:
         current = self._claims.get(claim.partition)
         if current is None:
-            raise ClaimLost(f"{claim.partition}: nobody holds the claim")
+            raise ClaimLost(f"no owner holds {claim.partition}")
         if current.token != claim.token:
-            raise Fenced(f"{claim.partition}: epoch {claim.epoch} no longer owns it")
+            raise Fenced(f"{claim.partition} has another owner")
 
 
 def _apply(rings: dict[str, bytearray], write: RingWrite) -> bool:
-    """False when the ring has not the length it must have; then nothing of it is changed."""
+    """False, without a change, when the stored ring does not have the expected length."""
     whole = len(write.pieces) == 1 and write.pieces[0][0] == 0 and len(write.pieces[0][1]) == write.size
     if whole:
         rings[write.asset] = bytearray(write.pieces[0][1])

@@ -1,25 +1,25 @@
-"""Where the sources without a broker remember their positions: in memory or in a small file."""
+"""Committed positions of sources without a broker: in memory or in a small file."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 import orjson
 
+from connectors.atomic_file import replace_file
 from connectors.errors import ConnectorError
 from connectors.records import Partition, Position
 
 
 class OffsetStore(Protocol):
-    """Positions that outlive a source."""
+    """Committed positions; they outlive a source."""
 
     def get(self, partition: Partition) -> Position | None: ...
     def put(self, positions: Mapping[Partition, Position]) -> None: ...
 
 
 class MemoryOffsetStore:
-    """Positions that outlive a source, not the process."""
+    """Positions that live as long as this object."""
 
     def __init__(self) -> None:
         self._positions: dict[Partition, Position] = {}
@@ -32,10 +32,10 @@ class MemoryOffsetStore:
 
 
 class FileOffsetStore:
-    """Positions in a JSON file that is replaced as a whole, so that a crash leaves the old one or the new one.
+    """Positions in a JSON file, which is replaced as a whole.
 
-    `log` names what the positions belong to, one name per partition; a file that was written for other names is refused
-    instead of being applied to the wrong log. More names may be appended.
+    `log` names what the positions belong to, one name per partition; a file that was written for other names is
+    refused, so that positions are never applied to the wrong log. More names may be appended.
     """
 
     def __init__(self, path: Path, log: tuple[str, ...]) -> None:
@@ -64,30 +64,10 @@ class FileOffsetStore:
         except OSError as error:
             raise ConnectorError(f"cannot read the positions in {self._path}: {error.strerror}") from error
         except (ValueError, KeyError, IndexError, TypeError) as error:
-            raise ConnectorError(f"{self._path} does not hold positions: {error}") from error
+            raise ConnectorError(f"{self._path} is not a file of positions: {error}") from error
 
     def _check(self, log: Any) -> None:
         if tuple(log) != self._log[: len(log)]:
             raise ConnectorError(
-                f"the positions in {self._path} belong to {', '.join(log)}; remove the file to begin anew"
+                f"the positions in {self._path} belong to {', '.join(log)}; delete the file to start from the beginning"
             )
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Readers see the old content or the new one, also after a power cut."""
-    draft = path.with_name(path.name + ".new")
-    with draft.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
-    sync_directory(path.parent)
-
-
-def sync_directory(directory: Path) -> None:
-    """A new name is safe only when its directory is."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

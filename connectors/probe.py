@@ -1,4 +1,4 @@
-"""Why a service could not be asked. Pure."""
+"""Why a service cannot be used: unreachable, TLS or login. Pure."""
 
 import ssl
 from dataclasses import dataclass
@@ -7,14 +7,14 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """`unreachable`: nobody answers. `tls` and `login`: somebody does, and does not let us in. One line of reason."""
+    """`unreachable`: no answer. `tls`, `login`: the service answers and refuses us. `reason` is one line."""
 
     kind: Literal["unreachable", "tls", "login"]
     reason: str
 
 
 def tls_failure(error: BaseException | None) -> Outage | None:
-    """From the TLS error behind an exception, if there is one: clients wrap it in errors of their own."""
+    """The TLS error behind an exception, if there is one: clients wrap it in errors of their own."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         if isinstance(error, ssl.SSLError):

@@ -1,4 +1,4 @@
-"""What the records of a plant look like: which fields are channels, whose they are, and how time is written. Pure."""
+"""The format of input records: channels, asset and time, and the limits on them. Pure."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -13,7 +13,7 @@ DAY_NS = 86_400 * 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class ChannelField:
-    """A channel and the field it is read from: value × scale + offset. The range is for people, not a filter."""
+    """A channel and the field it is read from: value × scale + offset. `low` and `high` inform; they filter nothing."""
 
     name: str
     field: str
@@ -34,15 +34,15 @@ class GroupLayout:
     def __post_init__(self) -> None:
         for what, names in (("channel", [c.name for c in self.channels]), ("field", [c.field for c in self.channels])):
             if len(set(names)) != len(names):
-                raise ValueError(f"group {self.name}: a {what} is named twice")
+                raise ValueError(f"group {self.name}: duplicate {what}")
 
 
 @dataclass(frozen=True, slots=True)
 class RecordFormat:
-    """How a record is read.
+    """How records are decoded.
 
-    `time_field` None means the record's own timestamp. `values_field` None means that the channels lie beside the other
-    fields (chunked records always have one). A time further than `max_clock_skew_ns` from the record's own is refused.
+    `time_field` None uses the record's timestamp. `values_field` None expects the channels beside the other fields
+    (chunked records always have one). A time further than `max_clock_skew_ns` from the record's timestamp is refused.
     """
 
     kind: RecordKind = "wide"

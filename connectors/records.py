@@ -1,4 +1,4 @@
-"""The values that cross the edge: records in, messages out, positions in a log. Pure."""
+"""Records that come in, messages that go out, and positions in a log. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,9 +22,9 @@ class Partition(NamedTuple):
 
 
 class RecordLike(Protocol):
-    """What every source hands on; aiokafka's own record fits as it is, so nothing is copied per record.
+    """A record of any source. aiokafka's record fits as it is, so that nothing is copied.
 
-    `timestamp` is in epoch milliseconds, as Kafka has it.
+    `timestamp` is in epoch milliseconds, as in Kafka; negative means none.
     """
 
     @property
@@ -41,7 +41,7 @@ class RecordLike(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record of the sources that are not Kafka."""
+    """A record of a source other than Kafka."""
 
     offset: int
     timestamp: int
@@ -60,7 +60,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where to go on: the next offset, and what the owner wants to find with it."""
+    """A committed position: the next offset to read, and metadata of whoever committed it."""
 
     offset: int
     metadata: str = ""
@@ -68,7 +68,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Something to publish. `stream` is a logical name (`events`, `states` …); a sink maps it to a topic or a file."""
+    """A message to publish. `stream` (`events`, `states` …) is mapped to a topic or a file by the sink."""
 
     stream: str
     key: bytes | None

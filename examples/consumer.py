@@ -1,4 +1,7 @@
-"""Prints why an asset is not in its normal state; after a restart it goes on where it stopped."""
+"""Prints the strongest evidence whenever an asset is not in its normal state; resumes where it stopped.
+
+python examples/consumer.py broker:9092 events
+"""
 
 import asyncio
 import sys
@@ -8,7 +11,7 @@ from agent.contracts import ExplainedEvent
 
 
 async def main(bootstrap: str, topic: str) -> None:
-    async for event in read_events(bootstrap, topic=topic, group="consumer-example", from_beginning=True):
+    async for event in read_events(bootstrap, topic=topic, group="consumer-example"):
         if isinstance(event.data, ExplainedEvent) and event.data.state != "normal" and event.data.evidence:
             strongest = max(event.data.evidence.patches, key=lambda patch: abs(patch.contribution), default=None)
             print(event.time, event.asset, event.data.state, strongest and strongest.start, flush=True)

@@ -1,4 +1,4 @@
-"""Present alarms as receivers want them: Alertmanager's v2 format, or plain; and the signature. Pure."""
+"""Bodies of webhook requests: Alertmanager's v2 format or our own, and the signature. Pure."""
 
 import hashlib
 import hmac
@@ -9,13 +9,13 @@ from urllib.parse import quote
 import orjson
 
 Format = Literal["alertmanager", "generic"]
-_SHOWN = ("unacknowledged", "acknowledged")
+_FIRING = ("unacknowledged", "acknowledged")
 _STRONGEST = 3
 
 
 def is_firing(alarm: Mapping[str, Any]) -> bool:
-    """What is hidden, held by a flood's summary or over must not call anybody."""
-    return alarm["state"] in _SHOWN and not alarm["held"]
+    """An alarm that is hidden, held by the summary of a flood, or returned is not firing."""
+    return alarm["state"] in _FIRING and not alarm["held"]
 
 
 def was_raised(alarm: Mapping[str, Any]) -> bool:
@@ -25,12 +25,12 @@ def was_raised(alarm: Mapping[str, Any]) -> bool:
 def body(form: Format, alarms: Sequence[Mapping[str, Any]], namespace: str) -> bytes:
     if form == "alertmanager":
         return orjson.dumps([alert(one, namespace) for one in alarms])
-    told = [{"status": _status(one), "namespace": namespace, **one} for one in alarms]
-    return orjson.dumps({"version": "1", "alarms": told})
+    posted = [{"status": _status(one), "namespace": namespace, **one} for one in alarms]
+    return orjson.dumps({"version": "1", "alarms": posted})
 
 
 def alert(alarm: Mapping[str, Any], namespace: str) -> dict[str, Any]:
-    """Labels are what stays the same over an alarm's life: Alertmanager knows an alert by them."""
+    """Alertmanager identifies an alert by its labels, so they must not change while an alarm exists."""
     labels = {
         "alertname": alarm["rule"],
         "alarm": alarm["alarm"],
@@ -41,23 +41,23 @@ def alert(alarm: Mapping[str, Any], namespace: str) -> dict[str, Any]:
         "namespace": namespace,
         "severity": alarm["priority"],
     }
-    told = {
+    posted = {
         "labels": {name: text for name, text in labels.items() if text},
         "annotations": {name: text for name, text in _annotations(alarm).items() if text},
         "startsAt": alarm["raised"],
         "generatorURL": f"urn:anchormoe-agent:alarm:{quote(alarm['alarm'], safe='')}",
     }
-    return told if is_firing(alarm) else told | {"endsAt": alarm["returned"] or alarm["changed"]}
+    return posted if is_firing(alarm) else posted | {"endsAt": alarm["returned"] or alarm["changed"]}
 
 
 def signature(secret: str, timestamp: str, payload: bytes) -> str:
-    """HMAC-SHA256 over `timestamp.payload`, so that an old call cannot be sent again as a new one."""
+    """HMAC-SHA256 over `timestamp.payload`, so that an old request cannot be replayed as a new one."""
     signed = hmac.new(secret.encode(), timestamp.encode() + b"." + payload, hashlib.sha256)
     return f"sha256={signed.hexdigest()}"
 
 
 def evidence_text(event: Mapping[str, Any] | None) -> str:
-    """The strongest patches in words: when, how much, which channels."""
+    """The strongest patches: when, how much, which channels."""
     return "; ".join(patch_text(one) for one in strongest_patches(event or {}))
 
 
@@ -76,18 +76,18 @@ def _status(alarm: Mapping[str, Any]) -> str:
 
 
 def _annotations(alarm: Mapping[str, Any]) -> dict[str, str]:
-    why, strongest = alarm["rationale"] or {}, alarm["strongest"] or {}
-    chance = strongest.get("probability")
+    rationale, strongest = alarm["rationale"] or {}, alarm["strongest"] or {}
+    probability = strongest.get("probability")
     members = alarm["members"]
     held = f"{len(members)} alarms held: {', '.join(members)}" if members else ""
     return {
         "summary": f"{alarm['rule']} at {alarm['asset']}",
-        "description": why.get("cause", held or "more alarms than a person can follow"),
-        "consequence": why.get("consequence", ""),
-        "action": why.get("action", ""),
-        "respond_within": f"{why['respond_within_s']:.0f}s" if why else "",
+        "description": rationale.get("cause", held or "more alarms than a person can follow"),
+        "consequence": rationale.get("consequence", ""),
+        "action": rationale.get("action", ""),
+        "respond_within": f"{rationale['respond_within_s']:.0f}s" if rationale else "",
         "state": alarm["state"],
-        "probability": "" if chance is None else f"{chance:.3f}",
+        "probability": "" if probability is None else f"{probability:.3f}",
         "evidence": evidence_text(alarm["raised_by"]),
         "strongest_evidence": evidence_text(alarm["strongest"]),
         "holds": held,

@@ -1,4 +1,4 @@
-"""The settings' alarms as the state machine reads them. Rules that are not rationalised are left out. Pure."""
+"""The catalogue of the state machine from the settings. Rules without a complete rationale are left out. Pure."""
 
 from agent.alarms.core.catalogue import Catalogue, Limits, Rationale, Rule
 from agent.settings import AlarmRule, Alarms, Plant

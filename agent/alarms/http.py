@@ -1,4 +1,4 @@
-"""The worker over HTTP: commands into the input log, the alarms whose console is here, metrics, health."""
+"""HTTP API of a worker: its consoles' alarms, commands, metrics, health."""
 
 import hmac
 import time
@@ -12,22 +12,22 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from agent.alarms.commands import CommandRequest, console_of
+from agent.alarms.commands import CommandRequest, console_of_alarm
 from agent.alarms.core.catalogue import Catalogue
 from agent.alarms.core.console import Console
 from agent.alarms.core.inputs import Command, decode_input
 from agent.alarms.messages import alarm_data
-from agent.events.ids import iso_time
 from agent.health.metrics import CONTENT_TYPE, exposition
 from connectors.errors import RecordError
+from connectors.timestamps import format_iso
 
 Send = Callable[[str, Command], Awaitable[None]]
-_LARGEST_BODY = 16_384
-_NO_ALARM = "there is no such alarm at a console of this worker"
+_MAX_BODY_BYTES = 16_384
+_NO_ALARM = "no console of this worker has this alarm"
 
 
-class AlarmPages:
-    """With a token, everything but the health probe is for those who have it."""
+class AlarmApi:
+    """With a token, everything but the health probes requires it."""
 
     def __init__(
         self,
@@ -66,63 +66,63 @@ class AlarmPages:
         return JSONResponse({"status": "ok" if ready else "recovering"}, 200 if ready else 503)
 
     async def metrics(self, request: Request) -> Response:
-        return self._refusal(request) or Response(exposition(self._registry), media_type=CONTENT_TYPE)
+        return self._deny(request) or Response(exposition(self._registry), media_type=CONTENT_TYPE)
 
     async def list(self, request: Request) -> Response:
-        if refusal := self._refusal(request):
-            return refusal
+        if denied := self._deny(request):
+            return denied
         wanted = request.query_params.get("state")
         found = [one for one in self._alarms().values() if wanted in (None, one["state"])]
         return JSONResponse(sorted(found, key=lambda one: str(one["alarm"])))
 
     async def show(self, request: Request) -> Response:
-        if refusal := self._refusal(request):
-            return refusal
+        if denied := self._deny(request):
+            return denied
         found = self._alarms().get(request.path_params["alarm"])
         return JSONResponse(found) if found else JSONResponse({"error": _NO_ALARM}, 404)
 
     async def command(self, request: Request) -> Response:
-        """202: it is in the log. What came of it is in the audit, under the id in the answer."""
-        if refusal := self._refusal(request):
-            return refusal
+        """202: the command is in the input log. Its outcome will be in the audit, under the id given here."""
+        if denied := self._deny(request):
+            return denied
         try:
-            command = self._checked(await _body(request), request.path_params)
+            command = self._parse_command(await _body(request), request.path_params)
         except RecordError as error:
             return JSONResponse({"error": error.detail, "field": error.field}, 422)
-        console = console_of(command.alarm, self._catalogue)
+        console = console_of_alarm(command.alarm, self._catalogue)
         if console is None:
             return JSONResponse({"error": f"no console shows {command.alarm}"}, 404)
         await self._send(console, command)
         return JSONResponse({"command": command.id, "console": console}, 202)
 
-    def _checked(self, body: Mapping[str, Any], path: Mapping[str, str]) -> Command:
-        """The same checks as for commands that come through the log."""
-        given = {"id": "checked", "time": iso_time(self._clock_ns()), "kind": "command", **path}
-        checked = decode_input(orjson.dumps({**body, **given}))
-        if not isinstance(checked, Command):
-            raise RecordError("malformed", "no command")
-        order = CommandRequest(checked.verb, checked.alarm, checked.by, checked.why, checked.until_ns)
-        return order.command(self._clock_ns())
+    def _parse_command(self, body: Mapping[str, Any], path: Mapping[str, str]) -> Command:
+        """With the same checks as for commands in the input log."""
+        head = {"id": "unassigned", "time": format_iso(self._clock_ns()), "kind": "command", **path}
+        parsed = decode_input(orjson.dumps({**body, **head}))
+        if not isinstance(parsed, Command):
+            raise RecordError("malformed", "not a command")
+        request = CommandRequest(parsed.verb, parsed.alarm, parsed.by, parsed.why, parsed.until_ns)
+        return request.command(self._clock_ns())
 
     def _alarms(self) -> dict[str, dict[str, Any]]:
         every = ((console.name, alarm) for console in self._consoles() for alarm in console.alarms.values())
         return {alarm.id: alarm_data(console, self._catalogue, alarm) for console, alarm in every}
 
-    def _refusal(self, request: Request) -> Response | None:
+    def _deny(self, request: Request) -> Response | None:
         if self._token is None:
             return None
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), self._token.encode()):
             return None
-        return JSONResponse({"error": "bearer token needed"}, 401, {"WWW-Authenticate": "Bearer"})
+        return JSONResponse({"error": "bearer token required"}, 401, {"WWW-Authenticate": "Bearer"})
 
 
 async def _body(request: Request) -> dict[str, Any]:
     raw = await request.body()
     try:
-        body = orjson.loads(raw or b"{}") if len(raw) <= _LARGEST_BODY else None
+        body = orjson.loads(raw or b"{}") if len(raw) <= _MAX_BODY_BYTES else None
     except orjson.JSONDecodeError as error:
-        raise RecordError("malformed", f"no JSON: {error}") from error
+        raise RecordError("malformed", f"not JSON: {error}") from error
     if not isinstance(body, dict):
-        raise RecordError("malformed", "no JSON object, or too large")
+        raise RecordError("malformed", f"not a JSON object of at most {_MAX_BODY_BYTES} bytes")
     return body

@@ -1,34 +1,30 @@
-"""Outcomes as messages for the topics of the alarms. Pure."""
+"""The messages that one input publishes: transitions, present alarms, audit. Pure."""
 
 from collections.abc import Iterator
 from typing import Any
 
 import orjson
 
-from agent.alarms.core.alarm import Alarm
+from agent.alarms.core.alarm import Alarm, OutOfService, Shelving
 from agent.alarms.core.catalogue import Catalogue, Rule
 from agent.alarms.core.console import StepResult
 from agent.alarms.core.transaction import FLOOD_PRIORITY
 from agent.alarms.core.transitions import AuditEntry, Transition
-from agent.events.ids import iso_time
-from agent.events.payloads import NOTICE
+from agent.contracts.alarms import ALARM_SCHEMA, ALARMS, AUDIT, AUDIT_SCHEMA, TRANSITION_SCHEMA, TRANSITIONS
+from agent.event_types import NOTICE
 from connectors.records import Message
-
-INPUTS, TRANSITIONS, ALARMS, AUDIT = "alarm-inputs", "alarm-transitions", "alarms", "alarm-audit"
-TRANSITION_SCHEMA = "urn:anchormoe-agent:alarm-transition:v1"
-ALARM_SCHEMA = "urn:anchormoe-agent:alarm:v1"
-AUDIT_SCHEMA = "urn:anchormoe-agent:alarm-audit:v1"
+from connectors.timestamps import format_iso
 
 
-def messages_of(console: str, catalogue: Catalogue, outcome: StepResult) -> Iterator[Message]:
-    """Everything that must be safe before the rows are written. An alarm is told again when anything shown changed."""
-    for one in outcome.transitions:
+def step_messages(console: str, catalogue: Catalogue, result: StepResult) -> Iterator[Message]:
+    """All must be acknowledged before the rows are written. An alarm is published when anything shown has changed."""
+    for one in result.transitions:
         yield _message(TRANSITIONS, one.alarm, transition_data(one), TRANSITION_SCHEMA)
-    changed = dict.fromkeys(one.alarm for one in outcome.transitions)
-    changed |= dict.fromkeys(name for name, alarm in outcome.alarms.items() if alarm.members or alarm.active)
+    changed = dict.fromkeys(one.alarm for one in result.transitions)
+    changed |= dict.fromkeys(name for name, alarm in result.alarms.items() if alarm.members or alarm.active)
     for name in changed:
-        yield _message(ALARMS, name, alarm_data(console, catalogue, outcome.alarms[name]), ALARM_SCHEMA)
-    for entry in outcome.audit:
+        yield _message(ALARMS, name, alarm_data(console, catalogue, result.alarms[name]), ALARM_SCHEMA)
+    for entry in result.audit:
         yield _message(AUDIT, entry.alarm, audit_data(entry), AUDIT_SCHEMA)
 
 
@@ -45,7 +41,7 @@ def transition_data(one: Transition) -> dict[str, Any]:
         "change": one.change,
         "before": one.before,
         "after": one.after,
-        "at": iso_time(one.at_ns),
+        "at": format_iso(one.at_ns),
         "event_time": _time(one.event_ns),
         "by": one.by,
         "why": one.why,
@@ -57,7 +53,7 @@ def transition_data(one: Transition) -> dict[str, Any]:
 
 
 def alarm_data(console: str, catalogue: Catalogue, alarm: Alarm) -> dict[str, Any]:
-    rule, shelved, removed = catalogue.rules.get(alarm.rule), alarm.shelved, alarm.out_of_service
+    rule, shelved, out_of_service = catalogue.rules.get(alarm.rule), alarm.shelved, alarm.out_of_service
     return {
         "alarm": alarm.id,
         "console": console,
@@ -76,8 +72,8 @@ def alarm_data(console: str, catalogue: Catalogue, alarm: Alarm) -> dict[str, An
         "occurrences": alarm.occurrences,
         "chattering": alarm.chattering,
         "held": alarm.held,
-        "shelved": {"by": shelved.by, "why": shelved.why, "until": iso_time(shelved.until_ns)} if shelved else None,
-        "out_of_service": {"by": removed.by, "why": removed.why, "until": None} if removed else None,
+        "shelved": _hiding(shelved, shelved.until_ns) if shelved else None,
+        "out_of_service": _hiding(out_of_service, None) if out_of_service else None,
         "suppressed_by": list(alarm.suppressed_by),
         "members": list(alarm.members),
         "rationale": _rationale(rule) if rule else None,
@@ -95,21 +91,25 @@ def audit_data(entry: AuditEntry) -> dict[str, Any]:
         "act": entry.act,
         "by": entry.by,
         "why": entry.why,
-        "at": iso_time(entry.at_ns),
+        "at": format_iso(entry.at_ns),
         "outcome": entry.outcome,
         "reason": entry.reason,
         "input": entry.input,
     }
 
 
+def _hiding(hiding: Shelving | OutOfService, until_ns: int | None) -> dict[str, Any]:
+    return {"by": hiding.by, "why": hiding.why, "until": _time(until_ns)}
+
+
 def _rationale(rule: Rule) -> dict[str, Any]:
-    why = rule.rationale
-    texts = {"cause": why.cause, "consequence": why.consequence, "action": why.action}
-    return {**texts, "respond_within_s": why.respond_within_ns / 1e9}
+    rationale = rule.rationale
+    texts = {"cause": rationale.cause, "consequence": rationale.consequence, "action": rationale.action}
+    return {**texts, "respond_within_s": rationale.respond_within_ns / 1e9}
 
 
 def _time(at_ns: int | None) -> str | None:
-    return None if at_ns is None else iso_time(at_ns)
+    return None if at_ns is None else format_iso(at_ns)
 
 
 def _message(stream: str, key: str, data: dict[str, Any], schema: str) -> Message:

@@ -1,1 +1,1 @@
-"""Agents on trial: a known stream, injuries while it flows, and the events against those of an undisturbed replay."""
+"""Chaos experiments: agents under injected faults, their events compared with an offline replay of the same records."""

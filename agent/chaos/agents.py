@@ -1,43 +1,73 @@
-"""Agents as processes, started again whenever they end, as systemd or Kubernetes would."""
+"""Agents as processes, restarted whenever they exit, as systemd or Kubernetes would.
+
+What they do is read from their logs: JSON lines, of which those with an `event_code` (`agent.logs`) are for programs.
+"""
 
 import asyncio
 import os
-import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from agent.chaos.errors import ChaosError
-from agent.chaos.waiting import until
+import orjson
+
+from agent.logs import EVENT_CODE, PARTITION_TAKEN, WRITE_REFUSED
 from connectors.failpoints import VARIABLE
 
-_LOOK_EVERY_S = 0.1
+_CHECK_EVERY_S = 0.05
+_SUPERVISE_EVERY_S = 0.1
 _WRONG_SETTINGS = 2
-_TAKEN = b"partition taken"
-REFUSED = re.compile(rb"has another owner|commit refused|nobody holds the claim")
-"""What an agent says that wanted to write and may not any more."""
+_LOG_LINES_SHOWN = 12
+
+
+class ChaosError(Exception):
+    """The experiment cannot go on: an agent or a service does not come back, or a fault has no effect."""
+
+
+async def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
+    """Polls, because processes and their logs cannot be awaited. False when the time ran out."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        await asyncio.sleep(_CHECK_EVERY_S)
+    return True
+
+
+def events_with_code(log: bytes, code: str) -> Iterator[Mapping[str, Any]]:
+    """The log lines that have an event code; lines that are not whole JSON objects are skipped."""
+    marker = f'"{EVENT_CODE}"'.encode()
+    for line in log.splitlines():
+        if marker in line:
+            try:
+                event = orjson.loads(line)
+            except orjson.JSONDecodeError:
+                continue
+            if event.get(EVENT_CODE) == code:
+                yield event
 
 
 @dataclass(slots=True)
 class AgentProcess:
-    """`anchormoe-agent run`. `wanted` is whether its end is to be followed by a new start."""
+    """`anchormoe-agent run` with JSON logs. While `keep_running`, it is restarted after its end."""
 
     name: str
-    plant: Path
+    config: Path
     log: Path
-    wanted: bool = True
+    keep_running: bool = True
     starts: int = 0
     started_s: float = 0.0
     _log_at_start: int = 0
     _process: "subprocess.Popen[bytes] | None" = field(default=None)
 
-    def start(self, *, fault_point: str | None = None) -> None:
-        command = [sys.executable, "-m", "agent.cli.main", "run", "--config", str(self.plant)]
-        armed = {VARIABLE: fault_point} if fault_point else {}
+    def start(self, *, failpoint: str | None = None) -> None:
+        command = [sys.executable, "-m", "agent.cli.main", "run", "--config", str(self.config)]
+        armed = {VARIABLE: failpoint} if failpoint else {}
         environ = {name: value for name, value in os.environ.items() if name != VARIABLE}
         self._log_at_start = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as out:
@@ -47,7 +77,7 @@ class AgentProcess:
                 stdout=out,
                 stderr=out,
                 env={"OMP_NUM_THREADS": "1", **environ, **armed},
-                start_new_session=True,  # Ctrl-C is for the trial, which ends its agents itself
+                start_new_session=True,  # Ctrl-C is for the experiment, which ends its agents itself
             )
         self.starts, self.started_s = self.starts + 1, time.monotonic()
 
@@ -60,22 +90,30 @@ class AgentProcess:
         return None if self._process is None else self._process.poll()
 
     @property
-    def working(self) -> bool:
-        """Has taken a partition since its last start."""
-        return self.running and _TAKEN in self.said(self._log_at_start)
+    def has_partition(self) -> bool:
+        """Whether it has taken a partition since its last start."""
+        return self.running and any(events_with_code(self.read_log(self._log_at_start), PARTITION_TAKEN))
 
     @property
-    def takings(self) -> int:
-        """How often it has taken a partition, over all its lives."""
-        return self.said().count(_TAKEN)
+    def partitions_taken(self) -> int:
+        """How often it has taken a partition, since its first start."""
+        return sum(1 for _ in events_with_code(self.read_log(), PARTITION_TAKEN))
 
-    def said(self, since: int = 0) -> bytes:
-        """Its log from a position on."""
+    def refusal(self, since: int) -> str | None:
+        """Why a write or commit of it was refused, from a position of its log on; None when none was."""
+        refused = next(events_with_code(self.read_log(since), WRITE_REFUSED), None)
+        return None if refused is None else str(refused.get("reason", ""))
+
+    def read_log(self, since: int = 0) -> bytes:
+        """From a position on."""
         if not self.log.exists():
             return b""
         with self.log.open("rb") as log:
             log.seek(since)
             return log.read()
+
+    def log_tail(self) -> str:
+        return "\n".join(self.read_log().decode(errors="replace").splitlines()[-_LOG_LINES_SHOWN:])
 
     def signal(self, number: signal.Signals) -> None:
         if self._process is not None and self._process.poll() is None:
@@ -87,19 +125,19 @@ class AgentProcess:
             self._process.wait()
 
     async def terminate(self, timeout_s: float = 60) -> int:
-        """SIGTERM, and the exit code; one that does not end in time is killed, and that is an error."""
+        """SIGTERM, then the exit code. One that does not exit in time is killed, and ChaosError is raised."""
         self.signal(signal.SIGTERM)
-        if not await until(lambda: not self.running, timeout_s):
+        if not await wait_until(lambda: not self.running, timeout_s):
             self.kill()
-            raise ChaosError(f"{self.name} did not end within {timeout_s:g} s of SIGTERM")
+            raise ChaosError(f"{self.name} did not exit within {timeout_s:g} s of SIGTERM:\n{self.log_tail()}")
         return self.returncode or 0
 
 
 class AgentFleet:
-    """The agents of one trial; their logs lie in `directory`."""
+    """The agents of one experiment; their logs are in `directory`."""
 
-    def __init__(self, plant: Path, directory: Path, count: int) -> None:
-        self._plant, self._directory = plant, directory
+    def __init__(self, config: Path, directory: Path, count: int) -> None:
+        self._config, self._directory = config, directory
         self.agents: list[AgentProcess] = []
         for _ in range(count):
             self.add()
@@ -109,41 +147,42 @@ class AgentFleet:
 
     def add(self) -> AgentProcess:
         name = f"agent-{len(self.agents) + 1}"
-        self.agents.append(AgentProcess(name, self._plant, self._directory / f"{name}.log"))
+        self.agents.append(AgentProcess(name, self._config, self._directory / f"{name}.log"))
         return self.agents[-1]
 
     @property
-    def living(self) -> list[AgentProcess]:
-        return [agent for agent in self.agents if agent.wanted]
+    def kept_running(self) -> list[AgentProcess]:
+        return [agent for agent in self.agents if agent.keep_running]
 
     async def supervise(self) -> None:
-        """For ever. Wrong settings are no accident: starting again would not help."""
+        """Restarts agents for ever; wrong settings are an error, because a restart would not help."""
         while True:
-            for agent in self.living:
+            for agent in self.kept_running:
                 if not agent.running:
                     if agent.returncode == _WRONG_SETTINGS:
-                        raise ChaosError(f"{agent.name} refuses its settings:\n{_end_of(agent)}")
+                        raise ChaosError(f"{agent.name} exited because of its settings:\n{agent.log_tail()}")
                     agent.start()
-            await asyncio.sleep(_LOOK_EVERY_S)
+            await asyncio.sleep(_SUPERVISE_EVERY_S)
 
-    async def settled(self, timeout_s: float) -> None:
-        """Until every agent works."""
-        if not await until(lambda: all(agent.working for agent in self.living), timeout_s):
-            idle = next((agent for agent in self.living if not agent.working), self.living[0])
-            raise ChaosError(f"{idle.name} has no partition after {timeout_s:g} s:\n{_end_of(idle)}")
+    async def wait_until_assigned(self, timeout_s: float) -> None:
+        """Until every agent has a partition."""
+        if not await wait_until(lambda: all(agent.has_partition for agent in self.kept_running), timeout_s):
+            idle = next((agent for agent in self.kept_running if not agent.has_partition), self.kept_running[0])
+            raise ChaosError(f"{idle.name} has no partition after {timeout_s:g} s:\n{idle.log_tail()}")
 
-    async def retire(self) -> None:
-        """An orderly end of all."""
+    async def stop(self) -> None:
+        """SIGTERM to all agents; returns when all have exited."""
         for agent in self.agents:
-            agent.wanted = False
-        await asyncio.gather(*(agent.terminate() for agent in self.agents))
+            agent.keep_running = False
+        try:
+            async with asyncio.TaskGroup() as group:
+                for agent in self.agents:
+                    group.create_task(agent.terminate())
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from errors
 
-    def close(self) -> None:
+    def kill(self) -> None:
         for agent in self.agents:
-            agent.wanted = False
+            agent.keep_running = False
             agent.signal(signal.SIGCONT)
             agent.kill()
-
-
-def _end_of(agent: AgentProcess) -> str:
-    return "\n".join(agent.said().decode(errors="replace").splitlines()[-12:])

@@ -1,4 +1,4 @@
-"""The plant of a trial: the user's models, record format and services, under names of its own. Pure."""
+"""The plant.yaml of an experiment: the user's models, record format and services, under names of its own. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from typing import Any
 from agent.errors import SettingsError
 from agent.settings import KafkaSourceSettings, Plant, RedisStoreSettings
 
-_KEPT = ("records", "groups", "emission", "inference", "limits")
+_COPIED_SECTIONS = ("records", "groups", "emission", "inference", "limits")
 _MS_PER_S = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class ExperimentNames:
-    """Nothing of the plant's own is read or written: `namespace` ends in random letters, and all else follows."""
+    """Topics, keys and consumer group follow from `namespace`, which is random, so the plant's own are not touched."""
 
     namespace: str
 
@@ -33,7 +33,7 @@ class ExperimentNames:
 
 @dataclass(frozen=True, slots=True)
 class ExperimentPace:
-    """Quicker than a plant needs it, so that much happens in little time."""
+    """Shorter times than a plant needs, so that much happens in little time."""
 
     member_timeout_s: float = 6.0
     checkpoint_every_s: float = 0.5
@@ -41,20 +41,20 @@ class ExperimentPace:
 
 
 def require_services(plant: Plant) -> None:
-    """Raises SettingsError: without Kafka and Redis there is nothing to hurt."""
+    """Raises SettingsError: an experiment needs Kafka and Redis."""
     if not isinstance(plant.source, KafkaSourceSettings):
-        raise SettingsError(f"source.kind: a trial needs kafka, not {plant.source.kind}")
+        raise SettingsError(f"source.kind: a chaos experiment needs kafka, not {plant.source.kind}")
     if not isinstance(plant.store, RedisStoreSettings):
-        raise SettingsError(f"store.kind: a trial needs redis, not {plant.store.kind}")
+        raise SettingsError(f"store.kind: a chaos experiment needs redis, not {plant.store.kind}")
 
 
 def experiment_document(
     content: Mapping[str, Any], plant: Plant, base: Path, names: ExperimentNames, pace: ExperimentPace
 ) -> dict[str, Any]:
-    """What the agents of the trial get as plant.yaml. `content` is the user's file, which lies in `base`."""
+    """What the agents of the experiment get as plant.yaml. `content` is the user's file, which is in `base`."""
     resolved = _absolute(dict(content), plant.model_dump(), base)
-    kept = {name: resolved[name] for name in _KEPT if name in resolved}
-    return kept | {
+    copied = {name: resolved[name] for name in _COPIED_SECTIONS if name in resolved}
+    return copied | {
         "namespace": names.namespace,
         "source": _source(resolved["source"], names, pace),
         "store": resolved["store"] | {"timeout": _duration(pace.store_timeout_s)},
@@ -68,8 +68,8 @@ def experiment_document(
 def _source(given: Mapping[str, Any], names: ExperimentNames, pace: ExperimentPace) -> dict[str, Any]:
     session = pace.member_timeout_s
     timeouts = {"session": session, "heartbeat": session / 6, "rebalance": max(10.0, 2 * session)}
-    kept = {name: given[name] for name in ("bootstrap", "security") if name in given}
-    return kept | {
+    copied = {name: given[name] for name in ("bootstrap", "security") if name in given}
+    return copied | {
         "kind": "kafka",
         "topics": [names.input],
         "timeouts": {name: _duration(seconds) for name, seconds in timeouts.items()},
@@ -77,10 +77,10 @@ def _source(given: Mapping[str, Any], names: ExperimentNames, pace: ExperimentPa
 
 
 def _sink(given: list[Mapping[str, Any]], names: ExperimentNames) -> dict[str, Any]:
-    """Only Kafka: nobody else is to hear of made-up events."""
+    """Only Kafka: simulated events must not reach the plant's webhooks or files."""
     own: Mapping[str, Any] = next((sink for sink in given if sink.get("kind") == "kafka"), {})
-    kept = {name: own[name] for name in ("bootstrap", "security", "timeout") if name in own}
-    return kept | {"kind": "kafka", "topics": names.outputs}
+    copied = {name: own[name] for name in ("bootstrap", "security", "timeout") if name in own}
+    return copied | {"kind": "kafka", "topics": names.outputs}
 
 
 def _duration(seconds: float) -> str:
@@ -88,7 +88,7 @@ def _duration(seconds: float) -> str:
 
 
 def _absolute(content: Any, read: Any, base: Path) -> Any:
-    """The file's own values, with the paths that were read from it spelled out: the copy lies elsewhere."""
+    """The file's own values with absolute paths, because the copy is in another directory."""
     if isinstance(content, dict):
         if set(content) == {"file"} and isinstance(content["file"], str):
             return {"file": str((base / content["file"]).absolute())}

@@ -1,4 +1,4 @@
-"""The injuries: each does its harm, waits until the agents are well again and says how long that took."""
+"""The faults: each is injected, waits until the agents have recovered and reports how long that took."""
 
 import asyncio
 import signal
@@ -9,146 +9,148 @@ from functools import partial
 from typing import Literal
 
 from agent.chaos import service_faults as services
-from agent.chaos.agents import REFUSED, AgentProcess
-from agent.chaos.context import AFTER_RESTART_S, FaultContext
-from agent.chaos.errors import ChaosError
+from agent.chaos.agents import AgentProcess, ChaosError, wait_until
+from agent.chaos.context import RESTART_GOAL_S, FaultContext
 from agent.chaos.report import FaultOutcome
-from agent.chaos.waiting import until
 from connectors.failpoints import DURING_TAKEOVER, POINTS
 
-Reach = Literal["own", "server", "process"]
-"""Whom it hurts: only what belongs to the trial; everybody who uses the server; the server's very process."""
+Scope = Literal["experiment", "server", "process"]
+"""What is affected: only the experiment's own; everyone who uses the server; the server's process itself."""
 
-_WAKING_S = 20.0
-_JOINING_S = 60.0
+_WAKE_TIMEOUT_S = 20.0
+_JOIN_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
     name: str
-    meaning: str
-    reach: Reach
-    inflict: Callable[[FaultContext], Awaitable[FaultOutcome]]
+    description: str
+    scope: Scope
+    inject: Callable[[FaultContext], Awaitable[FaultOutcome]]
 
 
-async def kill_agent(ward: FaultContext) -> FaultOutcome:
-    victim = ward.anyone()
-    starts = victim.starts
-    victim.kill()
-    restarted_s = await ward.restarted(victim, starts)
-    return FaultOutcome("agent-kill", await ward.recovered(restarted_s), AFTER_RESTART_S)
+async def kill_agent(context: FaultContext) -> FaultOutcome:
+    agent = context.random_agent()
+    starts = agent.starts
+    agent.kill()
+    restarted_s = await context.wait_for_restart(agent, starts)
+    return FaultOutcome("agent-kill", await context.wait_for_recovery(restarted_s), RESTART_GOAL_S)
 
 
-async def kill_all_agents(ward: FaultContext) -> FaultOutcome:
-    """Some seconds without anybody: what was stored last is far behind when they come back."""
-    victims = ward.fleet.living
-    for victim in victims:
-        victim.wanted = False
-        victim.kill()
-    await asyncio.sleep(ward.random.uniform(1, 3))
-    for victim in victims:
-        victim.wanted = True
-    return FaultOutcome("all-agents-kill", await ward.recovered(time.monotonic()), AFTER_RESTART_S)
-
-
-async def die_at(point: str, ward: FaultContext) -> FaultOutcome:
-    """The agent comes back alone half of the time, to a backlog."""
-    victim = ward.anyone()
-    others = [agent for agent in ward.fleet.living if agent is not victim and ward.random.random() < 0.5]
-    for agent in (victim, *others):
-        agent.wanted = False
+async def kill_all_agents(context: FaultContext) -> FaultOutcome:
+    """For some seconds no agent runs, so the last checkpoints are far behind when they are restarted."""
+    agents = context.fleet.kept_running
+    for agent in agents:
+        agent.keep_running = False
         agent.kill()
-    passing = 1 if point == DURING_TAKEOVER else ward.random.randint(1, 4)
-    victim.start(fault_point=f"{point}:{passing}")
-    starts, victim.wanted = victim.starts, True
-    restarted_s = await ward.restarted(victim, starts)
-    for agent in others:
-        agent.wanted = True
-    return FaultOutcome(
-        f"die-{point.replace('_', '-')}", await ward.recovered(restarted_s), AFTER_RESTART_S, f"passing {passing}"
-    )
+    await asyncio.sleep(context.random.uniform(1, 3))
+    for agent in agents:
+        agent.keep_running = True
+    return FaultOutcome("all-agents-kill", await context.wait_for_recovery(time.monotonic()), RESTART_GOAL_S)
 
 
-async def rebalance(ward: FaultContext) -> FaultOutcome:
-    """A further agent comes and goes."""
-    guest, begun_s = ward.fleet.add(), time.monotonic()
+async def kill_at_failpoint(point: str, context: FaultContext) -> FaultOutcome:
+    """Half of the time no other agent runs meanwhile, so that the agent comes back to a backlog."""
+    agent = context.random_agent()
+    others = [other for other in context.fleet.kept_running if other is not agent and context.random.random() < 0.5]
+    for each in (agent, *others):
+        each.keep_running = False
+        each.kill()
+    hits = 1 if point == DURING_TAKEOVER else context.random.randint(1, 4)
+    agent.start(failpoint=f"{point}:{hits}")
+    starts, agent.keep_running = agent.starts, True
+    restarted_s = await context.wait_for_restart(agent, starts)
+    for other in others:
+        other.keep_running = True
+    recovered_s = await context.wait_for_recovery(restarted_s)
+    return FaultOutcome(_failpoint_name(point), recovered_s, RESTART_GOAL_S, f"hit {hits}")
+
+
+async def rebalance(context: FaultContext) -> FaultOutcome:
+    """A further agent joins the group and leaves it again."""
+    guest, started_s = context.fleet.add(), time.monotonic()
     try:
-        if not await until(lambda: guest.working, _JOINING_S):
-            raise ChaosError(f"{guest.name} joined and got no partition within {_JOINING_S:g} s")
-        guest.wanted, leaving_s = False, time.monotonic()
+        if not await wait_until(lambda: guest.has_partition, _JOIN_TIMEOUT_S):
+            raise ChaosError(f"{guest.name} joined and got no partition within {_JOIN_TIMEOUT_S:g} s")
+        guest.keep_running, leaving_s = False, time.monotonic()
         code = await guest.terminate()
     finally:
-        guest.wanted = False
+        guest.keep_running = False
         guest.kill()
-        ward.fleet.agents.remove(guest)
+        context.fleet.agents.remove(guest)
     if code != 0:
-        raise ChaosError(f"the agent that was asked to leave ended with {code}:\n{guest.said().decode()[-2000:]}")
-    note = f"came within {leaving_s - begun_s:.1f} s, left within {time.monotonic() - leaving_s:.1f} s"
-    return FaultOutcome("rebalance", await ward.recovered(leaving_s), ward.goal_s, note)
+        raise ChaosError(f"the agent that was told to leave exited with {code}:\n{guest.log_tail()}")
+    note = f"joined within {leaving_s - started_s:.1f} s, left within {time.monotonic() - leaving_s:.1f} s"
+    return FaultOutcome("rebalance", await context.wait_for_recovery(leaving_s), context.rebalance_goal_s, note)
 
 
-async def stop_and_wake(ward: FaultContext) -> FaultOutcome:
-    """An owner that stands still until the group has replaced it, and then wants to write."""
-    if len(ward.fleet.living) < 2:
-        raise ChaosError("somebody must be there to replace the owner; run two agents")
-    victim = ward.anyone()
-    heard = len(victim.said())
-    begun_s, starts = time.monotonic(), victim.starts
-    others = [agent for agent in ward.fleet.living if agent is not victim]
-    taken = sum(agent.takings for agent in others)
-    victim.signal(signal.SIGSTOP)
+async def pause_owner(context: FaultContext) -> FaultOutcome:
+    """An owner is paused until the group has replaced it; then it resumes and may try to write."""
+    if len(context.fleet.kept_running) < 2:
+        raise ChaosError("zombie needs a second agent that replaces the first")
+    agent = context.random_agent()
+    log_position = len(agent.read_log())
+    started_s, starts = time.monotonic(), agent.starts
+    others = [other for other in context.fleet.kept_running if other is not agent]
+    taken = sum(other.partitions_taken for other in others)
+    agent.signal(signal.SIGSTOP)
     try:
-        if not await until(lambda: sum(agent.takings for agent in others) > taken, ward.member_timeout_s + _JOINING_S):
-            raise ChaosError(f"nobody took over from {victim.name}, which stood still")
-        recovered_s = await ward.recovered(begun_s)
+        timeout_s = context.member_timeout_s + _JOIN_TIMEOUT_S
+        if not await wait_until(lambda: sum(other.partitions_taken for other in others) > taken, timeout_s):
+            raise ChaosError(f"no agent took over the partitions of {agent.name}, which was paused")
+        recovered_s = await context.wait_for_recovery(started_s)
     finally:
-        victim.signal(signal.SIGCONT)
-    refused = await _refusal(victim, heard, starts)
-    if refused:
-        await ward.restarted(victim, starts)  # a refused writer stops; until then it is nobody's next victim
-    return FaultOutcome("zombie", recovered_s, ward.goal_s, refused or "woke up with nothing to write")
+        agent.signal(signal.SIGCONT)
+    refusal = await _wait_for_refusal(agent, log_position, starts)
+    if refusal is not None:
+        await context.wait_for_restart(agent, starts)  # a refused writer exits; no fault may pick it until then
+    note = "resumed with nothing to write" if refusal is None else f"refused: {refusal}"
+    return FaultOutcome("zombie", recovered_s, context.rebalance_goal_s, note)
 
 
-async def _refusal(victim: AgentProcess, heard: int, starts: int) -> str | None:
-    """What it was told when it tried to write; None when it went on as a new member, without having tried."""
-    taken = victim.takings
-    decided = await until(
-        lambda: bool(REFUSED.search(victim.said(heard))) or victim.starts > starts or victim.takings > taken, _WAKING_S
+async def _wait_for_refusal(agent: AgentProcess, log_position: int, starts: int) -> str | None:
+    """Why its write was refused; None when it went on as a new member without having tried to write."""
+    taken = agent.partitions_taken
+    decided = await wait_until(
+        lambda: agent.refusal(log_position) is not None or agent.starts > starts or agent.partitions_taken > taken,
+        _WAKE_TIMEOUT_S,
     )
-    if found := REFUSED.search(victim.said(heard)):
-        return f"refused: {found[0].decode()}"
-    if not decided:
-        words = victim.said(heard).decode(errors="replace")[-2000:]
-        raise ChaosError(f"{victim.name} woke up, was not refused and took nothing:\n{words}")
-    return None
+    refusal = agent.refusal(log_position)
+    if refusal is None and not decided:
+        raise ChaosError(f"{agent.name} resumed, was not refused and took no partition:\n{agent.log_tail()}")
+    return refusal
 
 
-INJURIES = {
-    injury.name: injury
-    for injury in (
-        Fault("agent-kill", "kill -9 of an agent", "own", kill_agent),
-        Fault("all-agents-kill", "kill -9 of all agents, some seconds nobody", "own", kill_all_agents),
+def _failpoint_name(point: str) -> str:
+    return f"die-{point.replace('_', '-')}"
+
+
+FAULTS = {
+    fault.name: fault
+    for fault in (
+        Fault("agent-kill", "kill -9 of an agent", "experiment", kill_agent),
+        Fault("all-agents-kill", "kill -9 of all agents, none runs for some seconds", "experiment", kill_all_agents),
         *(
             Fault(
-                f"die-{point.replace('_', '-')}",
+                _failpoint_name(point),
                 f"an agent kills itself {point.replace('_', ' ')}",
-                "own",
-                partial(die_at, point),
+                "experiment",
+                partial(kill_at_failpoint, point),
             )
             for point in POINTS
         ),
-        Fault("rebalance", "a further agent joins, then leaves", "own", rebalance),
-        Fault("zombie", "SIGSTOP of an owner until it is replaced, then SIGCONT", "own", stop_and_wake),
-        Fault("redis-flush", "every key of the trial vanishes", "own", services.flush),
+        Fault("rebalance", "a further agent joins, then leaves", "experiment", rebalance),
+        Fault("zombie", "SIGSTOP of an owner until it is replaced, then SIGCONT", "experiment", pause_owner),
+        Fault("redis-flush", "every key of the experiment is deleted", "experiment", services.delete_keys),
         Fault(
             "redis-flush-agents-kill",
-            "every key vanishes while no agent lives",
-            "own",
-            services.flush_under_dead_agents,
+            "every key is deleted while no agent runs",
+            "experiment",
+            services.delete_keys_without_agents,
         ),
-        Fault("sink-refuses", "the events topic takes no message", "own", services.refuse_events),
+        Fault("sink-refuses", "the events topic rejects every message", "experiment", services.reject_events),
         Fault("redis-full", "Redis has no memory left", "server", services.fill_redis),
-        Fault("redis-slow", "Redis answers after seconds", "server", services.slow_redis),
+        Fault("redis-slow", "Redis replies after seconds", "server", services.delay_redis),
         Fault("redis-restart", "Redis is stopped and started", "process", services.restart_redis),
         Fault("redis-kill", "kill -9 of Redis", "process", services.kill_redis),
         Fault("broker-restart", "the broker is stopped and started", "process", services.restart_broker),

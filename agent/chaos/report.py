@@ -1,20 +1,23 @@
-"""What a trial found out: per injury how long the agents needed, in the end which events differ. Pure."""
+"""The result of an experiment: recovery times per fault, and which events or latest states differ. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import orjson
+
+from agent.event_types import STATE
 from agent.offline.compare import Comparison
 
 
 @dataclass(frozen=True, slots=True)
 class FaultOutcome:
-    """`recovered_s`: until everything was committed that had been written before the injury was over.
+    """`recovered_s`: until everything was committed that had been written before the fault was over.
 
-    It counts from the moment the injured part was back, or from the injury itself where nothing had to come back.
+    It counts from the moment the failed part was back, or from the fault itself where nothing had to come back.
     """
 
-    injury: str
+    fault: str
     recovered_s: float
     goal_s: float
     note: str = ""
@@ -26,16 +29,16 @@ class FaultOutcome:
 
 @dataclass(frozen=True, slots=True)
 class ExperimentResult:
-    """`repeated` events came more than once with the same id and the same bytes, `conflicts` with other bytes.
+    """`repeated` events were published more than once with the same id and bytes, `conflicts` with other bytes.
 
-    `wrong_states` are assets whose last state is not what their last event said.
+    `wrong_states` are assets whose latest state differs from their last event.
     """
 
     namespace: str
     seed: int
     seconds: float
     records: int
-    wounds: Sequence[FaultOutcome]
+    outcomes: Sequence[FaultOutcome]
     comparison: Comparison
     published: int
     repeated: int
@@ -65,5 +68,38 @@ class ExperimentResult:
             "history_lost": self.history_lost,
             "wrong_states": list(self.wrong_states),
             "comparison": self.comparison.as_json(),
-            "injuries": [asdict(wound) | {"recovered_s": round(wound.recovered_s, 2)} for wound in self.wounds],
+            "faults": [asdict(each) | {"recovered_s": round(each.recovered_s, 2)} for each in self.outcomes],
         }
+
+
+def wrong_states(events: Iterable[bytes], states: Iterable[bytes]) -> list[str]:
+    """Assets whose latest state is missing, or older than or different from their last event.
+
+    Of several states of an asset the one with the greatest window end counts, as for every reader.
+    """
+    by_events = _latest((event["asset"], event["window"]["end"], event["state"]) for event in _state_events(events))
+    by_states = _latest((state["asset"], state["end"], state["state"]) for state in map(orjson.loads, states))
+    return sorted(asset for asset, event in by_events.items() if not _matches(by_states.get(asset), event))
+
+
+def _state_events(events: Iterable[bytes]) -> Iterable[Mapping[str, Any]]:
+    return (event for event in map(orjson.loads, events) if event["type"] == STATE)
+
+
+def _latest(states: Iterable[tuple[str, str, str]]) -> dict[str, tuple[str, str]]:
+    latest: dict[str, tuple[str, str]] = {}
+    for asset, end, state in states:
+        if asset not in latest or _sortable(end) >= _sortable(latest[asset][0]):
+            latest[asset] = (end, state)
+    return latest
+
+
+def _sortable(end: str) -> tuple[str, str]:
+    """The fraction of a published time has only as many digits as it needs."""
+    seconds, _, fraction = end.removesuffix("Z").partition(".")
+    return seconds, fraction.ljust(9, "0")
+
+
+def _matches(state: tuple[str, str] | None, event: tuple[str, str]) -> bool:
+    """A state may be newer than the last event: it is published again from time to time, also without a change."""
+    return state is not None and state[1] == event[1] and _sortable(state[0]) >= _sortable(event[0])

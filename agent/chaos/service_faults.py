@@ -1,88 +1,87 @@
-"""Harm to Redis and Kafka: over their protocols, or to their processes where those are the trial's own."""
+"""Faults of Redis and Kafka: injected over their protocols, or into their processes where the experiment owns them."""
 
 import asyncio
 import time
 from collections.abc import Callable
 
-from agent.chaos.context import AFTER_RESTART_S, FaultContext, ManagedService
-from agent.chaos.errors import ChaosError
+from agent.chaos.agents import ChaosError
+from agent.chaos.context import RESTART_GOAL_S, FaultContext, ManagedService
 from agent.chaos.report import FaultOutcome
 from connectors.kafka.admin import configure_topic
 from connectors.redis.fault_injection import delay_replies, forget_keys, limit_memory
 
 
-async def flush(ward: FaultContext) -> FaultOutcome:
-    begun_s = time.monotonic()
-    vanished = await forget_keys(ward.server, ward.prefix)
-    return FaultOutcome("redis-flush", await ward.recovered(begun_s), ward.goal_s, f"{vanished} keys")
+async def delete_keys(context: FaultContext) -> FaultOutcome:
+    started_s = time.monotonic()
+    deleted = await forget_keys(context.server, context.key_prefix)
+    recovered_s = await context.wait_for_recovery(started_s)
+    return FaultOutcome("redis-flush", recovered_s, context.rebalance_goal_s, f"{deleted} keys deleted")
 
 
-async def flush_under_dead_agents(ward: FaultContext) -> FaultOutcome:
-    """Nobody remembers the windows: they are rebuilt from the log."""
-    victims = ward.fleet.living
-    for victim in victims:
-        victim.wanted = False
-        victim.kill()
-    vanished = await forget_keys(ward.server, ward.prefix)
-    for victim in victims:
-        victim.wanted = True
-    return FaultOutcome(
-        "redis-flush-agents-kill", await ward.recovered(time.monotonic()), AFTER_RESTART_S, f"{vanished} keys"
-    )
+async def delete_keys_without_agents(context: FaultContext) -> FaultOutcome:
+    """No agent has the windows in memory any more: they are rebuilt from the log."""
+    agents = context.fleet.kept_running
+    for agent in agents:
+        agent.keep_running = False
+        agent.kill()
+    deleted = await forget_keys(context.server, context.key_prefix)
+    for agent in agents:
+        agent.keep_running = True
+    recovered_s = await context.wait_for_recovery(time.monotonic())
+    return FaultOutcome("redis-flush-agents-kill", recovered_s, RESTART_GOAL_S, f"{deleted} keys deleted")
 
 
-async def refuse_events(ward: FaultContext) -> FaultOutcome:
-    """Agents end, come back and end again, until the topic takes messages."""
-    topic = ward.names.outputs["events"]
-    starts = sum(agent.starts for agent in ward.fleet)
-    await configure_topic(ward.cluster, topic, {"max.message.bytes": "1"})
+async def reject_events(context: FaultContext) -> FaultOutcome:
+    """Agents exit, are restarted and exit again until the topic accepts messages."""
+    topic = context.names.outputs["events"]
+    starts = sum(agent.starts for agent in context.fleet)
+    await configure_topic(context.cluster, topic, {"max.message.bytes": "1"})
     try:
-        await asyncio.sleep(ward.random.uniform(4, 6))
+        await asyncio.sleep(context.random.uniform(4, 6))
     finally:
-        await configure_topic(ward.cluster, topic, {})
-    ended = sum(agent.starts for agent in ward.fleet) - starts
-    return FaultOutcome(
-        "sink-refuses", await ward.recovered(time.monotonic()), AFTER_RESTART_S, f"agents ended {ended} times"
-    )
+        await configure_topic(context.cluster, topic, {})
+    restarts = sum(agent.starts for agent in context.fleet) - starts
+    recovered_s = await context.wait_for_recovery(time.monotonic())
+    return FaultOutcome("sink-refuses", recovered_s, RESTART_GOAL_S, f"{restarts} restarts of agents")
 
 
-async def fill_redis(ward: FaultContext) -> FaultOutcome:
-    async with limit_memory(ward.server):
-        await asyncio.sleep(ward.random.uniform(2, 4))
-    return FaultOutcome("redis-full", await ward.recovered(time.monotonic()), ward.goal_s)
+async def fill_redis(context: FaultContext) -> FaultOutcome:
+    async with limit_memory(context.server):
+        await asyncio.sleep(context.random.uniform(2, 4))
+    return FaultOutcome("redis-full", await context.wait_for_recovery(time.monotonic()), context.rebalance_goal_s)
 
 
-async def slow_redis(ward: FaultContext) -> FaultOutcome:
-    """Several hold-ups in a row, below and above the time-out of the agents."""
+async def delay_redis(context: FaultContext) -> FaultOutcome:
+    """Several delays in a row, shorter and longer than the agents' time-out."""
     for _ in range(3):
-        hold_s = ward.random.uniform(0.3, 3)
-        await delay_replies(ward.server, hold_s)
-        await asyncio.sleep(hold_s + 0.2)
-    return FaultOutcome("redis-slow", await ward.recovered(time.monotonic()), ward.goal_s)
+        delay_s = context.random.uniform(0.3, 3)
+        await delay_replies(context.server, delay_s)
+        await asyncio.sleep(delay_s + 0.2)
+    return FaultOutcome("redis-slow", await context.wait_for_recovery(time.monotonic()), context.rebalance_goal_s)
 
 
-async def restart_redis(ward: FaultContext) -> FaultOutcome:
-    return await _gone_and_back(ward, "redis-restart", ward.services.redis, lambda server: server.stop())
+async def restart_redis(context: FaultContext) -> FaultOutcome:
+    return await _stop_and_start(context, "redis-restart", context.services.redis, lambda server: server.stop())
 
 
-async def kill_redis(ward: FaultContext) -> FaultOutcome:
-    return await _gone_and_back(ward, "redis-kill", ward.services.redis, lambda server: server.kill())
+async def kill_redis(context: FaultContext) -> FaultOutcome:
+    return await _stop_and_start(context, "redis-kill", context.services.redis, lambda server: server.kill())
 
 
-async def restart_broker(ward: FaultContext) -> FaultOutcome:
-    return await _gone_and_back(ward, "broker-restart", ward.services.broker, lambda server: server.stop())
+async def restart_broker(context: FaultContext) -> FaultOutcome:
+    return await _stop_and_start(context, "broker-restart", context.services.broker, lambda server: server.stop())
 
 
-async def kill_broker(ward: FaultContext) -> FaultOutcome:
-    return await _gone_and_back(ward, "broker-kill", ward.services.broker, lambda server: server.kill())
+async def kill_broker(context: FaultContext) -> FaultOutcome:
+    return await _stop_and_start(context, "broker-kill", context.services.broker, lambda server: server.kill())
 
 
-async def _gone_and_back(
-    ward: FaultContext, name: str, server: ManagedService | None, end: Callable[[ManagedService], None]
+async def _stop_and_start(
+    context: FaultContext, name: str, server: ManagedService | None, stop: Callable[[ManagedService], None]
 ) -> FaultOutcome:
     if server is None:
-        raise ChaosError(f"{name}: the server is not the trial's own")
-    await asyncio.to_thread(end, server)
-    await asyncio.sleep(ward.random.uniform(0, 3))
+        raise ChaosError(f"{name}: the experiment does not own the server's process")
+    await asyncio.to_thread(stop, server)
+    await asyncio.sleep(context.random.uniform(0, 3))
     await asyncio.to_thread(server.start)
-    return FaultOutcome(name, await ward.recovered(time.monotonic()), AFTER_RESTART_S)
+    return FaultOutcome(name, await context.wait_for_recovery(time.monotonic()), RESTART_GOAL_S)

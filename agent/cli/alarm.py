@@ -1,11 +1,11 @@
-"""`anchormoe-agent alarm …`: look at alarms, acknowledge, shelve, report."""
+"""`anchormoe-agent alarm …`: show alarms, acknowledge and shelve them, report on them."""
 
 import asyncio
 import getpass
 import json
 import os
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,18 +15,18 @@ import typer
 from agent.cli.errors import FAILED, WRONG_USAGE, fail
 
 if TYPE_CHECKING:
-    from agent.alarms.commands import CommandRequest
     from agent.alarms.core.transitions import Transition
     from agent.settings import Plant
 
-commands = typer.Typer(no_args_is_help=True, help="Look at alarms, acknowledge and shelve them, report on them.")
+commands = typer.Typer(no_args_is_help=True, help="Show alarms, acknowledge and shelve them, report on them.")
 
-CONFIG = typer.Option(Path("plant.yaml"), "--config", "-c", help="The plant, with a section `alarms`.")
-ALARM = typer.Argument(..., metavar="ALARM", help="Id, like bearing-wear:pump-1; `alarm list` shows them.")
-BY = typer.Option(None, "--by", help="Who; else the user of this terminal.")
-WHY = typer.Option("", "--why", help="Why; goes into the audit.")
-REASON = typer.Option(..., "--why", help="Why; goes into the audit.")
-WAIT = typer.Option(20.0, "--wait", min=1, help="Seconds to wait for a worker's answer.")
+CONFIG = typer.Option(Path("plant.yaml"), "--config", "-c", help="The configuration, with a section `alarms`.")
+ALARM = typer.Argument(..., metavar="ALARM", help="Id, like bearing-wear:pump-1; see `alarm list`.")
+BY = typer.Option(None, "--by", help="Your name for the audit. [default: the user of this terminal]")
+WHY = typer.Option("", "--why", help="Reason, for the audit.")
+REASON = typer.Option(..., "--why", help="Reason, for the audit.")
+WAIT = typer.Option(20.0, "--wait", min=1, help="Seconds to wait for an alarm worker to answer.")
+_TIME_FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]
 
 
 def register(app: typer.Typer) -> None:
@@ -36,37 +36,43 @@ def register(app: typer.Typer) -> None:
 @commands.command("list", epilog="Example: `anchormoe-agent alarm list --config plant.yaml`")
 def list_alarms(
     config: Path = CONFIG,
-    every: bool = typer.Option(False, "--all", help="Normal ones, too."),
+    every: bool = typer.Option(False, "--all", help="Include alarms in state normal."),
     as_json: bool = typer.Option(False, "--json", help="One JSON object per line."),
 ) -> None:
-    """Show the alarms that stand now, the most urgent first."""
-    from agent.alarms.views import line, urgency
+    """List the present alarms, most urgent first."""
+    from agent.alarms.views import alarm_line, urgency
 
     found = [one for one in _present(config).values() if every or one["state"] != "normal"]
     for one in sorted(found, key=urgency):
-        typer.echo(json.dumps(one, ensure_ascii=False) if as_json else line(one))
+        typer.echo(json.dumps(one, ensure_ascii=False) if as_json else alarm_line(one))
     if not found:
         typer.echo("no alarms", err=True)
 
 
 @commands.command(epilog="Example: `anchormoe-agent alarm show bearing-wear:pump-1`")
-def show(alarm: str = ALARM, config: Path = CONFIG, as_json: bool = typer.Option(False, "--json")) -> None:
-    """Show one alarm with its reasons: what raised it, the strongest evidence since, what to do."""
-    from agent.alarms.views import story
+def show(
+    alarm: str = ALARM,
+    config: Path = CONFIG,
+    as_json: bool = typer.Option(False, "--json", help="As a JSON object."),
+) -> None:
+    """Show one alarm: cause, consequence, what to do, the event that raised it and the strongest evidence since."""
+    from agent.alarms.views import alarm_details
 
     found = _present(config).get(alarm)
     if found is None:
-        fail(f"there is no alarm {alarm}; `alarm list --all` shows what there is")
-    typer.echo(json.dumps(found, indent=2, ensure_ascii=False) if as_json else "\n".join(story(found)))
+        fail(f"there is no alarm {alarm}; `alarm list --all` lists all alarms")
+    typer.echo(json.dumps(found, indent=2, ensure_ascii=False) if as_json else "\n".join(alarm_details(found)))
 
 
 @commands.command(epilog="Example: `anchormoe-agent alarm ack bearing-wear:pump-1 --why 'on my way'`")
 def ack(alarm: str = ALARM, config: Path = CONFIG, by: str | None = BY, why: str = WHY, wait: float = WAIT) -> None:
-    """Acknowledge: somebody has seen it and acts."""
-    _carry_out(config, wait, verb="ack", alarm=alarm, by=by, why=why)
+    """Acknowledge an alarm: you have seen it and respond to it."""
+    _command(config, wait, verb="ack", alarm=alarm, by=by, why=why)
 
 
-@commands.command(epilog="Example: `anchormoe-agent alarm shelve lost-channel:pump-1 --for 2h --why 'sensor ordered'`")
+@commands.command(
+    epilog="Example: `anchormoe-agent alarm shelve lost-channel:pump-1#flow --for 2h --why 'sensor ordered'`"
+)
 def shelve(
     alarm: str = ALARM,
     duration: str = typer.Option(..., "--for", metavar="TIME", help="How long, like 30m or 2h."),
@@ -75,25 +81,25 @@ def shelve(
     by: str | None = BY,
     wait: float = WAIT,
 ) -> None:
-    """Hide an alarm for a while. Needs a reason and an end; both are in the audit."""
+    """Shelve an alarm: hide it for a limited time, with a reason."""
     until = time.time_ns() + _duration_ns(duration)
-    _carry_out(config, wait, verb="shelve", alarm=alarm, by=by, why=why, until_ns=until)
+    _command(config, wait, verb="shelve", alarm=alarm, by=by, why=why, until_ns=until)
 
 
 @commands.command()
 def unshelve(
     alarm: str = ALARM, config: Path = CONFIG, by: str | None = BY, why: str = WHY, wait: float = WAIT
 ) -> None:
-    """End a shelving before its time."""
-    _carry_out(config, wait, verb="unshelve", alarm=alarm, by=by, why=why)
+    """End a shelving early."""
+    _command(config, wait, verb="unshelve", alarm=alarm, by=by, why=why)
 
 
 @commands.command("out-of-service")
 def out_of_service(
     alarm: str = ALARM, why: str = REASON, config: Path = CONFIG, by: str | None = BY, wait: float = WAIT
 ) -> None:
-    """Take an alarm out of service until somebody puts it back."""
-    _carry_out(config, wait, verb="out-of-service", alarm=alarm, by=by, why=why)
+    """Take an alarm out of service until `in-service` puts it back."""
+    _command(config, wait, verb="out-of-service", alarm=alarm, by=by, why=why)
 
 
 @commands.command("in-service")
@@ -101,64 +107,75 @@ def in_service(
     alarm: str = ALARM, config: Path = CONFIG, by: str | None = BY, why: str = WHY, wait: float = WAIT
 ) -> None:
     """Put an alarm back into service."""
-    _carry_out(config, wait, verb="in-service", alarm=alarm, by=by, why=why)
+    _command(config, wait, verb="in-service", alarm=alarm, by=by, why=why)
 
 
 @commands.command()
 def reset(alarm: str = ALARM, config: Path = CONFIG, by: str | None = BY, why: str = WHY, wait: float = WAIT) -> None:
-    """Reset a latched alarm after its return."""
-    _carry_out(config, wait, verb="reset", alarm=alarm, by=by, why=why)
+    """Reset a latched alarm after it has returned and was acknowledged."""
+    _command(config, wait, verb="reset", alarm=alarm, by=by, why=why)
 
 
 @commands.command()
 def comment(
     alarm: str = ALARM, why: str = REASON, config: Path = CONFIG, by: str | None = BY, wait: float = WAIT
 ) -> None:
-    """Add a remark to the audit."""
-    _carry_out(config, wait, verb="comment", alarm=alarm, by=by, why=why)
+    """Add a comment to the audit."""
+    _command(config, wait, verb="comment", alarm=alarm, by=by, why=why)
 
 
-@commands.command(epilog="Example: `anchormoe-agent alarm report --from 2024-05-01 --to 2024-06-01 --html report.html`")
+@commands.command(epilog="Example: `anchormoe-agent alarm report --from 2026-05-01 --to 2026-06-01 --html report.html`")
 def report(
-    begin: datetime = typer.Option(..., "--from", formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"], help="Begin, UTC."),
-    end: datetime = typer.Option(..., "--to", formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"], help="End, UTC."),
+    begin: datetime = typer.Option(
+        ...,
+        "--from",
+        metavar="TIME",
+        formats=_TIME_FORMATS,
+        help="Begin in UTC, like 2026-05-01 or 2026-05-01T08:00:00.",
+    ),
+    end: datetime = typer.Option(
+        ...,
+        "--to",
+        metavar="TIME",
+        formats=_TIME_FORMATS,
+        help="End in UTC. If it is in the future, the report ends now.",
+    ),
     config: Path = CONFIG,
-    html: Path | None = typer.Option(None, "--html", help="Write a page with plots here, too."),
+    html: Path | None = typer.Option(None, "--html", help="Also write an HTML page with plots to this file."),
 ) -> None:
-    """Report the figures of ISA-18.2 from the transitions, with the standard's targets beside them."""
+    """Report the key figures of ISA-18.2 for a period, next to the targets of the standard."""
     from agent.alarms.kpis import Period, figures
-    from agent.alarms.report import page, table
+    from agent.alarms.report import report_html, report_text
 
-    period = Period(_ns(begin), _ns(end))
-    if period.end_ns <= period.begin_ns:
+    if end <= begin:
         fail("--to must be later than --from", code=WRONG_USAGE)
+    period = Period(_utc_ns(begin), _utc_ns(end)).until(time.time_ns())
+    if period.end_ns <= period.begin_ns:
+        fail("--from is in the future", code=WRONG_USAGE)
     found = asyncio.run(_transitions(_plant(config)))
-    typer.echo("\n".join(table(figures(found, period))))
+    typer.echo("\n".join(report_text(figures(found, period))))
     if html is not None:
-        html.write_text(page(found, period), encoding="utf-8")
+        html.write_text(report_html(found, period), encoding="utf-8")
         typer.echo(f"{html}: written", err=True)
 
 
-def _carry_out(config: Path, wait: float, *, by: str | None, **facts: Any) -> None:
-    from agent.alarms.commands import CommandRequest
-
-    answer = asyncio.run(_sent(_plant(config), CommandRequest(by=by or getpass.getuser(), **facts), wait))
-    if answer["outcome"] != "done":
-        fail(f"{answer['alarm']}: refused: {answer['reason']}", code=FAILED)
-    typer.echo(f"{answer['alarm']}: {answer['act']} done by {answer['by']}")
-
-
-def _sent(plant: "Plant", order: "CommandRequest", wait_s: float) -> Coroutine[Any, Any, dict[str, Any]]:
-    from agent.alarms.commands import console_of, send
+def _command(config: Path, wait_s: float, *, by: str | None, **facts: Any) -> None:
+    """Sends the command and prints its outcome; exits with 1 if it was refused."""
+    from agent.alarms.commands import CommandRequest, console_of_alarm, send_command
     from agent.alarms.from_settings import catalogue_from_settings
     from agent.alarms.wiring import alarms_in, cluster_in, streams
 
-    alarms = alarms_in(plant)
-    console = console_of(order.alarm, catalogue_from_settings(plant, alarms))
+    plant = _plant(config)
+    alarms, request = alarms_in(plant), CommandRequest(by=by or getpass.getuser(), **facts)
+    console = console_of_alarm(request.alarm, catalogue_from_settings(plant, alarms))
     if console is None:
-        fail(f"{order.alarm}: no console shows it; ids look like rule:asset", code=WRONG_USAGE)
-    command = order.command(time.time_ns())
-    return send(cluster_in(plant), streams(alarms), command, console, timeout_s=wait_s)
+        fail(f"{request.alarm}: no console shows this alarm; ids have the form rule:asset", code=WRONG_USAGE)
+    command = request.command(time.time_ns())
+    sending = send_command(cluster_in(plant), streams(alarms), command, console, timeout_s=wait_s)
+    audit = asyncio.run(sending)
+    if audit["outcome"] != "done":
+        fail(f"{audit['alarm']}: refused: {audit['reason']}", code=FAILED)
+    typer.echo(f"{audit['alarm']}: {audit['act']} done by {audit['by']}")
 
 
 def _plant(config: Path) -> "Plant":
@@ -171,7 +188,7 @@ def _present(config: Path) -> dict[str, dict[str, Any]]:
     plant = _plant(config)
 
     async def read() -> dict[str, dict[str, Any]]:
-        from agent.alarms.messages import ALARMS
+        from agent.contracts.alarms import ALARMS
 
         return {one["alarm"]: one async for one in _documents(plant, ALARMS)}
 
@@ -180,7 +197,7 @@ def _present(config: Path) -> dict[str, dict[str, Any]]:
 
 async def _transitions(plant: "Plant") -> "list[Transition]":
     from agent.alarms.core.transitions import transition_from
-    from agent.alarms.messages import TRANSITIONS
+    from agent.contracts.alarms import TRANSITIONS
 
     found = {one["id"]: transition_from(one) async for one in _documents(plant, TRANSITIONS)}
     return sorted(found.values(), key=lambda one: one.at_ns)
@@ -188,9 +205,9 @@ async def _transitions(plant: "Plant") -> "list[Transition]":
 
 async def _documents(plant: "Plant", stream: str) -> AsyncIterator[dict[str, Any]]:
     from agent.alarms.wiring import alarms_in, cluster_in, streams
-    from connectors.kafka.snapshot import snapshot
+    from connectors.kafka.bounded import read_records
 
-    async for record in snapshot(cluster_in(plant), streams(alarms_in(plant))[stream]):
+    async for record in read_records(cluster_in(plant), streams(alarms_in(plant))[stream]):
         yield json.loads(record.value or b"{}")
 
 
@@ -203,5 +220,5 @@ def _duration_ns(text: str) -> int:
         raise typer.BadParameter(str(error), param_hint="--for") from error
 
 
-def _ns(moment: datetime) -> int:
+def _utc_ns(moment: datetime) -> int:
     return int(moment.replace(tzinfo=UTC).timestamp()) * 1_000_000_000

@@ -1,4 +1,4 @@
-"""`anchormoe-agent trial`: hurt agents on a test cluster and see whether their events are those of a calm run."""
+"""`anchormoe-agent chaos`: inject faults on a test cluster and check that the events are those of a replay."""
 
 import asyncio
 import json
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from agent.cli.errors import FAILED, WRONG_USAGE, fail
-from agent.cli.interruption import run_interruptibly
+from agent.cli.errors import FAILED, WRONG_USAGE, fail, run_interruptibly
+from agent.cli.inputs import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -27,110 +27,103 @@ _SHOWN = 10
 
 
 def register(app: typer.Typer) -> None:
-    app.command(epilog="Example: `anchormoe-agent trial --config plant.yaml --injuries 20 --seed 7`")(chaos)
+    app.command(epilog="Example: `anchormoe-agent chaos --config plant.yaml --faults 20 --seed 7`")(chaos)
 
 
 def chaos(
     config: Path = typer.Option(Path("plant.yaml"), "--config", "-c", help="The plant: its models, Kafka and Redis."),
-    injuries: int = typer.Option(10, "--injuries", "-n", min=0, help="How many, each kind in turn, shuffled."),
-    only: list[str] = typer.Option([], "--only", metavar="KIND", help="These kinds of injury; repeatable."),
+    count: int = typer.Option(10, "--faults", "-n", min=0, help="Number of faults; every kind in turn, shuffled."),
+    only: list[str] = typer.Option([], "--only", metavar="FAULT", help="Inject only this fault; repeatable."),
     whole_server: bool = typer.Option(
-        False, "--whole-server", help="Also fill and slow down Redis, which hurts everybody who uses it."
+        False, "--whole-server", help="Also fill and slow down Redis, which affects everyone who uses it."
     ),
-    seed: int = typer.Option(0, "--seed", min=0, help="The same seed gives the same stream and the same injuries."),
-    agents: int = typer.Option(2, "--agents", min=1, max=16, help="Agents that share the work."),
-    partitions: int = typer.Option(4, "--partitions", min=1, max=64, help="Partitions of the trial's topic."),
-    assets: int = typer.Option(6, "--assets", min=1, help="Made-up assets for each group."),
+    seed: int = typer.Option(0, "--seed", min=0, help="The same seed gives the same records and the same faults."),
+    agents: int = typer.Option(2, "--agents", min=1, max=16, help="Number of agents that share the partitions."),
+    partitions: int = typer.Option(4, "--partitions", min=1, max=64, help="Partitions of the experiment's topic."),
+    assets: int = typer.Option(6, "--assets", min=1, help="Simulated assets for each group."),
     rate: float = typer.Option(200, "--rate", min=1, help="Records per second."),
     member_timeout: str = typer.Option(
-        "6s", "--member-timeout", metavar="TIME", help="After this Kafka replaces a silent agent; 6s is its least."
+        "6s", "--member-timeout", metavar="TIME", help="Kafka's session.timeout.ms; a broker's usual minimum is 6s."
     ),
     logs: Path | None = typer.Option(None, "--logs", help="Directory for the agents' logs; default: a temporary one."),
-    keep: bool = typer.Option(False, "--keep", help="Leave the trial's topics and keys for a closer look."),
-    show_kinds: bool = typer.Option(False, "--kinds", help="List the kinds of injury and exit."),
-    as_json: bool = typer.Option(False, "--json", help="The result as one JSON object."),
+    keep: bool = typer.Option(False, "--keep", help="Keep the experiment's topics and keys afterwards."),
+    list_faults: bool = typer.Option(False, "--list", help="List the faults and exit."),
+    as_json: bool = typer.Option(False, "--json", help="Print the result as one JSON object."),
 ) -> None:
-    """Hurt agents on a test cluster and compare their events with those of a replay.
+    """Inject faults into agents on a test cluster and compare their events with those of a replay.
 
-    Writes a known stream into a topic of its own, runs agents on it and hurts them: kill -9 at any moment and at named
-    points between publish, store and commit, owners that freeze and wake up, agents that come and go, windows that
-    vanish from Redis, a topic that refuses. In the end the events without repeats must be byte-equal to those of
-    `replay` over the same records: none missing, none extra. Exit code 1 when they are not.
+    Writes simulated records to a topic of its own, runs agents on it and injects faults: kill -9 at any moment and at
+    named points between publishing, storing and committing; owners that are paused and resumed; agents that join and
+    leave; windows that are deleted from Redis; a topic that rejects messages. In the end the events without repeats
+    must be byte-equal to those of `replay` over the same records. Exit code 1 when they are not.
 
-    Topics, consumer group and keys carry a random name and are removed afterwards; the plant's own are never touched.
-    Still, use a test cluster: made-up load is load.
+    Topics, consumer group and keys have a random name and are removed afterwards; the plant's own are never touched.
+    Use a test cluster nevertheless: the load is real.
     """
-    from agent.chaos.faults import INJURIES
+    from agent.chaos.experiment import plan_faults
+    from agent.chaos.faults import FAULTS
 
-    if show_kinds:
-        for injury in INJURIES.values():
-            typer.echo(f"{injury.name:24} {injury.meaning} [{injury.reach}]")
+    if list_faults:
+        for fault in FAULTS.values():
+            typer.echo(f"{fault.name:24} {fault.description} [{fault.scope}]")
         return
-    chosen = _chosen(only, whole_server=whole_server, agents=agents)
+    kinds = _select_faults(only, whole_server=whole_server, agents=agents)
     size = {"agents": agents, "partitions": partitions, "assets": assets, "rate": rate}
-    given = _chaos(config, seed, size, member_timeout, logs, keep=keep)
-    typer.echo(f"logs: {given.directory}", err=True)
-    outcome = _run(given, _order(chosen, injuries, seed), quiet=as_json)
-    typer.echo(json.dumps(outcome.as_json(), indent=2) if as_json else _told(outcome))
-    if not outcome.same:
+    experiment = _experiment(config, seed, size, member_timeout, logs, keep=keep)
+    typer.echo(f"logs: {experiment.directory}", err=True)
+    result = _run(experiment, plan_faults(kinds, count, Random(seed)), quiet=as_json)
+    typer.echo(json.dumps(result.as_json(), indent=2) if as_json else _as_text(result))
+    if not result.same:
         raise typer.Exit(FAILED)
 
 
-def _chosen(only: list[str], *, whole_server: bool, agents: int) -> "list[Fault]":
-    """What needs the servers' processes is not offered: they are not ours. A lone agent cannot be replaced."""
-    from agent.chaos.faults import INJURIES
+def _select_faults(only: list[str], *, whole_server: bool, agents: int) -> "list[Fault]":
+    """Without those that need a server's process, which is not ours. A single agent cannot be replaced."""
+    from agent.chaos.faults import FAULTS
 
-    reach = {"own", "server"} if whole_server else {"own"}
-    offered = {name: injury for name, injury in INJURIES.items() if injury.reach in reach}
+    scopes = {"experiment", "server"} if whole_server else {"experiment"}
+    offered = {name: fault for name, fault in FAULTS.items() if fault.scope in scopes}
     if agents == 1 and offered.pop("zombie") and "zombie" in only:
-        fail("--only: zombie needs a second agent that replaces the first", code=WRONG_USAGE)
+        fail("--only: zombie needs a second agent that replaces the first; use --agents 2", code=WRONG_USAGE)
     for name in only:
-        if name not in INJURIES:
-            fail(f"--only: {name!r} is not one of {', '.join(INJURIES)}", code=WRONG_USAGE)
+        if name not in FAULTS:
+            fail(f"--only: {name!r} is not one of {', '.join(FAULTS)}", code=WRONG_USAGE)
         if name not in offered:
-            needed = "--whole-server" if INJURIES[name].reach == "server" else "the server's process, which is not ours"
+            needed = (
+                "--whole-server" if FAULTS[name].scope == "server" else "the process of a server, which is not ours"
+            )
             fail(f"--only: {name} needs {needed}", code=WRONG_USAGE)
     return [offered[name] for name in only] or list(offered.values())
 
 
-def _order(chosen: "list[Fault]", count: int, seed: int) -> "list[Fault]":
-    from agent.chaos.plan import in_turn
-
-    return in_turn(chosen, count, Random(seed))
-
-
-def _chaos(
+def _experiment(
     config: Path, seed: int, size: dict[str, float], member_timeout: str, logs: Path | None, *, keep: bool
 ) -> "Experiment":
     from agent.chaos.config import ExperimentNames, ExperimentPace
     from agent.chaos.experiment import Experiment, ExperimentSize
-    from agent.settings import Duration
 
-    try:
-        pace = ExperimentPace(member_timeout_s=Duration.parse(member_timeout) / 1e9)
-    except ValueError as error:
-        fail(f"--member-timeout: {error}", code=WRONG_USAGE)
+    pace = ExperimentPace(member_timeout_s=parse_duration("--member-timeout", member_timeout).seconds)
     names = ExperimentNames(f"chaos-{secrets.token_hex(4)}")
     directory = logs or Path(tempfile.mkdtemp(prefix=f"{names.namespace}-"))
     return Experiment(config, directory, names, seed, ExperimentSize(**size), pace, keep=keep)  # type: ignore[arg-type] # as typed above
 
 
-def _run(chaos: "Experiment", injuries: "list[Fault]", *, quiet: bool) -> "ExperimentResult":
-    from agent.chaos.errors import ChaosError
+def _run(experiment: "Experiment", faults: "list[Fault]", *, quiet: bool) -> "ExperimentResult":
+    from agent.chaos.agents import ChaosError
     from agent.chaos.experiment import run_experiment
     from agent.logs import set_up_logs
 
     set_up_logs("auto", "error")
     try:
-        return run_interruptibly(_until_told(run_experiment(chaos, injuries, _reporter(quiet=quiet))))
+        return run_interruptibly(_until_sigterm(run_experiment(experiment, faults, _reporter(quiet=quiet))))
     except ChaosError as error:
-        fail(f"{error}\nlogs: {chaos.directory}")
+        fail(f"{error}\nlogs: {experiment.directory}")
     except KeyboardInterrupt:
-        fail("interrupted; the trial's agents were ended, its topics and keys removed")
+        fail("interrupted; the experiment's agents were stopped, its topics and keys removed")
 
 
-async def _until_told(work: "Coroutine[Any, Any, ExperimentResult]") -> "ExperimentResult":
-    """SIGTERM is as good as Ctrl-C: the agents must not outlive the trial."""
+async def _until_sigterm(work: "Coroutine[Any, Any, ExperimentResult]") -> "ExperimentResult":
+    """SIGTERM acts like Ctrl-C: the agents must not outlive the experiment."""
     task = asyncio.ensure_future(work)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     try:
@@ -145,20 +138,20 @@ def _reporter(*, quiet: bool) -> Callable[[str], None]:
     return lambda line: typer.echo(line, err=True)
 
 
-def _told(outcome: "ExperimentResult") -> str:
-    compared = outcome.comparison
+def _as_text(result: "ExperimentResult") -> str:
+    compared = result.comparison
     counts = f"{len(compared.missing)} missing, {len(compared.extra)} extra, {len(compared.different)} different"
-    late = [wound for wound in outcome.wounds if not wound.in_time]
-    slowest = max((wound.recovered_s for wound in outcome.wounds), default=0.0)
+    late = [outcome for outcome in result.outcomes if not outcome.in_time]
+    slowest = max((outcome.recovered_s for outcome in result.outcomes), default=0.0)
     lines = [
-        f"{len(outcome.wounds)} injuries in {outcome.seconds:.0f} s, {outcome.records} records",
-        f"events: {outcome.expected} expected, {compared.equal} equal, {counts}",
-        f"repeats: {outcome.repeated} with the same bytes, {outcome.conflicts} with others; "
-        f"history lost: {outcome.history_lost}",
-        f"last states that are not those of the last events: {len(outcome.wrong_states)}",
-        f"recovery: {slowest:.1f} s at most; {len(late)} beyond the goal",
+        f"{len(result.outcomes)} faults in {result.seconds:.0f} s, {result.records} records",
+        f"events: {result.expected} expected, {compared.equal} equal, {counts}",
+        f"repeats: {result.repeated} with the same bytes, {result.conflicts} with other bytes; "
+        f"history lost: {result.history_lost}",
+        f"assets whose latest state differs from their last event: {len(result.wrong_states)}",
+        f"recovery: at most {slowest:.1f} s; {len(late)} slower than the goal",
     ]
     for word, names in (("missing", compared.missing), ("extra", compared.extra)):
         lines += [f"  {word}: {name.asset} {name.type} {name.id}" for name in names[:_SHOWN]]
     lines += [f"  different: {each.name.asset} {each.name.id}: {each.fields}" for each in compared.different[:_SHOWN]]
-    return "\n".join([*lines, "the events are those of a calm run" if outcome.same else "THE EVENTS DIFFER"])
+    return "\n".join([*lines, "events match the reference replay" if result.same else "EVENTS DIFFER FROM THE REPLAY"])

@@ -1,4 +1,4 @@
-"""Commands about the plant's configuration: validate it, start one, print the schemas."""
+"""Commands about the configuration: `validate` it, `init` a new one, print a `schema`."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _settings_schema() -> str:
-    from agent.settings import settings_schema  # building the tree would cost every other command its quick start
+    from agent.settings import settings_schema  # here, because building the tree would slow down every other command
 
     return _indented(settings_schema())
 
@@ -72,7 +72,7 @@ PRINTERS: Mapping[str, Callable[[], str]] = {
     "alarm-audit": _audit_schema,
     "asyncapi": _asyncapi,
 }
-"""What `schema NAME` can print."""
+"""What `schema NAME` prints."""
 
 
 def register(app: typer.Typer) -> None:
@@ -83,37 +83,39 @@ def register(app: typer.Typer) -> None:
 
 def validate(
     config: Path = typer.Argument(..., metavar="PLANT.YAML", help="The configuration to check."),
-    as_json: bool = typer.Option(False, "--json", help="Print the findings as one JSON object."),
+    as_json: bool = typer.Option(False, "--json", help="Print the problems as one JSON object."),
     without_secrets: bool = typer.Option(
-        False, "--without-secrets", help="Leave out secrets, certificates and input files: a build server has none."
+        False, "--without-secrets", help="Do not read secrets, certificates and input files: a build server has none."
     ),
     online: bool = typer.Option(
-        False, "--online", help="Also ask Kafka and Redis, reading only, whether they can keep the delivery promise."
+        False,
+        "--online",
+        help="Also check, read-only, that Kafka and Redis are set up for the delivery guarantees.",
     ),
 ) -> None:
     """Print every problem of a configuration at once: where it is, what is wrong and what would be right.
 
-    Exit code 0: valid, perhaps with warnings; 2: wrong; 1 with --online: a service cannot be reached.
+    Exit code 0: valid, perhaps with warnings; 2: not valid; 1 with --online: a service cannot be reached.
     """
     from agent.settings import examine
 
     if online and without_secrets:
-        fail("--online needs the secrets; leave out --without-secrets", code=WRONG_USAGE)
+        fail("--online needs the secrets; remove --without-secrets", code=WRONG_USAGE)
     examination, code = examine(config, os.environ, with_secrets=not without_secrets), WRONG_USAGE
     if online and examination.loaded:
-        examination, code = _asked_too(examination, examination.loaded)
+        examination, code = _with_services(examination, examination.loaded)
     if as_json:
         typer.echo(json.dumps(_as_json(examination, online=online), indent=2, ensure_ascii=False))
         raise typer.Exit(0 if examination.loaded else code)
     _print(examination, code)
 
 
-def _asked_too(examination: "Examination", plant: "LoadedPlant") -> "tuple[Examination, int]":
-    """With what the services say, and the exit code if that is too bad."""
-    from agent.settings.online import examine_services, joined
+def _with_services(examination: "Examination", plant: "LoadedPlant") -> "tuple[Examination, int]":
+    """With the problems of the services, and the exit code for errors among them."""
+    from agent.settings.online import add_findings, examine_services
 
     findings = asyncio.run(examine_services(plant))
-    return joined(examination, findings), FAILED if findings.only_unreachable else WRONG_USAGE
+    return add_findings(examination, findings), FAILED if findings.only_unreachable else WRONG_USAGE
 
 
 def _print(examination: "Examination", code: int) -> None:
@@ -127,15 +129,17 @@ def _print(examination: "Examination", code: int) -> None:
 
 
 def _as_json(examination: "Examination", *, online: bool) -> dict[str, Any]:
-    findings = examination.problems
-    told = {"errors": "error", "warnings": "warning"} | ({"infos": "info"} if online else {})
-    lists = {name: [_finding(one) for one in findings if one.severity == kind] for name, kind in told.items()}
+    severities = {"errors": "error", "warnings": "warning"} | ({"infos": "info"} if online else {})
+    lists = {
+        name: [_problem(one) for one in examination.problems if one.severity == severity]
+        for name, severity in severities.items()
+    }
     return {"file": str(examination.path), "valid": examination.loaded is not None} | lists
 
 
-def _finding(problem: "Problem") -> dict[str, Any]:
-    facts = {"field": problem.field, "wrong": problem.wrong, "right": problem.right}
-    return facts | {"line": problem.line or None, "column": problem.column or None}
+def _problem(problem: "Problem") -> dict[str, Any]:
+    fields = {"field": problem.field, "wrong": problem.wrong, "right": problem.right}
+    return fields | {"line": problem.line or None, "column": problem.column or None}
 
 
 def _summary(examination: "Examination") -> str:
@@ -145,30 +149,30 @@ def _summary(examination: "Examination") -> str:
 
 
 def init(
-    path: Path = typer.Argument(Path("plant.yaml"), help="Where to write it."),
-    force: bool = typer.Option(False, "--force", help="Overwrite what is there."),
+    path: Path = typer.Argument(Path("plant.yaml"), help="File to write."),
+    force: bool = typer.Option(False, "--force", help="Overwrite existing files."),
 ) -> None:
-    """Write a commented plant.yaml to start from, and beside it the schema that lets editors complete it."""
-    beside = path.with_name(f"{path.stem}.schema.json")
-    _require_room(path, beside, force=force)
+    """Write a commented plant.yaml to start from, and next to it the schema with which editors complete it."""
+    schema_path = path.with_name(f"{path.stem}.schema.json")
+    _require_writable(path, schema_path, force=force)
     template = (files("agent.settings") / "template.yaml").read_text(encoding="utf-8")
-    plant = f"# yaml-language-server: $schema={beside.name}\n{template}"
-    _write({beside: _settings_schema() + "\n", path: plant})
-    typer.echo(f"{path}: written; edit it, then run: anchormoe-agent validate {path}")
+    plant = f"# yaml-language-server: $schema={schema_path.name}\n{template}"
+    _write({schema_path: _settings_schema() + "\n", path: plant})
+    typer.echo(f"wrote {path}; edit it, then run: anchormoe-agent validate {path}")
 
 
-def _require_room(*paths: Path, force: bool) -> None:
+def _require_writable(*paths: Path, force: bool) -> None:
     if not paths[0].parent.is_dir():
         fail(f"{paths[0].parent}: there is no such directory", code=WRONG_USAGE)
     for path in paths:
         if path.is_dir():
             fail(f"{path}: is a directory", code=WRONG_USAGE)
         if path.exists() and not force:
-            fail(f"{path}: is there already; --force overwrites it", code=WRONG_USAGE)
+            fail(f"{path}: exists already; --force overwrites it", code=WRONG_USAGE)
 
 
 def _write(texts: Mapping[Path, str]) -> None:
-    """All files whole, or none: drafts are written beside them first. All paths share a directory."""
+    """All files or none: they are written to a temporary directory first. All paths share a directory."""
     directory = next(iter(texts)).parent
     try:
         with tempfile.TemporaryDirectory(dir=directory, prefix=".anchormoe-") as drafts:
@@ -177,11 +181,11 @@ def _write(texts: Mapping[Path, str]) -> None:
             for path in texts:
                 (Path(drafts) / path.name).replace(path)
     except OSError as error:
-        fail(f"{directory}: cannot be written to: {error.strerror}", code=WRONG_USAGE)
+        fail(f"{directory}: cannot write to it: {error.strerror}", code=WRONG_USAGE)
 
 
 def schema(name: str = typer.Argument(..., help=f"One of: {', '.join(PRINTERS)}.")) -> None:
-    """Print a schema: of the settings, of what is published (event, state), of the topics (asyncapi)."""
+    """Print a schema: of the settings, of published messages (event, state, alarm …), or of all topics (asyncapi)."""
     if name not in PRINTERS:
         fail(f"there is no schema {name!r}; use one of {', '.join(PRINTERS)}", code=WRONG_USAGE)
     typer.echo(PRINTERS[name]())

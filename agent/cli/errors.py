@@ -1,10 +1,11 @@
-"""How every command speaks: exit codes, errors in one line on stderr, no traceback for a user's mistake."""
+"""Exit codes and error output of all commands, and what Ctrl-C does to the offline ones."""
 
+import asyncio
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
-from typing import NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import typer
 
@@ -15,9 +16,11 @@ from connectors.errors import ConnectorError, TransientError
 FAILED = 1
 WRONG_USAGE = 2
 
+Result = TypeVar("Result")
+
 
 def fail(message: str, *, code: int = FAILED) -> NoReturn:
-    """Say why on stderr, one line per problem, and leave with the code."""
+    """Print the reason to stderr, one `error:` per line of it, and exit with the code."""
     red, plain = ("\x1b[31m", "\x1b[0m") if sys.stderr.isatty() and "NO_COLOR" not in os.environ else ("", "")
     for line in message.splitlines():
         typer.echo(f"{red}error:{plain} {line}", err=True)
@@ -26,7 +29,7 @@ def fail(message: str, *, code: int = FAILED) -> NoReturn:
 
 @contextmanager
 def exit_on_error() -> Iterator[None]:
-    """Turn the errors a user can cause or mend into one line and an exit code; anything else is a bug and shows."""
+    """Turn errors that a user can cause or fix into one line and an exit code; any other exception is a bug."""
     try:
         yield
     except SettingsError as error:
@@ -35,3 +38,11 @@ def exit_on_error() -> Iterator[None]:
         fail(str(error))
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError) as error:
         fail(f"{error.filename}: {error.strerror}")
+
+
+def run_interruptibly(work: Coroutine[Any, Any, Result]) -> Result:
+    """Run work that stops in order at the first Ctrl-C and is cancelled by the second (`stop_on_signals`)."""
+    try:
+        return asyncio.run(work)
+    except asyncio.CancelledError:
+        fail("cancelled by a second signal; the output may be incomplete")

@@ -1,4 +1,4 @@
-"""The console script `anchormoe-agent`: puts the command groups together."""
+"""The console script `anchormoe-agent`: registers the command groups."""
 
 import logging
 from importlib.metadata import version
@@ -10,6 +10,8 @@ from agent.cli import (
     alarms,
     benchmark,
     bundle,
+    chaos,
+    config,
     data,
     dead_letters,
     evaluate,
@@ -21,12 +23,6 @@ from agent.cli import (
     tail,
     train,
     windows,
-)
-from agent.cli import (
-    chaos as trial,
-)
-from agent.cli import (
-    config as plant,
 )
 from agent.cli.errors import exit_on_error
 
@@ -57,7 +53,7 @@ def root(
 
 for group in (
     run,
-    plant,
+    config,
     train,
     bundle,
     explain,
@@ -66,7 +62,7 @@ for group in (
     benchmark,
     tail,
     replay,
-    trial,
+    chaos,
     simulate,
     windows,
     models,
@@ -78,8 +74,8 @@ for group in (
 
 
 def main() -> None:
-    """Entry point; the one place where errors become exit codes."""
-    # The client logs each failure of a connection; without logs of our own (`run`) it is told once, as our error.
+    """Entry point; the only place where errors become exit codes."""
+    # aiokafka logs every failed connection; commands without logs of their own print it once, as their error.
     logging.getLogger("aiokafka").addHandler(logging.NullHandler())
     with exit_on_error():
         app()

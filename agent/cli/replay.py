@@ -1,4 +1,4 @@
-"""`anchormoe-agent replay`: the events of the live agent again, offline, from files or a range of Kafka."""
+"""`anchormoe-agent replay`: compute the live agent's events again, offline, from files or a range of Kafka."""
 
 import asyncio
 import json
@@ -10,107 +10,108 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import typer
 
-from agent.cli.errors import FAILED, fail
-from agent.cli.inputs import bounded_source, cluster_near, read_stream, require_topic, span_of, topic_batches
-from agent.cli.interruption import run_interruptibly
+from agent.cli.errors import FAILED, fail, run_interruptibly
+from agent.cli.inputs import parse_log_range
 from agent.cli.meter import metered
 
 if TYPE_CHECKING:
     from agent.offline.compare import Comparison
-    from agent.offline.event_set import EventName, EventSet
+    from agent.offline.event_set import EventName
+    from agent.offline.ground_truth import TruthInterval
+    from agent.offline.published import PublishedEvents
     from agent.offline.replay import BoundedSource, ReplayResult
     from agent.offline.score import Score
     from agent.settings import LoadedPlant
     from connectors.records import Message
 
 _SHOWN = 10
+_DIGEST_SHOWN = 12
 
 
 def register(app: typer.Typer) -> None:
-    app.command(epilog="Example: `anchormoe-agent replay --config plant.yaml --input kafka --compare events`")(replay)
+    app.command(
+        epilog="Example: `anchormoe-agent replay --config plant.yaml --input kafka --compare kafka`",
+    )(replay)
 
 
 def replay(
     config: Path = typer.Option(Path("plant.yaml"), "--config", "-c", help="The plant."),
     inputs: list[str] = typer.Option(
-        [], "--input", "-i", metavar="FILE|TOPIC", help="JSONL, CSV or Parquet files, `kafka`, or a topic; repeatable."
+        [],
+        "--input",
+        "-i",
+        metavar="PATH|kafka|kafka:TOPIC",
+        help="JSONL, CSV or Parquet files; `kafka` for the plant's own topics; `kafka:TOPIC` for another one. "
+        "Repeatable. Default: the plant's source.",
     ),
     asset: str | None = typer.Option(
-        None, "--asset", help="Whose recording it is, where files do not say; `{file}`: the file's name says."
+        None, "--asset", help="Asset of files that do not name one; `{file}` stands for the name of the file."
     ),
     first: str | None = typer.Option(
-        None, "--from", metavar="OFFSET|TIME", help="Begin here; what fills the windows is read before it."
+        None, "--from", metavar="OFFSET|TIME", help="Start here; records before it are read only to fill the windows."
     ),
     last: str | None = typer.Option(None, "--to", metavar="OFFSET|TIME", help="End before this."),
     out: Path | None = typer.Option(None, "--out", help="Directory for events.jsonl and dead-letters.jsonl."),
-    truth: Path | None = typer.Option(None, "--truth", help="What really was (JSONL); prints how well it was told."),
-    against: str | None = typer.Option(
-        None, "--compare", metavar="FILE|DIR|TOPIC", help="Published events to compare with; exit 1 when they differ."
+    truth: Path | None = typer.Option(
+        None, "--truth", help="The true states as JSON lines; prints how well the events match them."
     ),
-    as_json: bool = typer.Option(False, "--json", help="The summary as one JSON object."),
+    against: str | None = typer.Option(
+        None,
+        "--compare",
+        metavar="PATH|kafka|kafka:TOPIC",
+        help="Published events to compare with: a JSONL file, the directory of a jsonl sink, `kafka` for the events "
+        "topic of the plant's Kafka sink, or `kafka:TOPIC`. Exit code 1 when they differ.",
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print the summary as one JSON object."),
 ) -> None:
-    """Give the live agent's events again, as fast as the machine can.
+    """Compute the live agent's events again, as fast as the machine can.
 
-    Reads records from files or from Kafka without joining a group or committing anything, through the same pipeline,
-    with windows in memory. Two runs over the same records write byte-equal files. Against a copy of the log (files)
-    events are compared without `input`, the position of the record.
+    Reads records from files or from Kafka, without joining a consumer group or committing anything, and runs them
+    through the same pipeline with windows in memory. Two runs over the same records write byte-equal files. When the
+    input is a copy of the log (files), events are compared without `input`, the position of their record.
     """
     from agent.logs import set_up_logs
+    from agent.offline.compare import compare
+    from agent.offline.inputs import bounded_source, parse_place
+    from agent.offline.published import PublishedEvents, events_in_range
     from agent.offline.replay import warm_up_ms
     from agent.settings import load_plant
 
     plant = load_plant(config, os.environ)
-    span = replace(span_of(first, last), warm_up_ms=warm_up_ms(plant.groups))
+    log_range = replace(parse_log_range(first, last), warm_up_ms=warm_up_ms(plant.groups))
     set_up_logs(plant.settings.logging.format, "warning")
-    intervals = _truth(truth)
-    source, from_kafka = bounded_source(plant.settings, inputs, span, asset=asset)
-    published = _from_files(against)
-    topic = against if published is None else None
-    replayed, found = run_interruptibly(_replay(plant, source, topic, quiet=as_json))
-    if not replayed.whole:
-        fail(f"stopped after {replayed.tally.records} records; nothing was written")
+    intervals = _read_truth(truth)
+    places = [parse_place("--input", text) for text in inputs]
+    source, from_kafka = bounded_source(plant.settings, places, log_range, asset=asset)
+    published = None if against is None else PublishedEvents(plant.settings, parse_place("--compare", against))
+    replayed, messages = run_interruptibly(_replay(plant, source, published, quiet=as_json))
+    if not replayed.complete:
+        fail(f"stopped after {replayed.counters.records} records; nothing was written")
     if out is not None:
         _write(out, replayed)
     scored = None if intervals is None else _score(plant, replayed, intervals)
-    own = _of_plant(plant, published or found)
-    compared = None if against is None else _compared(replayed.events, own, source, from_kafka)
-    typer.echo(_as_json(replayed, scored, compared) if as_json else _told(replayed, scored, compared, out))
+    compared = None
+    if published is not None:
+        events = events_in_range(messages, source if from_kafka else None)
+        compared = compare(replayed.events, events, without_input=not from_kafka)
+    typer.echo(_as_json(replayed, scored, compared) if as_json else _as_text(replayed, scored, compared, out))
     if compared is not None and not compared.same:
         raise typer.Exit(FAILED)
 
 
 async def _replay(
-    plant: "LoadedPlant", source: "BoundedSource", topic: str | None, *, quiet: bool
+    plant: "LoadedPlant", source: "BoundedSource", published: "PublishedEvents | None", *, quiet: bool
 ) -> "tuple[ReplayResult, list[Message]]":
-    """What is replayed, and what was published; in this order, so that the live agent had time for the same records."""
-    from agent.offline.replay import replay as replayed
-    from agent.runtime.signals import stop_on_signals
+    """The published events are read last: meanwhile the live agent may have handled the newest records."""
+    from agent.offline.replay import replay as replay_offline
+    from agent.runtime.lifecycle import stop_on_signals
 
-    if topic is not None:
-        await require_topic(_events_cluster(plant, topic), topic)  # better now than after an hour
+    if published is not None:
+        await published.check()
     stop = asyncio.Event()
     with stop_on_signals(stop), metered("replay", quiet=quiet) as report:
-        done = await replayed(plant, source, stop=stop, report=report)
-    return done, [] if topic is None or not done.whole else await _from_topic(plant, topic)
-
-
-def _from_files(against: str | None) -> "list[Message] | None":
-    """None when it is no file."""
-    from connectors.records import EVENTS
-
-    if against is None or not Path(against).exists():
-        return None
-    return list(read_stream(Path(against), EVENTS))
-
-
-async def _from_topic(plant: "LoadedPlant", topic: str) -> "list[Message]":
-    from connectors.records import EVENTS, Message
-
-    return [
-        Message(EVENTS, record.key, record.value, tuple(record.headers))
-        async for batch in topic_batches(_events_cluster(plant, topic), topic)
-        for record in batch.records
-    ]
+        replayed = await replay_offline(plant, source, stop=stop, report=report)
+    return replayed, await published.read() if published is not None and replayed.complete else []
 
 
 def _write(out: Path, replayed: "ReplayResult") -> None:
@@ -120,121 +121,96 @@ def _write(out: Path, replayed: "ReplayResult") -> None:
     write_lines(out / "dead-letters.jsonl", replayed.letters)
 
 
-def _truth(path: Path | None) -> Any:
+def _read_truth(path: Path | None) -> "list[TruthInterval] | None":
     from agent.offline.ground_truth import read_truth
 
     return None if path is None else read_truth(path.read_bytes().splitlines(), path.name)
 
 
-def _score(plant: "LoadedPlant", replayed: "ReplayResult", intervals: Any) -> "Score | None":
+def _score(plant: "LoadedPlant", replayed: "ReplayResult", intervals: "list[TruthInterval]") -> "Score | None":
     from agent.offline.score import score
 
     window_ns = max(group.shape.length * group.grid.period_ns for group in plant.groups)
     return score(map(orjson.loads, replayed.events.values()), intervals, tolerance_ns=window_ns)
 
 
-def _of_plant(plant: "LoadedPlant", messages: "list[Message]") -> "list[Message]":
-    """Other plants may publish to the same topic."""
-    from agent.events.payloads import source_of
-
-    own = ("ce_source", source_of(plant.settings.namespace).encode())
-    return [message for message in messages if own in message.headers]
-
-
-def _compared(events: "EventSet", messages: "list[Message]", source: "BoundedSource", from_kafka: bool) -> "Comparison":
-    from agent.offline.compare import compare
-    from agent.offline.event_set import EventSet
-
-    published = EventSet()
-    for message in messages:
-        if not from_kafka or _in_range(message.value or b"{}", source):
-            published.add(message)
-    return compare(events, published, without_input=not from_kafka)
-
-
-def _events_cluster(plant: "LoadedPlant", topic: str) -> Any:
-    """Events lie where the sink writes them, which may be another cluster than the source's."""
-    from agent.settings import KafkaSinkSettings
-    from agent.settings.connections import sink_cluster
-
-    for sink in plant.settings.sinks:
-        if isinstance(sink, KafkaSinkSettings):
-            return sink_cluster(sink)
-    return cluster_near(plant.settings, [topic])
-
-
-def _in_range(value: bytes, source: Any) -> bool:
-    """What the live agent made of records that came before or after the replayed range is not compared."""
-    from connectors.records import Partition
-
-    made_by = orjson.loads(value)["input"]
-    stretch = source.stretches.get(Partition(made_by["topic"], made_by["partition"]))
-    return stretch is None or bool(stretch.start <= made_by["offset"] < stretch.end)
-
-
 def _as_json(replayed: "ReplayResult", scored: "Score | None", compared: "Comparison | None") -> str:
-    tally = replayed.tally
-    facts: dict[str, Any] = {
-        "records": tally.records,
-        "records_before": replayed.before,
-        "windows": tally.windows,
-        "events": dict(sorted(tally.events.items())),
-        "dead_letters": dict(sorted(tally.dead_letters.items())),
+    counters = replayed.counters
+    summary: dict[str, Any] = {
+        "records": counters.records,
+        "records_before": replayed.records_before,
+        "windows": counters.windows,
+        "events": dict(sorted(counters.events.items())),
+        "dead_letters": dict(sorted(counters.dead_letters.items())),
         "seconds": round(replayed.seconds, 3),
         "records_per_s": round(replayed.records_per_s, 1),
     }
-    facts |= {} if scored is None else {"score": scored.as_json()}
-    facts |= {} if compared is None else {"comparison": compared.as_json()}
-    return json.dumps(facts, indent=2, ensure_ascii=False)
+    summary |= {} if scored is None else {"score": scored.as_json()}
+    summary |= {} if compared is None else {"comparison": compared.as_json()}
+    return json.dumps(summary, indent=2, ensure_ascii=False)
 
 
-def _told(replayed: "ReplayResult", scored: "Score | None", compared: "Comparison | None", out: Path | None) -> str:
+def _as_text(replayed: "ReplayResult", scored: "Score | None", compared: "Comparison | None", out: Path | None) -> str:
     speed = f"{replayed.seconds:.1f} s, {replayed.records_per_s:,.0f} records/s"
-    before = f"{replayed.before} of the records came before --from and filled the windows"
-    lines = [f"{replayed.tally}", *([before] if replayed.before else []), speed]
-    lines += _told_uselessness(replayed)
+    before = f"{replayed.records_before} of the records are before --from and only filled the windows"
+    lines = [f"{replayed.counters}", *([before] if replayed.records_before else []), speed]
+    lines += _nothing_usable(replayed)
     lines += [] if out is None else [f"{len(replayed.events)} events in {out / 'events.jsonl'}"]
-    lines += [] if scored is None else _told_score(scored)
-    lines += [] if compared is None else _told_comparison(compared)
+    lines += [] if scored is None else _score_lines(scored)
+    lines += [] if compared is None else _comparison_lines(compared)
     return "\n".join(lines)
 
 
-def _told_uselessness(replayed: "ReplayResult") -> list[str]:
-    """Where nothing at all could be used, why: it is mostly one mistake in the settings or the call."""
+def _nothing_usable(replayed: "ReplayResult") -> list[str]:
+    """Why, when no record could be used: mostly it is one mistake in the settings or the call."""
     from connectors.jsonl import from_line
 
-    if not replayed.tally.records:
-        return ["there is no record to replay, or none between --from and --to"]
-    if not replayed.letters or sum(replayed.tally.dead_letters.values()) < replayed.tally.records - replayed.before:
+    records = replayed.counters.records - replayed.records_before
+    if not replayed.counters.records:
+        return ["there are no records to replay, or none between --from and --to"]
+    if not replayed.letters or sum(replayed.counters.dead_letters.values()) < records:
         return []
-    said = dict(from_line(replayed.letters[0]).headers)
-    return [f"no record could be used; the first one: {said['dl_detail'].decode()}"]
+    headers = dict(from_line(replayed.letters[0]).headers)
+    return [f"no record could be used; the first one: {headers['dl_detail'].decode()}"]
 
 
-def _told_score(score: "Score") -> list[str]:
-    known = "" if score.accuracy_when_known is None else f", {score.accuracy_when_known:.1%} of what it was sure about"
-    delays = "no fault was found"
+def _score_lines(score: "Score") -> list[str]:
+    known = "" if score.accuracy_when_known is None else f", {score.accuracy_when_known:.1%} where not unknown"
+    delays = "no fault was detected"
     if score.delay_median_s is not None:
         delays = f"delay {score.delay_median_s:.1f} s (median), {score.delay_p90_s:.1f} s (p90)"
     states = ", ".join(f"{name} {share:.1%}" for name, share in score.right_share_by_state.items())
+    detected = f"{score.episodes - score.missed} of {score.episodes} detected, {score.missed} missed"
     return [
-        f"right {score.accuracy:.1%} of {score.hours:.2f} h{known}; unknown {score.unknown_share:.1%}",
-        f"right by state: {states}",
-        f"faults: {score.episodes - score.missed} of {score.episodes} found, {score.missed} missed; {delays}",
+        f"accuracy {score.accuracy:.1%} over {score.hours:.2f} h{known}; unknown {score.unknown_share:.1%}",
+        f"accuracy by state: {states}",
+        f"faults: {detected}; {delays}",
         f"false alarms: {score.false_alarms} ({score.false_alarms_per_day:.1f} per day)",
     ]
 
 
-def _told_comparison(compared: "Comparison") -> list[str]:
+def _comparison_lines(compared: "Comparison") -> list[str]:
     counts = f"{len(compared.missing)} missing, {len(compared.extra)} extra, {len(compared.different)} different"
-    lines = [f"compared: {compared.equal} equal, {counts}"]
+    lines = [f"compared with the published events: {compared.equal} equal, {counts}", *_model_lines(compared)]
     for word, names in (("missing", compared.missing), ("extra", compared.extra)):
-        lines += [f"  {word}: {_named(name)}" for name in names[:_SHOWN]]
-    lines += [f"  different: {_named(each.name)}: {', '.join(each.fields)}" for each in compared.different[:_SHOWN]]
+        lines += [f"  {word}: {_describe(name)}" for name in names[:_SHOWN]]
+    lines += [f"  different: {_describe(each.name)}: {', '.join(each.fields)}" for each in compared.different[:_SHOWN]]
     return lines
 
 
-def _named(event: "EventName") -> str:
-    from agent.events.ids import iso_time
+def _model_lines(compared: "Comparison") -> list[str]:
+    if compared.same:
+        return []
+    replayed, published = _digests(compared.replayed_digests), _digests(compared.published_digests)
+    why = "; the plant's bundle is not the one that published them" if compared.other_models else ""
+    return [f"  model digests of these events: replayed {replayed}, published {published}{why}"]
 
-    return f"{iso_time(event.time_ns)} {event.asset} {event.type} {event.id}"
+
+def _digests(digests: tuple[str, ...]) -> str:
+    return ", ".join(digest[:_DIGEST_SHOWN] for digest in digests) or "none"
+
+
+def _describe(event: "EventName") -> str:
+    from connectors.timestamps import format_iso
+
+    return f"{format_iso(event.time_ns)} {event.asset} {event.type} {event.id}"

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,15 +11,11 @@ import typer
 from agent.cli.errors import fail
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
-    from contextlib import AbstractContextManager
-    from socket import socket
-    from typing import Any
+    from collections.abc import Mapping
 
     from agent.health.counters import Counters
-    from agent.runtime.pipeline import Pipeline
+    from agent.runtime.instruments import Observer
     from agent.settings import LoadedPlant, Plant
-    from agent.terminal.views import View
 
 
 def register(app: typer.Typer) -> None:
@@ -29,30 +24,30 @@ def register(app: typer.Typer) -> None:
 
 def run(
     config: Path = typer.Option(
-        Path("plant.yaml"), "--config", "-c", help="The plant; `init` writes one to start from."
+        Path("plant.yaml"), "--config", "-c", help="Configuration of the plant; `init` writes one to start from."
     ),
-    duration: str | None = typer.Option(None, "--for", metavar="TIME", help="End by itself after 30s, 10m …"),
+    duration: str | None = typer.Option(None, "--for", metavar="TIME", help="Stop after this time: 30s, 10m …"),
 ) -> None:
-    """Label the state of every asset, live, with the evidence.
+    """Classify the state of every asset, live, with the evidence for it.
 
-    Reads the plant's records, keeps a sliding window per asset, judges each window when it is due and publishes its
+    Reads the plant's records, keeps a sliding window per asset, classifies each window when it is due and publishes the
     state with the spans, channels and experts behind it. Ctrl-C or SIGTERM finishes the batch, publishes, stores the
-    windows and commits; a second one ends at once. Not a medical device, not a primary alarm.
+    windows and commits; a second one stops at once. Not a medical device, not a primary alarm.
     """
     from agent.logs import secrets_in, set_up_logs
     from agent.settings import load_plant
 
     seconds = _seconds(duration)
     plant = load_plant(config, os.environ)
-    _arm_fault_point(os.environ)
+    _arm_failpoint(os.environ)
     set_up_logs(plant.settings.logging.format, plant.settings.logging.level, secrets=secrets_in(plant.settings))
     for warning in plant.warnings:
         typer.echo(f"warning: {config}: {warning}", err=True)
     try:
-        tally = asyncio.run(_watch(plant, seconds))
+        counters = asyncio.run(_run(plant, seconds))
     except asyncio.CancelledError:
-        fail("ended at once by a second signal; what came after the last checkpoint will be read again")
-    typer.echo(str(tally), err=True)
+        fail("stopped by a second signal; records since the last checkpoint will be read again")
+    typer.echo(str(counters), err=True)
 
 
 def _seconds(text: str | None) -> float | None:
@@ -61,83 +56,49 @@ def _seconds(text: str | None) -> float | None:
     if text is None:
         return None
     try:
-        return Duration.parse(text) / 1e9
+        return Duration.parse(text).seconds
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--for") from error
 
 
-def _arm_fault_point(environ: "Mapping[str, str]") -> None:
-    """Only for trials: where this process is to kill itself."""
+def _arm_failpoint(environ: "Mapping[str, str]") -> None:
+    """Only for the chaos tool: where this process kills itself."""
     from agent.errors import SettingsError
     from connectors import failpoints
 
-    if wanted := environ.get(failpoints.VARIABLE):
+    if name := environ.get(failpoints.VARIABLE):
         try:
-            failpoints.arm(wanted)
+            failpoints.arm(name)
         except ValueError as error:
             raise SettingsError(str(error)) from error
-        typer.echo(f"warning: {failpoints.VARIABLE}={wanted}: this process will kill itself", err=True)
+        typer.echo(f"warning: {failpoints.VARIABLE}={name}: this process will kill itself", err=True)
 
 
-async def _watch(plant: "LoadedPlant", seconds: float | None) -> "Counters":
-    """The address is taken first, then the models are loaded, then anything is connected."""
+async def _run(plant: "LoadedPlant", seconds: float | None) -> "Counters":
     from agent.app import build
     from agent.health.counters import Counters
-    from agent.runtime.alongside import run_with_helpers
-    from agent.runtime.gc_tuning import gc_tuning
-    from agent.runtime.signals import stop_on_signals
+    from agent.runtime.instruments import Instruments
+    from agent.runtime.lifecycle import stop_on_signals
 
-    tally, stop = Counters(), asyncio.Event()
-    view = _view(plant.settings, tally)
-    with _listener(plant.settings) as listener:
-        pipeline = build(plant, observer=view, tally=tally)
-        pipeline.vitals.models_loaded = True
-        with stop_on_signals(stop), gc_tuning():
-            if seconds is not None:
-                asyncio.get_running_loop().call_later(seconds, stop.set)
-            view.start()
-            try:
-                await run_with_helpers(pipeline.run(stop), _helpers(plant.settings, pipeline, listener))
-            finally:
-                view.stop()
-    return tally
+    counters, stop = Counters(), asyncio.Event()
+    instruments = Instruments(counters=counters, observer=_view(plant.settings, counters))
+    with build(plant, instruments=instruments) as application, stop_on_signals(stop):
+        if seconds is not None:
+            asyncio.get_running_loop().call_later(seconds, stop.set)
+        await application.run(stop)
+    return counters
 
 
-def _listener(settings: "Plant") -> "AbstractContextManager[socket | None]":
-    from agent.health.http import listen
-
-    return nullcontext() if settings.http is None else listen(settings.http.host, settings.http.port)
-
-
-def _helpers(settings: "Plant", pipeline: "Pipeline", listener: "socket | None") -> "list[Coroutine[Any, Any, None]]":
-    """What runs beside the pipeline: the heartbeat, the watchdog, the activations of models, the health pages."""
-    from agent.health.http import HealthPages, serve
-    from agent.health.loop_delay import measure_loop_delay
-    from agent.health.metrics import registry_of
-    from agent.health.watchdog import Watchdog
-
-    limit_s = settings.limits.no_progress / 1e9
-    helpers = [measure_loop_delay(pipeline.vitals), Watchdog(pipeline, limit_s=limit_s).watch()]
-    if pipeline.models is not None:
-        helpers.append(pipeline.models.follow(pipeline.announce))
-    if settings.http is None or listener is None:
-        return helpers
-    token = settings.http.token.get_secret_value() if settings.http.token else None
-    registry = registry_of(pipeline.tally, pipeline.vitals)
-    pages = HealthPages(pipeline.vitals, registry, no_progress_s=limit_s, token=token)
-    return [*helpers, serve(pages.app(), listener)]
-
-
-def _view(settings: "Plant", tally: "Counters") -> "View":
+def _view(settings: "Plant", counters: "Counters") -> "Observer":
     """What the console sink asks for; without one, nothing is shown."""
     from rich.console import Console
 
+    from agent.runtime.instruments import NullObserver
     from agent.settings import ConsoleSinkSettings
-    from agent.terminal.views import LineView, LiveView, NullView
+    from agent.terminal.views import LineView, LiveView
 
     styles = [sink.style for sink in settings.sinks if isinstance(sink, ConsoleSinkSettings)]
-    console = Console()
     if not styles:
-        return NullView()
+        return NullObserver()
     live = styles[0] == "live" or (styles[0] == "auto" and sys.stdout.isatty())
-    return LiveView(console, tally) if live else LineView(console)
+    return LiveView(Console(), counters) if live else LineView(Console())

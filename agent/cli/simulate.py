@@ -1,4 +1,4 @@
-"""`anchormoe-agent simulate`: made-up plants whose truth is known."""
+"""`anchormoe-agent simulate`: recordings and streams of simulated plants, with their true states."""
 
 import asyncio
 import os
@@ -11,22 +11,23 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from agent.cli.errors import WRONG_USAGE, fail
-from agent.cli.interruption import run_interruptibly
+from agent.cli.errors import WRONG_USAGE, fail, run_interruptibly
+from agent.cli.inputs import parse_duration, parse_time
 from agent.cli.meter import metered
 
 if TYPE_CHECKING:
-    from agent.offline.simulate import Dialect
-    from agent.offline.simulate_outputs import Outlet
+    from agent.offline.inputs import Place
+    from agent.offline.simulate import RecordConverter
+    from agent.offline.simulate_outputs import Output
     from agent.settings import Plant
     from connectors.simulator import SimulatorSource
     from connectors.simulator.plants import PlantKind, SimulatedAsset
 
-KAFKA = "kafka"
 _FILE_START_NS = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000_000
-"""Where files begin unless told otherwise: with the same seed they are the same, whenever they are written."""
+"""Where files start by default: the same seed writes the same file, whenever it is written."""
+_REAL_TIME = 1.0
 
-commands = typer.Typer(no_args_is_help=True, help="Make up a plant whose truth is known: recordings or a live stream.")
+commands = typer.Typer(no_args_is_help=True, help="Simulate a plant whose true states are known.")
 
 
 def register(app: typer.Typer) -> None:
@@ -36,72 +37,86 @@ def register(app: typer.Typer) -> None:
 @commands.command(epilog="Example: `anchormoe-agent simulate recordings pump --out out/pump --count 8`")
 def recordings(
     kind: str = typer.Argument(..., help="pump, gearbox or patient."),
-    out: Path = typer.Option(..., "--out", help="Directory for the CSV files; made when it does not exist."),
-    count: int = typer.Option(8, "--count", min=1, help="Recordings, each of another individual."),
+    out: Path = typer.Option(..., "--out", help="Directory for the CSV files; created when it does not exist."),
+    count: int = typer.Option(8, "--count", min=1, help="Number of recordings, each of another individual."),
     samples: int = typer.Option(6000, "--samples", min=1, help="Samples per recording."),
-    seed: int = typer.Option(0, "--seed", min=0, help="The first individual; the next ones follow."),
+    seed: int = typer.Option(0, "--seed", min=0, help="Seed of the first recording; the next ones count up."),
 ) -> None:
-    """Write labelled recordings, one CSV file each: time in ms, the channels, and the state at every sample."""
+    """Write labelled recordings, one CSV file each: time in ms, the channels, and the state of every sample."""
     plant_kind = _kind(kind)
     out.mkdir(parents=True, exist_ok=True)
     for number in range(seed, seed + count):
-        _write(out / f"{kind}-{number:03d}.csv", plant_kind, number, samples)
+        _write_recording(out / f"{kind}-{number:03d}.csv", plant_kind, number, samples)
     typer.echo(f"{count} recordings of {samples} samples in {out}")
 
 
 @commands.command(
-    epilog="Example: `anchormoe-agent simulate stream --to kafka --rate 10 --for 10m --truth truth.jsonl`"
+    epilog="Example: `anchormoe-agent simulate stream --config plant.yaml --to log.jsonl --for 10m --truth truth.jsonl`"
 )
 def stream(
-    config: Path = typer.Option(Path("plant.yaml"), "--config", "-c", help="The plant whose records are made up."),
-    to: str = typer.Option(..., "--to", metavar="kafka|FILE.jsonl", help="The source's topic, or a file for `replay`."),
-    rate: float | None = typer.Option(
-        None, "--rate", min=0.001, help="Times real time; without it as fast as it goes."
+    config: Path = typer.Option(Path("plant.yaml"), "--config", "-c", help="The plant to simulate records for."),
+    to: str = typer.Option(
+        ...,
+        "--to",
+        metavar="kafka|kafka:TOPIC|FILE.jsonl",
+        help="`kafka` for the source's (first) topic, another topic, or a file for `replay`.",
     ),
-    duration: str | None = typer.Option(None, "--for", metavar="TIME", help="How much plant time: 10m, 2h …"),
+    rate: float | None = typer.Option(
+        None,
+        "--rate",
+        min=0.001,
+        help="Speed as a multiple of real time. Default: real time without an end, "
+        "as fast as possible with --for or --samples.",
+    ),
+    duration: str | None = typer.Option(None, "--for", metavar="TIME", help="Plant time to simulate: 10m, 2h …"),
     samples: int | None = typer.Option(None, "--samples", min=1, help="Samples per asset, instead of --for."),
     start: str | None = typer.Option(None, "--start", metavar="TIME", help="Time of the first sample, ISO 8601."),
-    seed: int = typer.Option(0, "--seed", min=0, help="The same seed gives the same plant."),
-    dirt: bool = typer.Option(True, "--dirt/--clean", help="Late, repeated, lost and broken records, or none of it."),
+    seed: int = typer.Option(0, "--seed", min=0, help="The same seed simulates the same plant."),
+    dirt: bool = typer.Option(True, "--dirt/--clean", help="With late, repeated, lost and broken records, or without."),
     asset: list[str] = typer.Option(
-        [], "--asset", metavar="ID=KIND", help="Instead of the plant's assets; repeatable."
+        [], "--asset", metavar="ID=KIND", help="Simulate this asset instead of the plant's; repeatable."
     ),
-    per_group: int = typer.Option(2, "--assets", min=1, help="Assets for each pattern like pump-*."),
-    truth: Path | None = typer.Option(None, "--truth", help="File for what really was: JSON lines."),
+    per_group: int = typer.Option(2, "--assets", min=1, help="Number of assets for each pattern like pump-*."),
+    truth: Path | None = typer.Option(None, "--truth", help="File for the true states, as JSON lines."),
 ) -> None:
-    """Write a stream of sensor records with known faults, to Kafka or into a file.
+    """Write a stream of sensor records with known faults to Kafka or into a file.
 
-    Records are keyed by asset and carry their time of arrival, as an agent would meet them. Ctrl-C ends; the truth is
-    written for as far as it got. Without --for and --samples it goes on.
+    Records are keyed by asset and have their time of arrival as timestamp. Without --for and --samples the stream
+    runs in real time until Ctrl-C. The true states are written as far as records were.
     """
-    from agent.offline.simulate import Dialect
+    from agent.offline.inputs import parse_place
+    from agent.offline.simulate import RecordConverter
     from agent.settings import load_settings
 
-    plant = load_settings(config, os.environ)
-    assets, dialect = _assets(plant, asset, per_group, seed), Dialect.of(plant)
+    plant, place = load_settings(config, os.environ), parse_place("--to", to)
+    assets, converter = _assets(plant, asset, per_group, seed), RecordConverter.of(plant)
     extent = _extent(assets, duration, samples)
     if extent.samples is None and rate is None:
-        fail("--for: without a rate the stream needs an end; give --for, --samples or --rate", code=WRONG_USAGE)
-    start_ns = _start_ns(start, to, rate, extent)
+        rate = _REAL_TIME
+    start_ns = _start_ns(start, place, rate, extent)
     source = _source(assets, start_ns=start_ns, rate=rate, samples=extent.samples, dirt=dirt)
-    written, newest_ms = run_interruptibly(_stream(source, _outlet(plant, to), dialect, extent.until_ms(start_ns)))
+    output = _output(plant, place)
+    if extent.samples is None:
+        typer.echo(f"writing to {to} at {rate:g} × real time; Ctrl-C stops", err=True)
+    count, newest_ms = run_interruptibly(_stream(source, output, converter, extent.until_ms(start_ns)))
     if truth is not None:
         _write_truth(truth, assets, start_ns, newest_ms, extent)
-    typer.echo(f"{written} records of {len(assets)} assets to {to}{f', truth in {truth}' if truth else ''}", err=True)
+    where = f", true states in {truth}" if truth else ""
+    typer.echo(f"{count} records of {len(assets)} assets written to {to}{where}", err=True)
 
 
 async def _stream(
-    source: "SimulatorSource", outlet: "Outlet", dialect: "Dialect", until_ms: int | None
+    source: "SimulatorSource", output: "Output", converter: "RecordConverter", until_ms: int | None
 ) -> tuple[int, int]:
-    from agent.offline.simulate_outputs import stream as streamed
-    from agent.runtime.signals import stop_on_signals
+    from agent.offline.simulate_outputs import write_stream
+    from agent.runtime.lifecycle import stop_on_signals
 
     stop = asyncio.Event()
     with stop_on_signals(stop), metered("simulate") as report:
-        return await streamed(
+        return await write_stream(
             source,
-            outlet,
-            written=dialect.written,
+            output,
+            convert=converter.convert,
             until_ms=until_ms,
             stop=stop,
             report=lambda done: report(done, 0),
@@ -116,7 +131,7 @@ def _source(
     ahead_ns = start_ns - time.time_ns()  # the plant's clock begins at its start, whenever that is
     return SimulatorSource(
         assets,
-        dirt=CorruptionSettings() if dirt else CLEAN,
+        corruption=CorruptionSettings() if dirt else CLEAN,
         start_ns=start_ns,
         speed=rate,
         samples=samples,
@@ -129,13 +144,13 @@ def _assets(plant: "Plant", asset: list[str], per_group: int, seed: int) -> "lis
 
     pairs = [text.partition("=") for text in asset]
     if not all(name and kind for name, _, kind in pairs):
-        fail("--asset: write it like pump-7=pump", code=WRONG_USAGE)
+        fail("--asset: write ID=KIND, like pump-7=pump", code=WRONG_USAGE)
     named = {name: kind for name, _, kind in pairs}
     return simulated_assets(plant, named=named, per_group=per_group, seed=seed, channels=_bundled_channels(plant))
 
 
 def _bundled_channels(plant: "Plant") -> dict[str, tuple[str, ...]]:
-    """Of the groups whose bundle is there: a plant can be simulated before its model is trained."""
+    """Of the groups whose bundle exists: a plant can be simulated before its model is trained."""
     from agent.settings.resolve import read_facts
     from anchormoe.errors import ModelError
 
@@ -148,7 +163,7 @@ def _bundled_channels(plant: "Plant") -> dict[str, tuple[str, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class _Extent:
-    """How much: samples per asset, and plant time where that was asked for. Kinds differ in their periods."""
+    """How much to simulate: samples per asset, and plant time where --for was given. Kinds differ in their periods."""
 
     samples: int | None
     length_ns: int | None
@@ -164,60 +179,36 @@ def _extent(assets: "list[SimulatedAsset]", duration: str | None, samples: int |
         return _Extent(samples, None, (samples or 0) * max(periods))
     if samples is not None:
         fail("--samples: give either --for or --samples", code=WRONG_USAGE)
-    length_ns = _duration_ns(duration)
+    length_ns = int(parse_duration("--for", duration))
     return _Extent(-(-length_ns // min(periods)), length_ns, length_ns)
 
 
-def _duration_ns(text: str) -> int:
-    from pydantic_core import PydanticCustomError
-
-    from agent.settings import Duration
-
-    try:
-        return int(Duration.parse(text))
-    except PydanticCustomError as error:
-        fail(f"--for: {error}", code=WRONG_USAGE)
-
-
-def _start_ns(start: str | None, to: str, rate: float | None, extent: _Extent) -> int:
-    """Kafka refuses times far ahead and soon forgets old ones, so what is sent at once ends now."""
+def _start_ns(start: str | None, place: "Place", rate: float | None, extent: _Extent) -> int:
+    """Kafka rejects times far ahead and deletes old records, so a stream that is written at once ends now."""
     if start is not None:
-        return _given_start(start)
-    if to != KAFKA:
+        return parse_time("--start", start) // 1_000_000 * 1_000_000
+    if isinstance(place, Path):
         return _FILE_START_NS
     back_ns = extent.longest_ns if rate is None else 0
     return (time.time_ns() - back_ns) // 1_000_000_000 * 1_000_000_000
 
 
-def _given_start(text: str) -> int:
-    try:
-        given = datetime.fromisoformat(text)
-    except ValueError:
-        fail(f"--start: {text!r} is no time like 2026-01-31T08:00:00", code=WRONG_USAGE)
-    zoned = given if given.tzinfo else given.replace(tzinfo=UTC)
-    return int(zoned.timestamp() * 1000) * 1_000_000
+def _output(plant: "Plant", place: "Place") -> "Output":
+    from agent.offline.inputs import plant_cluster, source_topics
+    from agent.offline.simulate_outputs import FileOutput, TopicOutput
 
-
-def _outlet(plant: "Plant", to: str) -> "Outlet":
-    from agent.offline.simulate_outputs import FileOutlet, TopicOutlet
-
-    if to != KAFKA:
-        return FileOutlet(Path(to))
-    from agent.settings import KafkaSourceSettings
-    from agent.settings.connections import cluster_of
-
-    if not isinstance(plant.source, KafkaSourceSettings):
-        fail("--to kafka: the plant's source is not Kafka; name a file", code=WRONG_USAGE)
-    return TopicOutlet(cluster_of(plant.source.bootstrap, plant.source.security), plant.source.topics[0])
+    if isinstance(place, Path):
+        return FileOutput(place)
+    topics = source_topics("--to", plant, place)
+    return TopicOutput(plant_cluster("--to", plant, place), topics[0])
 
 
 def _write_truth(path: Path, assets: "list[SimulatedAsset]", start_ns: int, newest_ms: int, extent: _Extent) -> None:
-    """As far as records were sent."""
     from agent.offline.event_set import write_lines
-    from agent.offline.simulate import truth_of
+    from agent.offline.simulate import true_states
 
     length_ns = max(newest_ms * 1_000_000 - start_ns + 1, 0)
-    intervals = truth_of(assets, start_ns=start_ns, length_ns=length_ns, samples=extent.samples)
+    intervals = true_states(assets, start_ns=start_ns, length_ns=length_ns, samples=extent.samples)
     write_lines(path, (interval.to_line() for interval in intervals))
 
 
@@ -229,7 +220,7 @@ def _kind(name: str) -> "PlantKind":
     return KINDS[name]
 
 
-def _write(path: Path, kind: "PlantKind", seed: int, samples: int) -> None:
+def _write_recording(path: Path, kind: "PlantKind", seed: int, samples: int) -> None:
     from connectors.simulator.plants import labelled_recording
 
     time_ns, values, labels, states = labelled_recording(kind.name, seed, samples)

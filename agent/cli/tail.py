@@ -1,4 +1,4 @@
-"""`anchormoe-agent tail`: the published events as they come, for people or as JSON lines."""
+"""`anchormoe-agent tail`: published events as they arrive, as text or as JSON lines."""
 
 import asyncio
 import os
@@ -12,14 +12,16 @@ import orjson
 import typer
 
 from agent.cli.errors import WRONG_USAGE, fail
+from agent.cli.inputs import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
+    from agent.client import Start
     from agent.contracts import ReceivedEvent
     from agent.settings import KafkaSinkSettings
 
-_REASONS = 3
+_PATCHES_SHOWN = 3
 
 
 def register(app: typer.Typer) -> None:
@@ -28,28 +30,23 @@ def register(app: typer.Typer) -> None:
 
 def tail(
     config: Path = typer.Option(Path("plant.yaml"), "--config", "-c", help="The plant whose events to show."),
-    as_json: bool = typer.Option(False, "--json", help="One CloudEvents JSON object per line."),
-    asset: list[str] = typer.Option([], "--asset", help="Only this asset or pattern; may be repeated."),
-    state: list[str] = typer.Option([], "--state", help="Only this state; may be repeated."),
-    since: str | None = typer.Option(None, "--since", help="Begin with what was published 10m ago, or since a time."),
-    from_beginning: bool = typer.Option(False, "--from-beginning", help="Begin with the oldest event there is."),
-    limit: str | None = typer.Option(None, "--for", help="End after this time, like 30s; else with Ctrl-C."),
+    as_json: bool = typer.Option(False, "--json", help="Print one CloudEvents JSON object per line."),
+    asset: list[str] = typer.Option([], "--asset", help="Only this asset or pattern; repeatable."),
+    state: list[str] = typer.Option([], "--state", help="Only this state; repeatable."),
+    since: str | None = typer.Option(
+        None, "--since", metavar="TIME", help="Start with events published since a time, or 10m ago."
+    ),
+    from_beginning: bool = typer.Option(False, "--from-beginning", help="Start with the oldest event of the topic."),
+    limit: str | None = typer.Option(None, "--for", metavar="TIME", help="Stop after 30s, 10m …; default: Ctrl-C."),
 ) -> None:
-    """Show explained events live, from the plant's Kafka. Joins no consumer group and commits nothing."""
+    """Show published events as they arrive in the plant's Kafka. Joins no consumer group and commits nothing."""
     from agent.client import read_events
     from agent.settings.connections import sink_cluster
 
-    begin, limit_s = _begin(since), None if limit is None else _duration_s("--for", limit)
+    start, limit_s = _start(since, from_beginning), None if limit is None else parse_duration("--for", limit).seconds
     sink = _kafka_sink(config)
-    events = read_events(
-        sink_cluster(sink),
-        topic=sink.topics.events,
-        assets=asset,
-        states=state,
-        since=begin,
-        from_beginning=from_beginning,
-    )
-    typer.echo(f"events of {sink.topics.events} at {sink.bootstrap}; Ctrl-C ends", err=True)
+    events = read_events(sink_cluster(sink), topic=sink.topics.events, start=start, assets=asset, states=state)
+    typer.echo(f"events of {sink.topics.events} at {sink.bootstrap}; Ctrl-C stops", err=True)
     with suppress(KeyboardInterrupt):  # the usual end, not a failure; the reader is closed by then
         asyncio.run(_show(events, as_json=as_json, limit_s=limit_s))
 
@@ -58,12 +55,12 @@ async def _show(events: "AsyncGenerator[ReceivedEvent, None]", *, as_json: bool,
     with suppress(TimeoutError):
         async with asyncio.timeout(limit_s), aclosing(events):
             async for event in events:
-                for line in [_json_line(event)] if as_json else _told(event):
+                for line in [_json_line(event)] if as_json else _text_lines(event):
                     typer.echo(line)
 
 
-def _told(event: "ReceivedEvent") -> Iterator[str]:
-    """A line that says what happened, and for states the reasons below it."""
+def _text_lines(event: "ReceivedEvent") -> Iterator[str]:
+    """What happened, and for states the evidence below it."""
     from agent.contracts import OtherEvent
     from agent.terminal.story import headline, patch_lines, sum_line
 
@@ -71,7 +68,7 @@ def _told(event: "ReceivedEvent") -> Iterator[str]:
     known = not isinstance(event.data, OtherEvent)
     yield f"{event.headers['ce_time']}  {headline(data) if known else f'{event.asset}: {event.type}'}"
     if data.get("evidence"):
-        yield from (f"    {line}" for line in [*patch_lines(data["evidence"])[:_REASONS], sum_line(data)])
+        yield from (f"    {line}" for line in [*patch_lines(data["evidence"])[:_PATCHES_SHOWN], sum_line(data)])
 
 
 def _json_line(event: "ReceivedEvent") -> str:
@@ -84,31 +81,21 @@ def _json_line(event: "ReceivedEvent") -> str:
 
 
 def _kafka_sink(config: Path) -> "KafkaSinkSettings":
-    from agent.settings import KafkaSinkSettings, load_settings
+    from agent.settings import load_settings
 
-    sinks = [sink for sink in load_settings(config, os.environ).sinks if isinstance(sink, KafkaSinkSettings)]
-    if not sinks:
-        fail(f"{config}: sinks: none is of kind kafka, so there is no topic to read", code=WRONG_USAGE)
-    return sinks[0]
+    sink = load_settings(config, os.environ).kafka_sink
+    if sink is None:
+        fail(f"{config}: sinks: no kafka sink is configured, so there is no topic to read", code=WRONG_USAGE)
+    return sink
 
 
-def _begin(since: str | None) -> datetime | None:
-    """A duration before now, or an ISO time; without a zone it is UTC, as all our times are."""
+def _start(since: str | None, from_beginning: bool) -> "Start":
+    """`since` is a duration before now, or an ISO time; without either, what comes next."""
     if since is None:
-        return None
+        return "earliest" if from_beginning else "latest"
+    from connectors.timestamps import parse_iso
+
     try:
-        given = datetime.fromisoformat(since)
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=parse_iso(since) // 1_000)
     except ValueError:
-        return datetime.now(tz=UTC) - timedelta(seconds=_duration_s("--since", since))
-    return given if given.tzinfo else given.replace(tzinfo=UTC)
-
-
-def _duration_s(option: str, text: str) -> float:
-    from pydantic_core import PydanticCustomError
-
-    from agent.settings import Duration
-
-    try:
-        return Duration.parse(text).seconds
-    except PydanticCustomError as error:
-        fail(f"{option}: {error}", code=WRONG_USAGE)
+        return datetime.now(tz=UTC) - timedelta(seconds=parse_duration("--since", since).seconds)

@@ -1,15 +1,28 @@
 """What leaves the agent, for those who receive it: models, JSON Schemas, an AsyncAPI document. Not on the hot path."""
 
 from agent.contracts.headers import DeadLetterHeaders, EventHeaders, StateHeaders
-from agent.contracts.parts import ChannelEffect, ClassifiedWindow, Evidence, Expert, Gap, Input, Model, Patch, Window
+from agent.contracts.parts import (
+    ChannelEffect,
+    ClassifiedWindow,
+    Evidence,
+    Expert,
+    Gap,
+    Input,
+    Model,
+    Patch,
+    RefusedBundle,
+    Window,
+)
 from agent.contracts.published import (
     EVENT_MODELS,
     ChannelEvent,
+    ClockBackEvent,
     EventData,
     ExplainedEvent,
     GapEvent,
     LastState,
     ModelRefusedEvent,
+    NoDataEvent,
     OtherEvent,
 )
 from agent.contracts.received import ReceivedEvent, parse_event
@@ -19,6 +32,7 @@ __all__ = [
     "ChannelEffect",
     "ChannelEvent",
     "ClassifiedWindow",
+    "ClockBackEvent",
     "DeadLetterHeaders",
     "EventData",
     "EventHeaders",
@@ -31,9 +45,11 @@ __all__ = [
     "LastState",
     "Model",
     "ModelRefusedEvent",
+    "NoDataEvent",
     "OtherEvent",
     "Patch",
     "ReceivedEvent",
+    "RefusedBundle",
     "StateHeaders",
     "Window",
     "parse_event",

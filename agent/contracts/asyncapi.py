@@ -4,14 +4,21 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from agent.alarms.messages import ALARMS, AUDIT, TRANSITIONS
 from agent.contracts.activations import ModelActivation
-from agent.contracts.alarms import AlarmHeaders, AlarmTransition, AuditRecord, PresentAlarm
+from agent.contracts.alarms import (
+    ALARMS,
+    AUDIT,
+    TRANSITIONS,
+    AlarmHeaders,
+    AlarmTransition,
+    AuditRecord,
+    PresentAlarm,
+)
 from agent.contracts.base import VERSION
 from agent.contracts.headers import DeadLetterHeaders, EventHeaders, StateHeaders
 from agent.contracts.json_schema import definitions
 from agent.contracts.published import EVENT_MODELS, LastState
-from agent.events.payloads import NOTICE, TYPE_PREFIX
+from agent.event_types import NOTICE, TYPE_PREFIX
 from connectors.records import DEAD_LETTERS, EVENTS, STATES
 
 Json = dict[str, Any]
@@ -59,7 +66,7 @@ def _channels() -> Json:
         ),
         TRANSITIONS: _channel(TRANSITIONS, "Every change of an alarm's state.", [_TRANSITION]),
         ALARMS: _channel(ALARMS, "The present state per alarm.", [_ALARM], compacted=True),
-        AUDIT: _channel(AUDIT, "Every command to an alarm: who, when, why, what came of it.", [_AUDIT]),
+        AUDIT: _channel(AUDIT, "Every command for an alarm: who, when, why, and the outcome.", [_AUDIT]),
     }
 
 

@@ -9,10 +9,16 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from agent.alarms.messages import ALARM_SCHEMA, AUDIT_SCHEMA, TRANSITION_SCHEMA
-from agent.contracts.alarms import AlarmTransition, AuditRecord, PresentAlarm
+from agent.contracts.alarms import (
+    ALARM_SCHEMA,
+    AUDIT_SCHEMA,
+    TRANSITION_SCHEMA,
+    AlarmTransition,
+    AuditRecord,
+    PresentAlarm,
+)
 from agent.contracts.published import EVENT_MODELS, LastState
-from agent.events.payloads import EVENT_SCHEMA, STATE_SCHEMA
+from agent.event_types import EVENT_SCHEMA, STATE_SCHEMA
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field
 
 from agent.contracts.base import Contract, Timestamp, described
 from agent.contracts.parts import ClassifiedWindow, Evidence, Gap, Input, Model, RefusedBundle, Window
-from agent.events.payloads import CHANNEL_BACK, CHANNEL_DROPOUT, CLOCK_BACK, GAP, MODEL_REFUSED, NO_DATA, STATE
+from agent.event_types import CHANNEL_BACK, CHANNEL_DROPOUT, CLOCK_BACK, GAP, MODEL_REFUSED, NO_DATA, STATE
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 

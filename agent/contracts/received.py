@@ -6,7 +6,7 @@ from datetime import datetime
 from pydantic import ValidationError
 
 from agent.contracts.published import EVENT_MODELS, EventData, OtherEvent
-from agent.events.payloads import TYPE_PREFIX
+from agent.event_types import TYPE_PREFIX
 from connectors.errors import RecordError
 from connectors.records import Headers, Partition, RecordLike
 

@@ -1,4 +1,4 @@
-"""Records that could not be used, with their original bytes and the reason in headers. Pure."""
+"""Dead letters: records that could not be used, with their original bytes and the reason in `dl_` headers. Pure."""
 
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -11,19 +11,48 @@ ASSET_MOVED = "asset_moved"
 TOO_MANY_ASSETS = "too_many_assets"
 
 DETAILS = {
-    LATE: "behind its asset's newest sample by more than the lateness",
+    LATE: "older than its asset's newest sample by more than the allowed lateness",
     ASSET_MOVED: "its asset was first seen in another partition; key records by asset",
-    TOO_MANY_ASSETS: "the group's limit of assets is reached",
+    TOO_MANY_ASSETS: "the group has reached its limit of assets (max_assets)",
 }
+
+_VERSION = version("anchormoe-agent")  # once: each look-up reads the package's metadata from disk
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A refused record on its way out."""
+    """A rejected record, ready to be published."""
 
     offset: int
     reason: str
+    detail: str
     message: Message
+
+
+def dead_letter_headers(
+    *,
+    reason: str,
+    detail: str,
+    exception: str,
+    topic: str,
+    partition: int,
+    offset: int,
+    timestamp_ms: int,
+    field: str | None = None,
+) -> tuple[tuple[str, bytes], ...]:
+    """Why a record was rejected, where it came from, and which version of the agent rejected it."""
+    headers = {
+        "dl_reason": reason,
+        "dl_detail": detail,
+        "dl_field": field or "",
+        "dl_exception": exception,
+        "dl_topic": topic,
+        "dl_partition": str(partition),
+        "dl_offset": str(offset),
+        "dl_timestamp_ms": str(timestamp_ms),
+        "dl_version": _VERSION,
+    }
+    return tuple((name, text.encode()) for name, text in headers.items())
 
 
 def dead_letter(
@@ -35,17 +64,16 @@ def dead_letter(
     field: str | None = None,
     exception: str = RecordError.__name__,
 ) -> DeadLetter:
-    """The record as it came; its own headers stay, ours begin with `dl_`."""
-    ours = {
-        "dl_reason": reason,
-        "dl_detail": detail,
-        "dl_field": field or "",
-        "dl_exception": exception,
-        "dl_topic": partition.topic,
-        "dl_partition": str(partition.number),
-        "dl_offset": str(record.offset),
-        "dl_timestamp_ms": str(record.timestamp),
-        "dl_version": version("anchormoe-agent"),
-    }
-    headers = (*record.headers, *((name, text.encode()) for name, text in ours.items()))
-    return DeadLetter(record.offset, reason, Message(DEAD_LETTERS, record.key, record.value, headers))
+    """The record with its own key, bytes and headers; the `dl_` headers follow."""
+    headers = dead_letter_headers(
+        reason=reason,
+        detail=detail,
+        exception=exception,
+        topic=partition.topic,
+        partition=partition.number,
+        offset=record.offset,
+        timestamp_ms=record.timestamp,
+        field=field,
+    )
+    message = Message(DEAD_LETTERS, record.key, record.value, (*record.headers, *headers))
+    return DeadLetter(record.offset, reason, detail, message)

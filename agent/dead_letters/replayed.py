@@ -1,4 +1,4 @@
-"""Which dead letters were sent back already: a compacted topic beside theirs, or a file beside theirs."""
+"""Remembers which dead letters were replayed: in a compacted topic or a file next to the dead letters."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -6,52 +6,52 @@ from typing import Protocol
 
 from connectors.append_log import FileAppendLog
 from connectors.kafka.admin import TopicPlan, ensure_topics, existing_topics
+from connectors.kafka.bounded import read_records
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.producer import RecordProducer
-from connectors.kafka.snapshot import snapshot
 from connectors.records import Record
 
-_NOTE = b"sent back"
+_VALUE = b"sent back"
 
 
 class ReplayedLetters(Protocol):
-    """Remembers the letters' origins (`Letter.origin`)."""
+    """A set of letter origins (`StoredDeadLetter.origin`)."""
 
-    async def known(self) -> set[bytes]: ...
-    async def note(self, origins: Collection[bytes]) -> None: ...
+    async def read(self) -> set[bytes]: ...
+    async def add(self, origins: Collection[bytes]) -> None: ...
 
 
 class ReplayedLettersTopic:
-    """Made by the first note: whoever only looks makes no topic."""
+    """Created by the first `add`: only reading creates no topic."""
 
     def __init__(self, cluster: Cluster, letters_topic: str) -> None:
         self._cluster, self._topic = cluster, f"{letters_topic}-sent"
 
-    async def known(self) -> set[bytes]:
+    async def read(self) -> set[bytes]:
         if self._topic not in await existing_topics(self._cluster):
             return set()
-        return {record.key async for record in snapshot(self._cluster, self._topic) if record.key is not None}
+        return {record.key async for record in read_records(self._cluster, self._topic) if record.key is not None}
 
-    async def note(self, origins: Collection[bytes]) -> None:
+    async def add(self, origins: Collection[bytes]) -> None:
         plan = TopicPlan(self._topic, 1, replication=None, config={"cleanup.policy": "compact"}, exact=False)
         await ensure_topics(self._cluster, [plan])
-        writer = RecordProducer(self._cluster)
+        producer = RecordProducer(self._cluster)
         try:
-            await writer.start()
-            await writer.write(self._topic, [Record(0, -1, origin, _NOTE) for origin in origins])
+            await producer.start()
+            await producer.write(self._topic, [Record(0, -1, origin, _VALUE) for origin in origins])
         finally:
-            await writer.close()
+            await producer.close()
 
 
 class ReplayedLettersFile:
     """One origin per line."""
 
     def __init__(self, directory: Path) -> None:
-        self._journal = FileAppendLog(directory / "dead-letters-sent.txt")
+        self._log = FileAppendLog(directory / "dead-letters-sent.txt")
 
-    async def known(self) -> set[bytes]:
-        return {entry.value for entry in await self._journal.read()}
+    async def read(self) -> set[bytes]:
+        return {entry.value for entry in await self._log.read()}
 
-    async def note(self, origins: Collection[bytes]) -> None:
+    async def add(self, origins: Collection[bytes]) -> None:
         if origins:
-            await self._journal.append(b"", b"\n".join(origins))
+            await self._log.append(b"", b"\n".join(origins))

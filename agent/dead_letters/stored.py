@@ -1,4 +1,4 @@
-"""Dead letters read again: what they say, which could be used now, and as what they are sent back. Pure."""
+"""Stored dead letters: their reason and origin, which could be used now, and as which record. Pure."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -10,14 +10,14 @@ from connectors.records import Batch, Headers, Partition, Record
 
 PREFIX = "dl_"
 REPLAYED = "dl_replayed"
-"""Header of a record that was sent again: how often. A letter that has it is not sent again unless forced."""
+"""Header of a replayed record: how often it was replayed. A letter that has it is skipped unless forced."""
 
-REFUSED_AGAIN = frozenset({LATE, ASSET_MOVED, TOO_MANY_ASSETS})
-"""Nothing in the record is wrong, so decoding cannot tell whether it would fare better now; asked for by name only."""
+STATE_DEPENDENT_REASONS = frozenset({LATE, ASSET_MOVED, TOO_MANY_ASSETS})
+"""The record itself is fine, so decoding cannot tell whether it would be accepted now; replayed only by name."""
 
 
 class LetterPosition(NamedTuple):
-    """Where a letter lies in the dead letters."""
+    """Where a letter is among the dead letters."""
 
     partition: int
     offset: int
@@ -34,42 +34,44 @@ class LetterPosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredDeadLetter:
-    """A refused record: its own bytes, key and headers, and ours apart, without their prefix."""
+    """A rejected record with its own headers, and apart from them the `dl_` headers without their prefix."""
 
-    place: LetterPosition
+    position: LetterPosition
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes], ...]
-    ours: Mapping[str, str]
+    dl_headers: Mapping[str, str]
 
     @classmethod
-    def of(cls, place: LetterPosition, key: bytes | None, value: bytes | None, headers: Headers) -> "StoredDeadLetter":
-        """Of repeated headers of ours the last one counts."""
-        ours = {name.removeprefix(PREFIX): _text(text) for name, text in headers if name.startswith(PREFIX)}
-        own = tuple((name, text) for name, text in headers if not name.startswith(PREFIX))
-        return cls(place, key, value, own, ours)
+    def of(
+        cls, position: LetterPosition, key: bytes | None, value: bytes | None, headers: Headers
+    ) -> "StoredDeadLetter":
+        """Where a `dl_` header is repeated, the last one counts."""
+        dl_headers = {name.removeprefix(PREFIX): _text(text) for name, text in headers if name.startswith(PREFIX)}
+        own_headers = tuple((name, text) for name, text in headers if not name.startswith(PREFIX))
+        return cls(position, key, value, own_headers, dl_headers)
 
     @property
     def reason(self) -> str:
-        return self.ours.get("reason", "?")
+        return self.dl_headers.get("reason", "?")
 
     @property
     def time_ms(self) -> int:
-        """The record's own time, −1 when it had none."""
-        return _number(self.ours.get("timestamp_ms"), -1)
+        """The record's own timestamp, −1 when it had none."""
+        return _number(self.dl_headers.get("timestamp_ms"), -1)
 
     @property
     def source(self) -> Partition:
-        return Partition(self.ours.get("topic", ""), _number(self.ours.get("partition"), 0))
+        return Partition(self.dl_headers.get("topic", ""), _number(self.dl_headers.get("partition"), 0))
 
     @property
     def origin(self) -> bytes:
-        """The refused record's place, the same however often its letter was written."""
-        return f"{self.source.topic}/{self.source.number}/{self.ours.get('offset', '')}".encode()
+        """The rejected record's position in its own topic, the same however often its letter was written."""
+        return f"{self.source.topic}/{self.source.number}/{self.dl_headers.get('offset', '')}".encode()
 
     @property
     def times_replayed(self) -> int:
-        return _number(self.ours.get("replayed"), 0)
+        return _number(self.dl_headers.get("replayed"), 0)
 
 
 @dataclass(slots=True)
@@ -87,13 +89,13 @@ class ReasonCount:
         self.first_ms = min(known, default=0)
         self.last_ms = max(self.last_ms, letter.time_ms)
         self.count += 1
-        self.example = letter.ours.get("detail", "")
-        self.fields |= {name for name in [letter.ours.get("field", "")] if name}
+        self.example = letter.dl_headers.get("detail", "")
+        self.fields |= {name for name in [letter.dl_headers.get("field", "")] if name}
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayRecord:
-    """A record to send back to `topic`; into `partition`, or where its key belongs. `origin` is its letter's."""
+    """A record to send back to `topic`: into `partition`, or by its key if that is None. `origin` is its letter's."""
 
     topic: str
     partition: int | None
@@ -103,48 +105,47 @@ class ReplayRecord:
 
 @dataclass(frozen=True, slots=True)
 class ReplayFilter:
-    """Which letters are to be sent again. `edits` are new bytes by place; `reasons` empty means those that may help.
+    """Which letters to replay.
 
-    `sent` are origins of letters that were sent before.
+    `topics` are those that the plant reads. Without `reasons`, letters of any reason that decode now are replayed.
+    `edits` replaces the bytes of single letters. `replayed` are the origins of letters that were replayed before.
     """
 
     topics: Collection[str]
     reasons: Collection[str] = ()
     edits: Mapping[LetterPosition, bytes] = field(default_factory=dict)
     force: bool = False
-    sent: Collection[bytes] = ()
+    replayed: Collection[bytes] = ()
 
 
-def replay_record(letter: StoredDeadLetter, decoder: Decoder, wish: ReplayFilter) -> ReplayRecord | str:
-    """The record to send, or why not."""
-    if objection := _skip_reason(letter, wish):
-        return objection
-    value = wish.edits.get(letter.place, letter.value)
-    again = (REPLAYED, str(letter.times_replayed + 1).encode())
-    record = Record(0, letter.time_ms, letter.key, value, (*letter.headers, again))
+def replay_record(letter: StoredDeadLetter, decoder: Decoder, wanted: ReplayFilter) -> ReplayRecord | str:
+    """The record to send back, or the reason why the letter is skipped."""
+    if reason := _skip_reason(letter, wanted):
+        return reason
+    value = wanted.edits.get(letter.position, letter.value)
+    replayed = (REPLAYED, str(letter.times_replayed + 1).encode())
+    record = Record(0, letter.time_ms, letter.key, value, (*letter.headers, replayed))
     decoded = decoder.decode(Batch(letter.source, [record]))
     if decoded.rejected:
         return f"still {decoded.rejected[0].reason}: {decoded.rejected[0].detail}"
     if decoded.ignored:
         return "its asset is in no group"
-    # Whoever wrote it may have chosen the partition; only a record that was in the wrong one goes by its key.
+    # The producer may have chosen the partition on purpose; only a record that was in the wrong one goes by its key.
     partition = None if letter.reason == ASSET_MOVED else letter.source.number
     return ReplayRecord(letter.source.topic, partition, record, letter.origin)
 
 
-def _skip_reason(letter: StoredDeadLetter, wish: ReplayFilter) -> str | None:
-    if "reason" not in letter.ours or "topic" not in letter.ours:
-        return "no dead letter of this agent"
-    if wish.reasons and letter.reason not in wish.reasons:
+def _skip_reason(letter: StoredDeadLetter, wanted: ReplayFilter) -> str | None:
+    if "reason" not in letter.dl_headers or "topic" not in letter.dl_headers:
+        return "not a dead letter of this agent"
+    if wanted.reasons and letter.reason not in wanted.reasons:
         return "another reason"
-    if letter.source.topic not in wish.topics:
+    if letter.source.topic not in wanted.topics:
         return f"its topic {letter.source.topic} is not read by this plant"
-    if letter.origin in wish.sent and not wish.force:
-        return "was sent back before; --force sends it once more"
-    if letter.times_replayed and not wish.force:
-        return "was sent again before; --force sends it once more"
-    if letter.reason in REFUSED_AGAIN and letter.reason not in wish.reasons:
-        return f"would be {letter.reason} again; --reason {letter.reason} sends it all the same"
+    if (letter.origin in wanted.replayed or letter.times_replayed) and not wanted.force:
+        return "already replayed; --force replays it again"
+    if letter.reason in STATE_DEPENDENT_REASONS and letter.reason not in wanted.reasons:
+        return f"may be {letter.reason} again; --reason {letter.reason} replays it anyway"
     return None
 
 
@@ -152,8 +153,8 @@ def _text(value: bytes | None) -> str:
     return (value or b"").decode(errors="replace")
 
 
-def _number(text: str | None, otherwise: int) -> int:
+def _number(text: str | None, default: int) -> int:
     try:
         return int(text or "")
     except ValueError:
-        return otherwise
+        return default

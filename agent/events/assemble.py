@@ -1,15 +1,14 @@
-"""From what a batch did to the windows to what must be published: verdicts, events. No I/O, no clock."""
+"""Turns ingested batches into events: classify the due windows, follow each asset's state. No I/O, no clock."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from agent.events.emission import AssetState, next_state, state_one_hop_before
 from agent.events.evidence import explain, strongest_patches
-from agent.events.group import Watched
+from agent.events.group import GroupRuntime
 from agent.events.payloads import (
     Event,
     Origin,
@@ -21,33 +20,37 @@ from agent.events.payloads import (
 )
 from agent.models.classifier import HISTORY_LOST, UNKNOWN, Classification
 from agent.models.schedule import ActiveModel
+from agent.windows.asset_state import AssetState, StateChanges, next_state, state_one_hop_before
 from agent.windows.group import GroupWindows
-from agent.windows.ingest import ExpiredAsset, Ingested
+from agent.windows.ingest import DueWindow, Ingested
+from agent.windows.ring_buffers import NEVER
 from anchormoe.windows import Floats
 from connectors.records import Partition
 
-_AT_ONCE = 256
-"""Windows per call of a model: enough to be quick, few enough to be seen to progress."""
+Progressed = Callable[[], None]
+
+_WINDOWS_PER_CALL = 256
+"""Windows per call of a model: enough to be fast, few enough that progress is reported often."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutgoingEvent:
-    """An event, where it comes from, and for states the standing and the window (C, T) it speaks of."""
+    """An event and its asset; for an explained state also the asset's state and the window (C, T) behind it."""
 
     event: Event
     origin: Origin
     channels: tuple[str, ...]
-    standing: AssetState | None = None
+    state: AssetState | None = None
     window: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class WindowResult:
-    """How an asset stands after a window, published or not."""
+    """The state of an asset after a window, published or not. `probability` is that of the most likely class."""
 
     asset: str
     group: str
-    standing: AssetState
+    state: AssetState
     time_ns: int
     since_ns: int
     probability: float | None
@@ -56,203 +59,207 @@ class WindowResult:
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """Everything a batch says about one group, in log order."""
+    """What follows from an ingested batch, in log order, and the states that it leaves behind."""
 
-    sightings: list[OutgoingEvent]
-    glances: list[WindowResult]
+    group: str
+    events: list[OutgoingEvent]
+    windows: list[WindowResult]
+    changes: StateChanges
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredWindow:
-    """The due window at a place of the batch, who judged it and how."""
+    """A due window, the model that is active at its end, and what that model made of it."""
 
-    at: int
-    speaker: ActiveModel
-    verdict: Classification
-
-
-def assess(intake: Ingested, partition: Partition) -> BatchResult:
-    """What one intake says; see `assemble_batches`."""
-    return assemble_batches([(intake, partition)])[0]
+    window: DueWindow
+    model: ActiveModel
+    classified: Classification
 
 
-def assemble_batches(
-    intakes: Sequence[tuple[Ingested, Partition]], progressed: Callable[[], None] = lambda: None
-) -> list[BatchResult]:
-    """Judge the due windows of several batches together and say what is to be published, batch by batch.
+class EventAssembler:
+    """Runs on the model thread, which alone knows each asset's state from one window to the next.
 
-    Blocks while the model works: call it in a thread. `progressed` is called on the way: a backlog on a slow machine
-    takes its time, and is not stuck.
+    Other threads hand in batches and get results. Neither is changed afterwards.
     """
-    speakers = [intake.windows.watched.speakers(intake.applied.due.end) for intake, _ in intakes]
-    verdicts = _verdicts([intake.applied.due.windows for intake, _ in intakes], speakers, progressed)
-    return [
-        _assessed(intake, partition, own_speakers, own_verdicts, progressed)
-        for (intake, partition), own_speakers, own_verdicts in zip(intakes, speakers, verdicts, strict=True)
-    ]
 
+    def __init__(self, groups: Mapping[str, GroupRuntime]) -> None:
+        self._groups = groups
+        self._states: dict[tuple[Partition, str], dict[str, AssetState]] = {}
 
-def _assessed(
-    intake: Ingested,
-    partition: Partition,
-    speakers: Sequence[ActiveModel],
-    verdicts: Sequence[Classification],
-    progressed: Callable[[], None],
-) -> BatchResult:
-    sightings = [*_gap_sightings(intake, partition), *_clock_sightings(intake, partition)]
-    glances, forgotten = [], deque(intake.forgotten)
-    for at, verdict in enumerate(verdicts):
-        _forget(intake, forgotten, before=int(intake.offsets[intake.applied.due.sample[at]]))
-        judged = ScoredWindow(at, speakers[at], _unless_lost(intake, at, verdict))
-        sightings += _window_sightings(intake, judged, partition)
-        progressed()
-        glances.append(_glance(intake, judged))
-    _forget(intake, forgotten)
-    return BatchResult(sorted(sightings, key=_in_log_order), glances)
+    def restore(self, partition: Partition, states: Mapping[str, Mapping[str, AssetState]]) -> None:
+        """Begin a partition with these states per group."""
+        self.forget(partition)
+        for group, known in states.items():
+            self._states[partition, group] = dict(known)
 
+    def forget(self, partition: Partition) -> None:
+        for group in self._groups:
+            self._states.pop((partition, group), None)
 
-def _forget(intake: Ingested, forgotten: deque[ExpiredAsset], *, before: int | None = None) -> None:
-    """The standings of those who were forgotten by this offset; in log order, as they were given."""
-    while forgotten and (before is None or forgotten[0].offset <= before):
-        intake.windows.standings.pop(forgotten.popleft().asset, None)
+    def assemble(self, batches: Sequence[Ingested], progressed: Progressed = lambda: None) -> list[BatchResult]:
+        """Classify the due windows of several batches together, then assemble the events batch by batch.
 
+        Blocks while the model works. `progressed` is called on the way: a backlog on a slow machine takes long and is
+        not stuck.
+        """
+        scored = classify_batches([(self._groups[batch.group], batch.due) for batch in batches], progressed)
+        return [
+            self._assemble_batch(batch, windows, progressed) for batch, windows in zip(batches, scored, strict=True)
+        ]
 
-def _verdicts(
-    windows: Sequence[Floats], speakers: Sequence[Sequence[ActiveModel]], progressed: Callable[[], None]
-) -> list[list[Classification]]:
-    """Each window's verdict by its own speaker's judge, who is asked for the windows of all intakes together."""
-    chosen = [speaker.judge for own in speakers for speaker in own]
-    each = [window for own in windows for window in own]  # of several shapes where there are several groups
-    found: dict[int, Classification] = {}
-    for judge in {id(judge): judge for judge in chosen}.values():
-        own = [at for at, other in enumerate(chosen) if other is judge]
-        for low in range(0, len(own), _AT_ONCE):
-            some = own[low : low + _AT_ONCE]
-            # Contiguous, as everywhere else a model is asked: in the rings a step's channels lie side by side.
-            said = judge.verdicts(np.ascontiguousarray(np.stack([each[at] for at in some])))
-            found.update(zip(some, said, strict=True))
+    def _assemble_batch(self, batch: Ingested, scored: Sequence[ScoredWindow], progressed: Progressed) -> BatchResult:
+        group, states = self._groups[batch.group], self._states.setdefault((batch.partition, batch.group), {})
+        changes: dict[str, AssetState | None] = {}
+        events, windows, cleared = [*_gap_events(group, batch), *_clock_events(group, batch)], [], deque(batch.cleared)
+
+        def clear(upto: int | None = None) -> None:
+            while cleared and (upto is None or cleared[0].offset <= upto):
+                asset = cleared.popleft().asset
+                states.pop(asset, None)
+                changes[asset] = None
+
+        for one in scored:
+            clear(upto=one.window.offset)
+            asset = one.window.asset
+            previous = state_one_hop_before(states.get(asset), one.window.end, group.spec.shape.hop)
+            state = states[asset] = changes[asset] = _next_state(previous, one)
+            events += _window_events(group, batch.partition, one, previous, state)
+            windows.append(_window_result(group, one, state))
             progressed()
-    verdicts = iter([found[at] for at in range(len(chosen))])
-    return [[next(verdicts) for _ in own] for own in speakers]
+        clear()
+        return BatchResult(batch.group, sorted(events, key=_log_order), windows, changes)
 
 
-def _in_log_order(sighting: OutgoingEvent) -> tuple[int, int]:
-    """By the record that caused it, then by event time: however the log was cut into batches."""
-    return sighting.event.data["input"]["offset"], sighting.event.time_ns
-
-
-def _unless_lost(intake: Ingested, at: int, verdict: Classification) -> Classification:
-    """A window that reaches into lost history is not judged by what happens to be left of it."""
-    windows, due = intake.windows, intake.applied.due
-    whole_from = windows.whole_from.get(intake.due_assets[at])
-    if whole_from is None or int(due.end[at]) - windows.rings.shape.length >= whole_from:
-        return verdict
-    return Classification(verdict.classes, UNKNOWN, HISTORY_LOST, verdict.coverage, verdict.missing, None, -1)
-
-
-def _window_sightings(intake: Ingested, judged: ScoredWindow, partition: Partition) -> list[OutgoingEvent]:
-    windows, due = intake.windows, intake.applied.due
-    at, verdict = judged.at, judged.verdict
-    watched = windows.watched
-    asset, end = intake.due_assets[at], int(due.end[at])
-    previous = state_one_hop_before(windows.standings.get(asset), end, windows.rings.shape.hop)
-    windows.standings[asset] = next_state(previous, verdict, end)
-    changed = previous is None or previous.state != verdict.state
-    wanted = watched.publishing.emission.wanted(changed=changed, end=end)
-    if not wanted and not verdict.missing and (previous is None or not previous.missing):
-        return []  # nearly always
-    told = _About(watched.origin(asset, partition), previous, end, int(intake.offsets[due.sample[at]]))
-    found = [
-        OutgoingEvent(event, told.origin, watched.channels)
-        for event in channel_events(told.origin, previous, verdict.missing, end=end, offset=told.offset)
+def classify_batches(
+    batches: Sequence[tuple[GroupRuntime, Sequence[DueWindow]]], progressed: Progressed = lambda: None
+) -> list[list[ScoredWindow]]:
+    """Every window by the model that is active at its end; each model gets the windows of all batches together."""
+    models = [group.active_models(np.array([one.end for one in due], np.int64)) for group, due in batches]
+    by_model: dict[ActiveModel, list[DueWindow]] = {}
+    for (_, due), own in zip(batches, models, strict=True):
+        for window, model in zip(due, own, strict=True):
+            by_model.setdefault(model, []).append(window)
+    classified = {model: _classify(model, windows, progressed) for model, windows in by_model.items()}
+    return [
+        [ScoredWindow(window, model, next(classified[model])) for window, model in zip(due, own, strict=True)]
+        for (_, due), own in zip(batches, models, strict=True)
     ]
-    return [*found, _state_sighting(windows, judged, told, due.windows[at])] if wanted else found
 
 
-@dataclass(frozen=True, slots=True)
-class _About:
-    """Which window an event speaks of, what was said before it, and the record that made it due."""
-
-    origin: Origin
-    previous: AssetState | None
-    end: int
-    offset: int
-
-
-def _state_sighting(windows: GroupWindows, judged: ScoredWindow, told: _About, window: Floats) -> OutgoingEvent:
-    watched = windows.watched
-    event = state_event(
-        told.origin,
-        judged.verdict,
-        end=told.end,
-        offset=told.offset,
-        previous=told.previous,
-        model=judged.speaker.model,
-        evidence=_evidence(watched, judged, window, told.end),
-        channel_method=watched.publishing.channel_method,
-    )
-    return OutgoingEvent(event, told.origin, watched.channels, windows.standings[told.origin.asset], window)
+def _classify(model: ActiveModel, windows: Sequence[DueWindow], progressed: Progressed) -> Iterator[Classification]:
+    """In the order of the windows."""
+    found: list[Classification] = []
+    for low in range(0, len(windows), _WINDOWS_PER_CALL):
+        some = windows[low : low + _WINDOWS_PER_CALL]
+        # Contiguous, as everywhere else a model is asked: in the ring buffers a step's channels are side by side.
+        values = np.ascontiguousarray(np.stack([window.values for window in some]))  # (B, C, T)
+        found += model.classifier.classify(values)
+        progressed()
+    return iter([_unless_lost(one, window) for one, window in zip(found, windows, strict=True)])
 
 
-def _glance(intake: Ingested, judged: ScoredWindow) -> WindowResult:
-    watched, verdict = intake.windows.watched, judged.verdict
-    asset = intake.due_assets[judged.at]
-    standing = intake.windows.standings[asset]
-    best = None if verdict.prediction is None else float(verdict.prediction.probabilities[verdict.at].max())
-    time_ns, since_ns = watched.grid.time_ns(standing.end), watched.grid.time_ns(standing.since)
-    return WindowResult(asset, watched.name, standing, time_ns, since_ns, best, verdict.reason)
+def _unless_lost(classified: Classification, window: DueWindow) -> Classification:
+    """A window that reaches into lost history is `unknown`, whatever the rest of it looks like."""
+    if window.complete:
+        return classified
+    missing = classified.missing
+    return Classification(classified.classes, UNKNOWN, HISTORY_LOST, classified.coverage, missing, None, -1)
 
 
-def _evidence(watched: Watched, judged: ScoredWindow, window: Floats, end: int) -> dict[str, Any] | None:
-    verdict, policy = judged.verdict, watched.publishing.evidence
-    prediction, at = verdict.prediction, verdict.at
+def _next_state(previous: AssetState | None, one: ScoredWindow) -> AssetState:
+    found = one.classified
+    return next_state(previous, end=one.window.end, state=found.state, missing=found.missing, reason=found.reason)
+
+
+def _log_order(outgoing: OutgoingEvent) -> tuple[int, int]:
+    """By the record that caused it, then by event time: however the log was cut into batches."""
+    return outgoing.event.offset, outgoing.event.time_ns
+
+
+def _window_events(
+    group: GroupRuntime, partition: Partition, one: ScoredWindow, previous: AssetState | None, state: AssetState
+) -> list[OutgoingEvent]:
+    """Changes of channels, then the state if the emission policy wants it."""
+    changed = previous is None or previous.state != state.state
+    published = group.publishing.emission.publishes(changed=changed, end=state.end)
+    if not published and not state.missing and (previous is None or not previous.missing):
+        return []  # nearly always
+    origin, channels = group.origin(one.window.asset, partition), group.spec.channels
+    events = [
+        OutgoingEvent(event, origin, channels)
+        for event in channel_events(origin, previous, state.missing, end=state.end, offset=one.window.offset)
+    ]
+    if published:
+        event = state_event(
+            origin,
+            one.classified,
+            end=state.end,
+            offset=one.window.offset,
+            previous=previous,
+            model=one.model.name,
+            evidence=_evidence(group, one),
+            channel_method=group.publishing.channel_method,
+        )
+        events.append(OutgoingEvent(event, origin, channels, state, one.window.values))
+    return events
+
+
+def _window_result(group: GroupRuntime, one: ScoredWindow, state: AssetState) -> WindowResult:
+    grid, found = group.spec.grid, one.classified
+    best = None if found.prediction is None else float(found.prediction.probabilities[found.at].max())
+    time_ns, since_ns = grid.time_ns(state.end), grid.time_ns(state.since)
+    return WindowResult(one.window.asset, group.spec.name, state, time_ns, since_ns, best, found.reason)
+
+
+def _evidence(group: GroupRuntime, one: ScoredWindow) -> dict[str, Any] | None:
+    prediction, at = one.classified.prediction, one.classified.at
     if prediction is None:
         return None
+    spec, publishing = group.spec, group.publishing
     label = int(prediction.label[at])
-    shown = strongest_patches(prediction.contributions[at, :, label], prediction.context[at, label], policy)
+    shown = strongest_patches(
+        prediction.contributions[at, :, label], prediction.context[at, label], publishing.evidence
+    )
     effects = None
-    if watched.publishing.channel_method is not None and shown:
+    if publishing.channel_method is not None and shown:
         spans = [(int(prediction.starts[patch]), int(prediction.stops[patch])) for patch in shown]
-        effects = judged.speaker.judge.channel_effects(window, spans, label)
+        effects = one.model.classifier.channel_effects(one.window.values, spans, label)
     return explain(
         prediction,
         at,
-        classes=verdict.classes,
+        classes=one.classified.classes,
         shown=shown,
         effects=effects,
-        channels=watched.channels,
-        grid=watched.grid,
-        start=end - watched.shape.length,
-        policy=policy,
+        channels=spec.channels,
+        grid=spec.grid,
+        start=one.window.end - spec.shape.length,
+        policy=publishing.evidence,
     )
 
 
-def _gap_sightings(intake: Ingested, partition: Partition) -> list[OutgoingEvent]:
-    gaps, watched = intake.applied.gaps, intake.windows.watched
-    columns = zip(intake.gap_assets, gaps.last.tolist(), gaps.back.tolist(), gaps.sample.tolist(), strict=True)
-    found = []
-    for asset, last, back, sample in columns:
-        origin = watched.origin(asset, partition)
-        event = gap_event(origin, last=last, back=back, offset=int(intake.offsets[sample]))
-        found.append(OutgoingEvent(event, origin, watched.channels))
-    return found
+def _gap_events(group: GroupRuntime, batch: Ingested) -> Iterator[OutgoingEvent]:
+    for gap in batch.gaps:
+        origin = group.origin(gap.asset, batch.partition)
+        event = gap_event(origin, last=gap.last, back=gap.back, offset=gap.offset)
+        yield OutgoingEvent(event, origin, group.spec.channels)
 
 
-def _clock_sightings(intake: Ingested, partition: Partition) -> list[OutgoingEvent]:
-    watched, found = intake.windows.watched, []
-    for back in intake.clocks_back:
-        origin = watched.origin(back.asset, partition)
-        event = clock_back_event(origin, newest=back.newest, sample=back.index, offset=back.offset)
-        found.append(OutgoingEvent(event, origin, watched.channels))
-    return found
+def _clock_events(group: GroupRuntime, batch: Ingested) -> Iterator[OutgoingEvent]:
+    for found in batch.clock_regressions:
+        origin = group.origin(found.asset, batch.partition)
+        event = clock_back_event(origin, newest=found.newest, sample=found.index, offset=found.offset)
+        yield OutgoingEvent(event, origin, group.spec.channels)
 
 
-def idle_events(windows: GroupWindows, partition: Partition, now_s: float, offset: int) -> list[OutgoingEvent]:
-    """`no_data` for every asset that has just been silent for the group's idle time, by the wall clock."""
-    watched, found = windows.watched, []
-    idle_s = watched.idle_after * watched.grid.period_ns / 1e9
-    for row in [row for row in windows.silence.fell_silent(now_s, idle_s) if windows.rings.names[row]]:
-        origin = watched.origin(windows.rings.names[row], partition)
-        event = no_data_event(origin, newest=int(windows.rings.newest[row]), offset=offset)
-        found.append(OutgoingEvent(event, origin, watched.channels))
-    return found
+def idle_events(
+    group: GroupRuntime, windows: GroupWindows, partition: Partition, *, now_s: float, offset: int
+) -> list[OutgoingEvent]:
+    """`no_data` for every asset that has just become idle by the wall clock. Runs on the event loop."""
+    spec, rings, events = group.spec, windows.rings, []
+    idle_after_s = spec.idle_after_steps * spec.grid.period_ns / 1e9
+    for row in windows.idle.newly_idle(now_s, idle_after_s):
+        if rings.names[row] and rings.newest[row] != NEVER:  # neither freed nor reset since
+            origin = group.origin(rings.names[row], partition)
+            event = no_data_event(origin, newest=int(rings.newest[row]), offset=offset)
+            events.append(OutgoingEvent(event, origin, spec.channels))
+    return events

@@ -1,4 +1,4 @@
-"""The evidence an event shows: the strongest patches, and one remainder that keeps the sum exact. Pure."""
+"""The evidence in an event: the strongest patches, and a remainder that keeps the sum exact. Pure."""
 
 import math
 from collections.abc import Sequence
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.events.ids import iso_time, six_digits
+from agent.events.ids import six_digits
 from anchormoe.windows import Grid
+from connectors.timestamps import format_iso
 
 if TYPE_CHECKING:
     from anchormoe import Prediction
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EvidencePolicy:
-    """How much of the evidence an event carries: patches up to `share` of the total weight, at most `max_patches`."""
+    """How much evidence an event carries: patches up to `share` of the total |contribution|, at most `max_patches`."""
 
     share: float = 0.8
     max_patches: int = 8
@@ -25,7 +26,7 @@ class EvidencePolicy:
 
 
 def strongest_patches(contributions: NDArray[np.float64], context: float, policy: EvidencePolicy) -> list[int]:
-    """Patches by falling |contribution| until the share is reached, in order of time."""
+    """The patches of greatest |contribution| until the share is reached, in time order."""
     strength = np.abs(contributions)
     order = np.argsort(-strength, kind="stable")
     total = strength.sum() + abs(context)
@@ -47,9 +48,9 @@ def explain(
     start: int,
     policy: EvidencePolicy,
 ) -> dict[str, Any]:
-    """The evidence for the arg-max class of window `at` that begins at index `start`.
+    """The evidence for the class with the highest score in window `at`, which begins at index `start`.
 
-    context + the shown contributions + remainder = logit, from the published (rounded) numbers.
+    context + the contributions shown + remainder = logit, in the published (rounded) numbers.
     """
     label = int(prediction.label[at])
     logit = six_digits(prediction.logits[at, label])
@@ -58,15 +59,15 @@ def explain(
     total = float(np.abs(values).sum() + abs(prediction.context[at, label])) or 1.0
     patches = [
         {
-            "start": iso_time(grid.time_ns(start + int(prediction.starts[patch]))),
-            "end": iso_time(grid.time_ns(start + int(prediction.stops[patch]))),
+            "start": format_iso(grid.time_ns(start + int(prediction.starts[patch]))),
+            "end": format_iso(grid.time_ns(start + int(prediction.stops[patch]))),
             "contribution": six_digits(values[patch]),
             "share": six_digits(abs(values[patch]) / total),
             "far_share": six_digits(prediction.far_share[at, patch]),
             "experts": _experts(prediction, at, patch),
-            "channels": _channels(None if effects is None else effects[place], channels, policy.max_channels),
+            "channels": _channels(None if effects is None else effects[position], channels, policy.max_channels),
         }
-        for place, patch in enumerate(shown)
+        for position, patch in enumerate(shown)
     ]
     published = context + sum(six_digits(values[patch]) for patch in shown)
     return {
@@ -81,8 +82,8 @@ def explain(
 
 
 def _experts(prediction: "Prediction", at: int, patch: int) -> list[dict[str, Any]]:
-    """Who added what, strongest first; experts without a say are left out."""
-    # As plain floats: numpy's take several times as long to print, and most of an event is this.
+    """What each expert added, strongest first; experts that added nothing are left out."""
+    # Plain floats: numpy's take several times as long to format, and most of an event is this list.
     values: list[float] = prediction.expert_contributions[at, patch].tolist()
     weight, reliability = prediction.weight[at, patch].tolist(), prediction.reliability[at, patch].tolist()
     order = sorted(range(len(values)), key=lambda expert: -abs(values[expert]))
@@ -90,21 +91,21 @@ def _experts(prediction: "Prediction", at: int, patch: int) -> list[dict[str, An
         {
             "name": prediction.experts[expert],
             "contribution": six_digits(values[expert]),
-            "weight": _or_null(weight[expert]),
-            "reliability": _or_null(reliability[expert]),
+            "weight": _number_or_null(weight[expert]),
+            "reliability": _number_or_null(reliability[expert]),
         }
         for expert in order
         if values[expert] != 0
     ]
 
 
-def _channels(effects: NDArray[np.float64] | None, names: Sequence[str], most: int) -> list[dict[str, Any]]:
+def _channels(effects: NDArray[np.float64] | None, names: Sequence[str], limit: int) -> list[dict[str, Any]]:
     if effects is None:
         return []
-    known = np.nan_to_num(effects)  # NaN: the method had no windows left to try this one
-    order = np.argsort(-np.abs(known), kind="stable")[:most]
+    known = np.nan_to_num(effects)  # NaN: not tried, because the method's limit of windows was reached
+    order = np.argsort(-np.abs(known), kind="stable")[:limit]
     return [{"name": names[at], "effect": six_digits(known[at])} for at in order if known[at] != 0]
 
 
-def _or_null(value: float) -> float | None:
+def _number_or_null(value: float) -> float | None:
     return None if math.isnan(value) else six_digits(value)

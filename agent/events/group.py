@@ -1,22 +1,19 @@
-"""A group of like assets and everything fixed about watching them: grid, window, rules, models, policy."""
+"""What the agent does with the windows of a group: its models, when each is active, and what is published."""
 
 from dataclasses import dataclass, field
 
 from agent.events.emission import Emission
 from agent.events.evidence import EvidencePolicy
-from agent.events.payloads import ModelName, Origin
-from agent.models.classifier import WindowClassifier
+from agent.events.payloads import Origin
 from agent.models.schedule import ActiveModel, ModelSchedule
-from anchormoe.windows import Grid, Index, WindowShape
+from agent.windows.spec import GroupSpec
+from anchormoe.windows import Index
 from connectors.records import Partition
-
-NEVER_FORGET = 1 << 62
-"""More steps than there will be."""
 
 
 @dataclass(frozen=True, slots=True)
 class Publishing:
-    """What of the verdicts leaves the house, and under which name."""
+    """What is published, and under which namespace. `channel_method` is None where channels are not attributed."""
 
     namespace: str
     emission: Emission
@@ -25,27 +22,20 @@ class Publishing:
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
-    """`idle_after`, `rebuild_horizon` and `forget_after` are in steps. The judge has the configured model and rules."""
+class GroupRuntime:
+    """`configured` is the model of the settings; it is active until the first activation of `schedule`."""
 
-    name: str
-    channels: tuple[str, ...]
-    grid: Grid
-    shape: WindowShape
-    idle_after: int
-    rebuild_horizon: int
-    max_assets: int
-    judge: WindowClassifier
-    model: ModelName
+    spec: GroupSpec
+    configured: ActiveModel
     publishing: Publishing
-    forget_after: int = NEVER_FORGET
-    succession: ModelSchedule = field(default_factory=ModelSchedule)
+    schedule: ModelSchedule = field(default_factory=ModelSchedule)
 
     def origin(self, asset: str, partition: Partition) -> Origin:
-        return Origin(self.publishing.namespace, self.name, self.grid, self.shape, asset, partition)
+        spec = self.spec
+        return Origin(self.publishing.namespace, spec.name, spec.grid, spec.shape, asset, partition)
 
-    def speakers(self, ends: Index) -> list[ActiveModel]:
-        """Who judges the windows with these ends. May wait for a bundle to load: call it in a thread."""
-        configured = ActiveModel(self.judge, self.model)
-        ends_ns = self.grid.epoch_ns + ends * self.grid.period_ns
-        return [speaker or configured for speaker in self.succession.speakers(ends_ns)]
+    def active_models(self, ends: Index) -> list[ActiveModel]:
+        """The model for each window that ends at these indices. May wait for a bundle to load: call it in a thread."""
+        grid = self.spec.grid
+        scheduled = self.schedule.active_models(grid.epoch_ns + ends * grid.period_ns)
+        return [model or self.configured for model in scheduled]

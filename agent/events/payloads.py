@@ -1,37 +1,37 @@
-"""What is published: explained states, technical events and last states, as CloudEvents messages. Pure.
+"""Payloads of explained states, technical events and last states, as CloudEvents messages. Pure.
 
-Nothing in a payload comes from host, clock or batch, so that a replay of the log gives the same bytes.
+Nothing in a payload depends on host, clock or batch, so a replay of the log gives the same bytes.
 """
 
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any
 
 import orjson
 
-from agent.events.emission import AssetState
-from agent.events.ids import event_id, iso_time, six_digits
-from agent.models.classifier import Classification
+from agent.event_types import (
+    CHANNEL_BACK,
+    CHANNEL_DROPOUT,
+    CLOCK_BACK,
+    EVENT_SCHEMA,
+    GAP,
+    MODEL_REFUSED,
+    NO_DATA,
+    NOTICE,
+    STATE,
+    TYPE_PREFIX,
+    Kind,
+)
+from agent.events.ids import event_id, six_digits
+from agent.models.classifier import Classification, ModelName
+from agent.windows.asset_state import AssetState
 from anchormoe.windows import Grid, WindowShape
 from connectors.records import EVENTS, STATES, Message, Partition
-
-Kind = Literal["state", "gap", "channel_dropout", "channel_back", "no_data", "clock_back", "model_refused"]
-"""Every kind there is; `agent.contracts` has a model for each."""
-STATE: Final = "state"
-GAP: Final = "gap"
-CHANNEL_DROPOUT: Final = "channel_dropout"
-CHANNEL_BACK: Final = "channel_back"
-NO_DATA: Final = "no_data"
-CLOCK_BACK: Final = "clock_back"
-MODEL_REFUSED: Final = "model_refused"
-TYPE_PREFIX = "anchormoe."
-EVENT_SCHEMA = "urn:anchormoe-agent:event:v1"
-STATE_SCHEMA = "urn:anchormoe-agent:state:v1"
-NOTICE = "Decision support only: not a medical device, not a primary alarm."
+from connectors.timestamps import format_iso
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where an event's subject lives: the plant, the group's grid and shape, the asset and its log."""
+    """The asset that an event is about: namespace, group, grid and window shape, and the partition it is read from."""
 
     namespace: str
     group: str
@@ -42,26 +42,23 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelName:
-    name: str
-    version: str
-    digest: str
-
-
-@dataclass(frozen=True, slots=True)
 class Event:
-    """A payload with the names under which it is published."""
+    """A payload, and what decides how it is published; nothing is read back from the payload.
+
+    `offset` is that of the record which caused it, `time_ns` the event time.
+    """
 
     id: str
     type: Kind
     asset: str
     time_ns: int
+    offset: int
     data: dict[str, Any]
 
 
 def state_event(
     origin: Origin,
-    verdict: Classification,
+    classified: Classification,
     *,
     end: int,
     offset: int,
@@ -70,19 +67,19 @@ def state_event(
     evidence: dict[str, Any] | None,
     channel_method: str | None,
 ) -> Event:
-    """The state of a window, with what produced it."""
+    """The state of a window, with the model and the evidence behind it."""
     data = {
         **_head(origin, STATE, "process"),
-        "state": verdict.state,
+        "state": classified.state,
         "previous_state": previous.state if previous else None,
-        "abstention": verdict.reason,
-        "probabilities": _per_class(verdict, "probabilities"),
-        "logits": _per_class(verdict, "logits"),
+        "abstention": classified.reason,
+        "probabilities": _per_class(classified, "probabilities"),
+        "logits": _per_class(classified, "logits"),
         "window": {
-            "start": iso_time(origin.grid.time_ns(end - origin.shape.length)),
-            "end": iso_time(origin.grid.time_ns(end)),
-            "coverage": six_digits(verdict.coverage),
-            "missing_channels": list(verdict.missing),
+            "start": format_iso(origin.grid.time_ns(end - origin.shape.length)),
+            "end": format_iso(origin.grid.time_ns(end)),
+            "coverage": six_digits(classified.coverage),
+            "missing_channels": list(classified.missing),
         },
         "evidence": evidence,
         "channel_method": channel_method,
@@ -90,70 +87,70 @@ def state_event(
         "input": _input(origin.partition, offset),
         "notice": NOTICE,
     }
-    return _event(origin, STATE, end, data, digest=model.digest)
+    return _event(origin, STATE, end, offset, data, digest=model.digest)
 
 
 def gap_event(origin: Origin, *, last: int, back: int, offset: int) -> Event:
-    """Data returned after a hole; it stands for the empty windows in between."""
+    """Data returned after a gap; one event for all the empty windows in between."""
     data = {
         **_head(origin, GAP, "technical"),
-        "gap": {"start": iso_time(origin.grid.time_ns(last + 1)), "end": iso_time(origin.grid.time_ns(back))},
+        "gap": {"start": format_iso(origin.grid.time_ns(last + 1)), "end": format_iso(origin.grid.time_ns(back))},
         "input": _input(origin.partition, offset),
         "notice": NOTICE,
     }
-    return _event(origin, GAP, back, data)
+    return _event(origin, GAP, back, offset, data)
 
 
 def no_data_event(origin: Origin, *, newest: int, offset: int) -> Event:
-    """The asset stopped sending. By the wall clock, so outside what a replay repeats; its id is that of the silence."""
+    """The asset has stopped sending, by the wall clock: a replay does not repeat it. One id per silence."""
     data = {
         **_head(origin, NO_DATA, "technical"),
-        "last_sample": iso_time(origin.grid.time_ns(newest)),
+        "last_sample": format_iso(origin.grid.time_ns(newest)),
         "input": _input(origin.partition, offset),
         "notice": NOTICE,
     }
-    return _event(origin, NO_DATA, newest, data)
+    return _event(origin, NO_DATA, newest, offset, data)
 
 
 def clock_back_event(origin: Origin, *, newest: int, sample: int, offset: int) -> Event:
-    """Nothing but late samples: the asset's clock fell back, or an earlier one ran ahead."""
+    """Nothing but late samples: the asset's clock went back, or was ahead before."""
     data = {
         **_head(origin, CLOCK_BACK, "technical"),
-        "watermark": iso_time(origin.grid.time_ns(newest)),
-        "sample": iso_time(origin.grid.time_ns(sample)),
+        "watermark": format_iso(origin.grid.time_ns(newest)),
+        "sample": format_iso(origin.grid.time_ns(sample)),
         "input": _input(origin.partition, offset),
         "notice": NOTICE,
     }
-    return _event(origin, CLOCK_BACK, newest, data)
+    return _event(origin, CLOCK_BACK, newest, offset, data)
 
 
 def model_refused_event(
     origin: Origin, *, effective_ns: int, digest: str, bundle: str | None, reason: str, offset: int
 ) -> Event:
-    """A bundle that was to take over does not fit. About the whole group, so the group stands for the asset.
+    """A bundle that was activated does not fit. It concerns the whole group, so the asset is the group's name.
 
-    `reason` may differ between agents that look at different disks, so this is outside what a replay repeats.
+    `reason` may differ between agents with different disks, so a replay need not repeat it.
     """
     data = {
         **_head(origin, MODEL_REFUSED, "technical"),
-        "effective": iso_time(effective_ns),
+        "effective": format_iso(effective_ns),
         "refused": {"bundle": bundle, "digest": digest},
         "reason": reason,
         "input": _input(origin.partition, offset),
         "notice": NOTICE,
     }
     name = event_id(origin.namespace, origin.asset, effective_ns, digest=digest, kind=MODEL_REFUSED, channel=None)
-    return Event(name, MODEL_REFUSED, origin.asset, effective_ns, data)
+    return Event(name, MODEL_REFUSED, origin.asset, effective_ns, offset, data)
 
 
 def channel_events(
     origin: Origin, previous: AssetState | None, missing: tuple[str, ...], *, end: int, offset: int
 ) -> list[Event]:
-    """Channels that dropped out of the window or came back into it since one hop before."""
+    """Channels that dropped out of the window, or came back, since the window one hop before."""
     before = set(previous.missing) if previous else set()
-    gone: list[tuple[Kind, str]] = [(CHANNEL_DROPOUT, name) for name in missing if name not in before]
+    lost: list[tuple[Kind, str]] = [(CHANNEL_DROPOUT, name) for name in missing if name not in before]
     back: list[tuple[Kind, str]] = [(CHANNEL_BACK, name) for name in sorted(before) if name not in missing]
-    return [_channel_event(origin, kind, name, end=end, offset=offset) for kind, name in gone + back]
+    return [_channel_event(origin, kind, name, end=end, offset=offset) for kind, name in lost + back]
 
 
 def _channel_event(origin: Origin, kind: Kind, channel: str, *, end: int, offset: int) -> Event:
@@ -161,24 +158,24 @@ def _channel_event(origin: Origin, kind: Kind, channel: str, *, end: int, offset
         **_head(origin, kind, "technical"),
         "channel": channel,
         "window": {
-            "start": iso_time(origin.grid.time_ns(end - origin.shape.length)),
-            "end": iso_time(origin.grid.time_ns(end)),
+            "start": format_iso(origin.grid.time_ns(end - origin.shape.length)),
+            "end": format_iso(origin.grid.time_ns(end)),
         },
         "input": _input(origin.partition, offset),
         "notice": NOTICE,
     }
-    return _event(origin, kind, end, data, channel=channel)
+    return _event(origin, kind, end, offset, data, channel=channel)
 
 
 def event_message(event: Event, namespace: str) -> Message:
-    """CloudEvents 1.0, Kafka binary mode: attributes in headers, the key stays the asset."""
+    """CloudEvents 1.0 in Kafka binary mode: attributes in the headers, the asset as the key."""
     headers = {
         "ce_specversion": "1.0",
         "ce_id": event.id,
-        "ce_source": source_of(namespace),
+        "ce_source": event_source(namespace),
         "ce_type": TYPE_PREFIX + event.type,
         "ce_subject": event.asset,
-        "ce_time": iso_time(event.time_ns),
+        "ce_time": format_iso(event.time_ns),
         "ce_dataschema": EVENT_SCHEMA,
         "content-type": "application/json",
     }
@@ -186,21 +183,21 @@ def event_message(event: Event, namespace: str) -> Message:
     return Message(EVENTS, event.asset.encode(), orjson.dumps(event.data), encoded)
 
 
-def source_of(namespace: str) -> str:
-    """Which installation speaks: one word per namespace."""
+def event_source(namespace: str) -> str:
+    """The CloudEvents source: one per namespace."""
     return f"/anchormoe-agent/{namespace}"
 
 
-def state_message(origin: Origin, standing: AssetState) -> Message:
-    """The last state of an asset, for a compacted topic; readers keep the one with the greatest end."""
+def state_message(origin: Origin, state: AssetState) -> Message:
+    """The last state of an asset, for a compacted topic; of several, readers keep the one with the greatest `end`."""
     data = {
         "asset": origin.asset,
         "group": origin.group,
-        "state": standing.state,
-        "since": iso_time(origin.grid.time_ns(standing.since)),
-        "end": iso_time(origin.grid.time_ns(standing.end)),
-        "abstention": standing.reason,
-        "missing_channels": list(standing.missing),
+        "state": state.state,
+        "since": format_iso(origin.grid.time_ns(state.since)),
+        "end": format_iso(origin.grid.time_ns(state.end)),
+        "abstention": state.reason,
+        "missing_channels": list(state.missing),
     }
     return Message(STATES, origin.asset.encode(), orjson.dumps(data), (("content-type", b"application/json"),))
 
@@ -213,17 +210,18 @@ def _input(partition: Partition, offset: int) -> dict[str, Any]:
     return {"topic": partition.topic, "partition": partition.number, "offset": offset}
 
 
-def _per_class(verdict: Classification, field: str) -> dict[str, float] | None:
-    if verdict.prediction is None:
+def _per_class(classified: Classification, field: str) -> dict[str, float] | None:
+    if classified.prediction is None:
         return None
-    values = getattr(verdict.prediction, field)[verdict.at]
-    return {name: six_digits(value) for name, value in zip(verdict.classes, values, strict=True)}
+    values = getattr(classified.prediction, field)[classified.at]
+    return {name: six_digits(value) for name, value in zip(classified.classes, values, strict=True)}
 
 
 def _event(
     origin: Origin,
     kind: Kind,
     end: int,
+    offset: int,
     data: dict[str, Any],
     *,
     digest: str | None = None,
@@ -231,4 +229,4 @@ def _event(
 ) -> Event:
     time_ns = origin.grid.time_ns(end)
     name = event_id(origin.namespace, origin.asset, time_ns, digest=digest, kind=kind, channel=channel)
-    return Event(name, kind, origin.asset, time_ns, data)
+    return Event(name, kind, origin.asset, time_ns, offset, data)

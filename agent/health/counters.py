@@ -1,4 +1,7 @@
-"""What the agent has done so far, in numbers: every drop, refusal and event is counted somewhere here."""
+"""Totals since the start: every record that was dropped, every event that was published is counted here.
+
+They are only ever written by the work, never read by it: without them it would do the same.
+"""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -6,13 +9,20 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Counters:
+    """By type, reason or kind where there are several. `examples` has the latest dead letter of each reason."""
+
     records: int = 0
     windows: int = 0
     checkpoints: int = 0
     events: Counter[str] = field(default_factory=Counter)
     dead_letters: Counter[str] = field(default_factory=Counter)
-    forgotten: int = 0
     ignored: Counter[str] = field(default_factory=Counter)
+    expired_assets: int = 0
+    examples: dict[str, str] = field(default_factory=dict)
+
+    def count_dead_letter(self, reason: str, example: str) -> None:
+        self.dead_letters[reason] += 1
+        self.examples[reason] = example
 
     def __str__(self) -> str:
         letters = ", ".join(f"{count} {reason}" for reason, count in sorted(self.dead_letters.items()))

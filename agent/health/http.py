@@ -1,4 +1,4 @@
-"""/livez, /readyz and /metrics over HTTP: is the agent getting on, may work be sent to it, and the figures."""
+"""Health checks and metrics over HTTP: /livez, /readyz, /metrics."""
 
 import hmac
 import socket
@@ -16,58 +16,59 @@ from starlette.routing import Route
 
 from agent.errors import SettingsError
 from agent.health.metrics import CONTENT_TYPE, exposition
+from agent.health.progress import Progress
 from agent.health.status import RuntimeStatus
 
 log = structlog.get_logger()
 
 _BACKLOG = 64
-_LOOP_SILENT_AFTER_S = 10.0
+_LOOP_BLOCKED_AFTER_S = 10.0
 _GRACE_S = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One question and its answer; `detail` says why, for people."""
+    """One condition; `detail` says why it is met or not, for people."""
 
     name: str
     ok: bool
     detail: str
 
 
-def liveness(vitals: RuntimeStatus, *, no_progress_s: float) -> list[Check]:
-    """The loop turns, and where there is lag there is progress."""
-    beat_age = None if vitals.last_beat is None else vitals.clock() - vitals.last_beat
-    turning = beat_age is None or beat_age < _LOOP_SILENT_AFTER_S
-    beat = "no beat yet" if beat_age is None else f"last beat {beat_age:.2f} s ago"
+def liveness(progress: Progress, status: RuntimeStatus, *, no_progress_s: float) -> list[Check]:
+    """The event loop runs, and work advances where there is some."""
+    age_s = None if status.last_tick_s is None else status.clock() - status.last_tick_s
+    running = age_s is None or age_s < _LOOP_BLOCKED_AFTER_S
+    tick = "no tick yet" if age_s is None else f"last tick {age_s:.2f} s ago"
     return [
-        Check("event_loop", turning, beat),
-        Check("progress", vitals.stuck_for_s < no_progress_s, _progress(vitals, no_progress_s)),
+        Check("event_loop", running, tick),
+        Check("progress", progress.stuck_for_s < no_progress_s, _describe_progress(progress, no_progress_s)),
     ]
 
 
-def readiness(vitals: RuntimeStatus) -> list[Check]:
+def readiness(status: RuntimeStatus) -> list[Check]:
     """Partitions are assigned, the models are loaded, the store answers."""
-    held = len(vitals.holdings)
-    words = {None: "the store was not asked yet", True: "the store answers", False: "the store does not answer"}
+    owned = len(status.partitions)
+    store = {None: "the store was not called yet", True: "the store answers", False: "the store does not answer"}
     return [
-        Check("partitions", held > 0, f"{held} assigned" if held else "no partition is assigned"),
-        Check("model", vitals.models_loaded, "loaded" if vitals.models_loaded else "not loaded yet"),
-        Check("store", bool(vitals.store_reachable), words[vitals.store_reachable]),
+        Check("partitions", owned > 0, f"{owned} assigned" if owned else "no partition is assigned"),
+        Check("model", status.models_loaded, "loaded" if status.models_loaded else "not loaded yet"),
+        Check("store", bool(status.store_reachable), store[status.store_reachable]),
     ]
 
 
-def _progress(vitals: RuntimeStatus, limit_s: float) -> str:
-    if vitals.waiting_for_store:
+def _describe_progress(progress: Progress, limit_s: float) -> str:
+    if progress.waiting_for_store:
         return "reading waits for the store"
-    if vitals.idle:
+    if progress.caught_up:
         return "nothing to do"
-    lag = "an unknown number of" if vitals.total_lag is None else str(vitals.total_lag)
-    queued = f" and {vitals.queued_batches} batches to publish" if vitals.queued_batches else ""
-    return f"{lag} records to read{queued}, last progress {vitals.stuck_for_s:.1f} s ago (limit {limit_s:.0f} s)"
+    lag = "an unknown number of" if progress.total_lag is None else str(progress.total_lag)
+    queued = f" and {progress.queued_batches} batches to publish" if progress.queued_batches else ""
+    return f"{lag} records to read{queued}, last progress {progress.stuck_for_s:.1f} s ago (limit {limit_s:.0f} s)"
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Take the address now, so that a taken one is known before anything is connected. Raises `SettingsError`."""
+    """Bind now, so that a port in use is reported before anything is connected. Raises `SettingsError`."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, protocol)
@@ -79,19 +80,25 @@ def listen(host: str, port: int) -> socket.socket:
         listener.listen(_BACKLOG)
     except OSError as error:
         listener.close()
-        hint = "choose another one, or 0 for any free one"
+        hint = "choose another port, or 0 for any free one"
         raise SettingsError(f"http.port: cannot listen on {host}:{port}: {error.strerror}; {hint}") from error
     listener.setblocking(False)
     return listener
 
 
 class HealthPages:
-    """With a token, figures and reasons are for those who have it; the two probes answer anybody with one word."""
+    """Where a token is set, metrics and details need it; the two probes answer everybody with one word."""
 
     def __init__(
-        self, vitals: RuntimeStatus, registry: CollectorRegistry, *, no_progress_s: float, token: str | None = None
+        self,
+        progress: Progress,
+        status: RuntimeStatus,
+        registry: CollectorRegistry,
+        *,
+        no_progress_s: float,
+        token: str | None = None,
     ) -> None:
-        self._vitals, self._registry = vitals, registry
+        self._progress, self._status, self._registry = progress, status, registry
         self._no_progress_s, self._token = no_progress_s, token
 
     def app(self) -> Starlette:
@@ -99,14 +106,14 @@ class HealthPages:
         return Starlette(routes=[Route(path, page, methods=["GET"]) for path, page in pages.items()])
 
     async def livez(self, request: Request) -> Response:
-        return self._answer(request, liveness(self._vitals, no_progress_s=self._no_progress_s))
+        return self._answer(request, liveness(self._progress, self._status, no_progress_s=self._no_progress_s))
 
     async def readyz(self, request: Request) -> Response:
-        return self._answer(request, readiness(self._vitals))
+        return self._answer(request, readiness(self._status))
 
     async def metrics(self, request: Request) -> Response:
         if not self._may_read(request):
-            return JSONResponse({"error": "bearer token needed"}, 401, {"WWW-Authenticate": "Bearer"})
+            return JSONResponse({"error": "a bearer token is required"}, 401, {"WWW-Authenticate": "Bearer"})
         return Response(exposition(self._registry), media_type=CONTENT_TYPE)
 
     def _answer(self, request: Request, checks: Sequence[Check]) -> Response:
@@ -124,7 +131,7 @@ class HealthPages:
 
 
 class _Server(uvicorn.Server):
-    """Signals are the agent's own business."""
+    """Leaves the signal handlers alone: the agent has its own."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -132,7 +139,7 @@ class _Server(uvicorn.Server):
 
 
 async def serve(app: Starlette, listener: socket.socket) -> None:
-    """Until cancelled; then open answers get a moment and the socket is closed."""
+    """Runs until cancelled; then open requests get a moment and the socket is closed."""
     config = uvicorn.Config(
         app,
         http="h11",
@@ -146,7 +153,7 @@ async def serve(app: Starlette, listener: socket.socket) -> None:
     )
     server = _Server(config)
     host, port = listener.getsockname()[:2]
-    log.info("health and metrics", url=f"http://{f'[{host}]' if ':' in host else host}:{port}")
+    log.info("serving health and metrics", url=f"http://{f'[{host}]' if ':' in host else host}:{port}")
     try:
         await server.serve(sockets=[listener])
     finally:

@@ -1,4 +1,4 @@
-"""The heartbeat of the event loop: a short ticker that measures how much later than asked the loop came back to it."""
+"""A ticker that measures how much later than asked the event loop gets back to it."""
 
 import asyncio
 
@@ -7,9 +7,9 @@ from agent.health.status import RuntimeStatus
 PERIOD_S = 0.05
 
 
-async def measure_loop_delay(vitals: RuntimeStatus, *, period_s: float = PERIOD_S) -> None:
-    """Runs until cancelled. What delays this ticker delays Kafka's heartbeats too."""
+async def measure_loop_delay(status: RuntimeStatus, *, period_s: float = PERIOD_S) -> None:
+    """Runs until cancelled. What delays this ticker delays the heartbeats to Kafka as well."""
     while True:
-        due = vitals.clock() + period_s
+        due_s = status.clock() + period_s
         await asyncio.sleep(period_s)
-        vitals.beat(max(vitals.clock() - due, 0.0))
+        status.ticked(max(status.clock() - due_s, 0.0))

@@ -1,4 +1,4 @@
-"""Tally and vitals in the words of Prometheus: read when scraped, base units, no label per asset."""
+"""Prometheus collector over counters, progress and status: read when scraped, base units, no label per asset."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 
 from agent.dead_letters.letter import LATE
 from agent.health.counters import Counters
+from agent.health.progress import Progress
 from agent.health.status import Histogram, RuntimeStatus
 from connectors.records import Partition
 
@@ -25,13 +26,15 @@ _NS_PER_S = 1e9
 
 
 class AgentCollector(Collector):
-    """Asks nothing of the agent between two scrapes. `wall_s` is the wall clock in epoch seconds."""
+    """Costs nothing between two scrapes. `wall_s` is the wall clock in epoch seconds."""
 
-    def __init__(self, tally: Counters, vitals: RuntimeStatus, wall_s: Callable[[], float] = time.time) -> None:
-        self._tally, self._vitals, self._wall_s = tally, vitals, wall_s
+    def __init__(
+        self, counters: Counters, progress: Progress, status: RuntimeStatus, wall_s: Callable[[], float] = time.time
+    ) -> None:
+        self._counters, self._progress, self._status, self._wall_s = counters, progress, status, wall_s
 
     def collect(self) -> Iterable[Metric]:
-        yield InfoMetricFamily("anchormoe_build", "What runs here.", {"version": version("anchormoe-agent")})
+        yield InfoMetricFamily("anchormoe_build", "The running version.", {"version": version("anchormoe-agent")})
         yield from self._work_done()
         yield from self._trouble()
         yield from self._partitions()
@@ -39,66 +42,69 @@ class AgentCollector(Collector):
         yield from self._durations_and_sizes()
 
     def _work_done(self) -> Iterator[Metric]:
-        tally, vitals = self._tally, self._vitals
-        yield _count("records", "Records read.", tally.records)
-        yield _count("windows", "Windows that became due.", tally.windows)
-        yield _counts("events", "Events published.", "type", tally.events)
-        yield _count("checkpoints", "Checkpoints that were stored and committed.", tally.checkpoints)
-        yield _count("checkpoint_bytes", "Bytes of windows and headers sent to the store.", vitals.checkpoint_bytes)
-        yield _count("forgotten_assets", "Assets whose windows were freed after a long silence.", tally.forgotten)
-        yield _counts("reloads", "Bundles loaded while running, by outcome.", "outcome", vitals.reloads)
+        counters, status = self._counters, self._status
+        yield _count("records", "Records read.", counters.records)
+        yield _count("windows", "Windows that became due.", counters.windows)
+        yield _counts("events", "Events published.", "type", counters.events)
+        yield _count("checkpoints", "Checkpoints stored and committed.", counters.checkpoints)
+        yield _count("checkpoint_bytes", "Bytes of windows and headers sent to the store.", status.checkpoint_bytes)
+        yield _count("expired_assets", "Assets forgotten because they sent nothing for long.", counters.expired_assets)
+        yield _counts("model_reloads", "Activated bundles, by outcome of loading.", "outcome", status.model_reloads)
 
     def _trouble(self) -> Iterator[Metric]:
-        tally, vitals = self._tally, self._vitals
-        yield _counts("dead_letters", "Records that could not be used.", "reason", tally.dead_letters)
-        meaning = "Skipped as the settings ask: records of unknown assets, unknown channels in records."
-        yield _counts("ignored", meaning, "reason", tally.ignored)
-        yield _count("late_records", "Records that came after their window.", tally.dead_letters[LATE])
-        yield _count("rejected_claims", "Writes refused: another owner had the partition.", vitals.rejected_claims)
-        yield _count("source_restarts", "Restarts of the source by the watchdog.", vitals.source_restarts)
+        counters, status = self._counters, self._status
+        yield _counts("dead_letters", "Records that could not be used.", "reason", counters.dead_letters)
+        meaning = "Skipped because the settings say so: records of unknown assets, unknown channels in records."
+        yield _counts("ignored", meaning, "reason", counters.ignored)
+        yield _count("late_records", "Records that arrived after their window was due.", counters.dead_letters[LATE])
+        yield _count("rejected_claims", "Calls that the store rejected: another owner.", status.rejected_claims)
+        yield _count("source_restarts", "Restarts of the source by the watchdog.", status.source_restarts)
 
     def _partitions(self) -> Iterator[Metric]:
-        holdings, now_ns = self._vitals.holdings, self._wall_s() * _NS_PER_S
-        position = {at: held.position for at, held in holdings.items() if held.position is not None}
-        behind = {
-            at: (now_ns - held.newest_ns) / _NS_PER_S for at, held in holdings.items() if held.newest_ns is not None
+        owned, now_ns = self._status.partitions, self._wall_s() * _NS_PER_S
+        position = {at: status.position for at, status in owned.items() if status.position is not None}
+        behind_s = {
+            at: (now_ns - status.newest_ns) / _NS_PER_S for at, status in owned.items() if status.newest_ns is not None
         }
-        yield _per_partition("lag_records", "Records still to be read.", self._vitals.lag or {})
+        yield _per_partition("lag_records", "Records still to be read.", self._progress.lag or {})
         yield _per_partition("position", "Next offset to read.", position)
-        yield _per_partition("owner_epoch", "Epoch of the claim.", {at: held.epoch for at, held in holdings.items()})
-        yield _per_partition("watermark_delay_seconds", "Newest event time behind the wall clock.", behind)
+        yield _per_partition("owner_epoch", "Epoch of the claim.", {at: status.epoch for at, status in owned.items()})
+        yield _per_partition("watermark_delay_seconds", "Newest event time behind the wall clock.", behind_s)
 
     def _condition(self) -> Iterator[Metric]:
-        vitals, now = self._vitals, self._vitals.clock()
-        yield _level("partitions", "Partitions owned.", len(vitals.holdings))
-        yield _level("queue_batches", "Batches handed to the model and not yet published.", vitals.queued_batches)
-        yield _level("queue_windows", "Windows handed to the model and not yet published.", vitals.queued_windows)
-        yield _level("paused", "1 while partitions are paused.", vitals.paused)
-        yield _level("waiting_for_store", "1 while reading waits for the store.", vitals.waiting_for_store)
-        yield _level("store_reachable", "1 when the store answered last time.", bool(vitals.store_reachable))
-        yield _level("models_loaded", "1 when every model is loaded and checked.", vitals.models_loaded)
-        yield _level("stuck_seconds", "Time with lag and without progress.", vitals.stuck_for_s)
-        yield _age("poll", "Time since the last poll came back.", vitals.last_poll, now)
-        yield _age("progress", "Time since records last got on.", vitals.last_progress, now)
-        yield _age("beat", "Time since the event loop last turned.", vitals.last_beat, now)
-        peak = vitals.loop_delay_peak.value(now)
-        yield _level("loop_delay_peak_seconds", "Longest delay of the 50 ms ticker, last one to two minutes.", peak)
+        progress, status = self._progress, self._status
+        yield _gauge("partitions", "Partitions owned.", len(status.partitions))
+        yield _gauge("queue_batches", "Batches with the model and not yet published.", progress.queued_batches)
+        yield _gauge("queue_windows", "Windows with the model and not yet published.", progress.queued_windows)
+        yield _gauge("paused", "1 while partitions are paused.", status.paused)
+        yield _gauge("waiting_for_store", "1 while reading waits for the store.", progress.waiting_for_store)
+        yield _gauge("store_reachable", "1 when the last call of the store was answered.", bool(status.store_reachable))
+        yield _gauge("models_loaded", "1 when every model is loaded and checked.", status.models_loaded)
+        yield _gauge("stuck_seconds", "Time with work to do and without progress.", progress.stuck_for_s)
+        now_s = progress.clock()
+        yield _age("poll", "Time since the last poll returned.", progress.last_poll_s, now_s)
+        yield _age("progress", "Time since work last advanced.", progress.last_progress_s, now_s)
+        yield _age("loop_tick", "Time since the event loop last ran its ticker.", status.last_tick_s, status.clock())
+        longest = status.loop_delay_max.value(status.clock())
+        yield _gauge("loop_delay_max_seconds", "Longest delay of the 50 ms ticker, last one to two minutes.", longest)
 
     def _durations_and_sizes(self) -> Iterator[Metric]:
-        vitals = self._vitals
+        status = self._status
         stages = HistogramMetricFamily("anchormoe_stage_seconds", "Time per batch and stage.", labels=["stage"])
-        for stage, seconds in vitals.stages.items():
+        for stage, seconds in status.stages.items():
             stages.add_metric([stage], _buckets(seconds), seconds.total)
         yield stages
-        yield _histogram("batch_records", "Records per batch.", vitals.batch_records)
-        yield _histogram("batch_windows", "Due windows per batch.", vitals.batch_windows)
-        yield _histogram("loop_delay_seconds", "Delay of the 50 ms ticker on the event loop.", vitals.loop_delay)
+        yield _histogram("batch_records", "Records per batch.", status.batch_records)
+        yield _histogram("batch_windows", "Due windows per batch.", status.batch_windows)
+        yield _histogram("loop_delay_seconds", "Delay of the 50 ms ticker on the event loop.", status.loop_delay)
 
 
-def registry_of(tally: Counters, vitals: RuntimeStatus, wall_s: Callable[[], float] = time.time) -> CollectorRegistry:
-    """The agent's own registry: nothing that a library registers globally gets in."""
+def make_registry(
+    counters: Counters, progress: Progress, status: RuntimeStatus, wall_s: Callable[[], float] = time.time
+) -> CollectorRegistry:
+    """A registry of its own: nothing that a library registers globally gets in."""
     registry = CollectorRegistry()
-    registry.register(AgentCollector(tally, vitals, wall_s))
+    registry.register(AgentCollector(counters, progress, status, wall_s))
     ProcessCollector(registry=registry)
     return registry
 
@@ -118,14 +124,14 @@ def _counts(name: str, meaning: str, label: str, values: dict[str, int]) -> Metr
     return family
 
 
-def _level(name: str, meaning: str, value: float) -> Metric:
+def _gauge(name: str, meaning: str, value: float) -> Metric:
     return GaugeMetricFamily(f"anchormoe_{name}", meaning, value=value)
 
 
-def _age(name: str, meaning: str, at: float | None, now: float) -> Metric:
+def _age(name: str, meaning: str, at_s: float | None, now_s: float) -> Metric:
     family = GaugeMetricFamily(f"anchormoe_{name}_age_seconds", meaning)
-    if at is not None:
-        family.add_metric([], now - at)
+    if at_s is not None:
+        family.add_metric([], now_s - at_s)
     return family
 
 
@@ -141,9 +147,9 @@ def _histogram(name: str, meaning: str, values: Histogram) -> Metric:
 
 
 def _buckets(values: Histogram) -> list[tuple[str, float]]:
-    """Prometheus wants cumulative counts."""
-    buckets, sofar = [], 0
+    """Prometheus expects cumulative counts."""
+    buckets, total = [], 0
     for bound, count in zip((*values.bounds, float("inf")), values.counts, strict=True):
-        sofar += count
-        buckets.append(("+Inf" if bound == float("inf") else str(bound), float(sofar)))
+        total += count
+        buckets.append(("+Inf" if bound == float("inf") else str(bound), float(total)))
     return buckets

@@ -1,4 +1,4 @@
-"""Due windows in, verdicts out: coverage, filling, the model's word, abstention. Pure but for the model it is given."""
+"""Classifies due windows: coverage, filling, the model, abstention. Pure but for the model it is given."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,8 +19,20 @@ _MISSING_BELOW = 0.5
 
 
 @dataclass(frozen=True, slots=True)
+class ModelName:
+    """The bundle of a model, as events name it."""
+
+    name: str
+    version: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
 class Classification:
-    """What the agent says about one window. `prediction` and `at` are None and −1 where the model was not asked."""
+    """The state in one window; `reason` says why it is `unknown`, `missing` which channels had dropped out.
+
+    The window is number `at` of `prediction`; None and −1 where the model was not asked.
+    """
 
     classes: tuple[str, ...]
     state: str
@@ -33,7 +45,7 @@ class Classification:
 
 @dataclass(frozen=True, slots=True)
 class WindowClassifier:
-    """The rules of one group around its model."""
+    """A model and the rules of its group for gaps: how they are filled, and how much must be there."""
 
     predictor: "Predictor"
     classes: tuple[str, ...]
@@ -41,21 +53,21 @@ class WindowClassifier:
     fill_rules: Sequence[FillRule]
     min_coverage: float
 
-    def verdicts(self, windows: Floats) -> list[Classification]:
-        """One verdict per window (B, C, T; NaN is missing). Blocks while the model works: call it in a thread."""
+    def classify(self, windows: Floats) -> list[Classification]:
+        """One result per window (B, C, T; NaN is missing). Blocks while the model works: call it in a thread."""
         observed = ~np.isnan(windows)
         covered = coverage(observed)
-        missing = _dropped_out(observed)
+        missing = _missing_channels(observed)
         asked = np.flatnonzero(covered >= self.min_coverage)
         prediction = self._predict(windows[asked]) if len(asked) else None
         place = {int(window): at for at, window in enumerate(asked)}
         return [
-            self._verdict(float(covered[window]), missing[window], prediction, place.get(window, -1))
+            self._classification(float(covered[window]), missing[window], prediction, place.get(window, -1))
             for window in range(len(windows))
         ]
 
     def channel_effects(self, window: Floats, spans: Sequence[tuple[int, int]], label: int) -> NDArray[np.float64]:
-        """How much each channel carried each span, (spans, C), by the predictor's named method."""
+        """How much each channel contributed to each span, (spans, C), by the predictor's `channel_method`."""
         values, mask = fill(window[None], self.fill_rules)
         effects: NDArray[np.float64] = self.predictor.attribute_channels(values[0], mask[0], spans, label)
         return effects
@@ -63,19 +75,19 @@ class WindowClassifier:
     def _predict(self, windows: Floats) -> "Prediction":
         return self.predictor.predict(*fill(windows, self.fill_rules))
 
-    def _verdict(
+    def _classification(
         self, covered: float, missing: NDArray[np.bool_], prediction: "Prediction | None", at: int
     ) -> Classification:
-        names = tuple(name for name, gone in zip(self.channels, missing, strict=True) if gone)
+        names = tuple(name for name, is_missing in zip(self.channels, missing, strict=True) if is_missing)
         if prediction is None or at < 0:
             return Classification(self.classes, UNKNOWN, LOW_COVERAGE, covered, names, None, -1)
-        rule = prediction.abstention[at]
-        state = UNKNOWN if rule else self.classes[int(prediction.label[at])]
-        return Classification(self.classes, state, rule, covered, names, prediction, at)
+        reason = prediction.abstention[at]
+        state = UNKNOWN if reason else self.classes[int(prediction.label[at])]
+        return Classification(self.classes, state, reason, covered, names, prediction, at)
 
 
-def _dropped_out(observed: Mask) -> Mask:
-    """Channels (B, C) with less than half of the steps at which their asset sent anything: silence is no dropout."""
+def _missing_channels(observed: Mask) -> Mask:
+    """Channels (B, C) with less than half of the steps at which their asset sent anything at all."""
     steps = observed.any(axis=1).sum(axis=1)  # (B,)
-    dropped: Mask = observed.sum(axis=2) < _MISSING_BELOW * steps[:, None]
-    return dropped
+    missing: Mask = observed.sum(axis=2) < _MISSING_BELOW * steps[:, None]
+    return missing

@@ -1,4 +1,4 @@
-"""A bundle that wants to speak in a group: found, loaded, checked against what the group's windows are, or refused."""
+"""Loads the bundle of an activation and checks that it fits the group's windows."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.errors import SettingsError
-from agent.events.payloads import ModelName
 from agent.models.activations import Activation
 from agent.models.bundle_directory import bundle_path
-from agent.models.classifier import WindowClassifier
+from agent.models.classifier import ModelName, WindowClassifier
 from agent.models.schedule import ActiveModel
 from agent.settings import Group, ResolvedGroup, reconcile
 from anchormoe.errors import ModelError
@@ -24,47 +23,53 @@ LoadModel = Callable[[Path], "Predictor"]
 
 @dataclass(frozen=True, slots=True)
 class CompatibleBundles:
-    """What one group takes. `running` is the group as its windows are kept: no other shape can be judged."""
+    """The bundles that may be activated in one group.
+
+    `stated` is the group as plant.yaml has it, `running` the one whose windows are kept; a bundle must fit both.
+    """
 
     directory: Path
     stated: Group
     running: ResolvedGroup
     load: LoadModel
 
-    def speaker(self, activation: Activation) -> ActiveModel:
+    def load_activated(self, activation: Activation) -> ActiveModel:
         """Raises ModelError with the reason of a refusal. Takes seconds: call it in a thread."""
-        place = self.running.bundle if activation.bundle is None else bundle_path(self.directory, activation.bundle)
-        predictor = self.load(place)
+        path = self.running.bundle if activation.bundle is None else bundle_path(self.directory, activation.bundle)
+        predictor = self.load(path)
         if predictor.config.digest != activation.digest:
-            wrong = f"its digest is {predictor.config.digest[:12]}, the activation says {activation.digest[:12]}"
-            raise ModelError(f"{activation.bundle or place.name}: {wrong}")
+            found, expected = predictor.config.digest[:12], activation.digest[:12]
+            raise ModelError(
+                f"{activation.bundle or path.name}: its digest is {found}, the activation names {expected}"
+            )
         return active_model(resolve_for_bundle(self.stated, self.running, predictor.config), predictor)
 
 
 def resolve_for_bundle(stated: Group, running: ResolvedGroup, config: "BundleConfig") -> ResolvedGroup:
-    """The group with the bundle's rules: holes are kept as holes, so each bundle fills them as in its training data.
+    """The group with the bundle's own rules for filling: gaps are stored as gaps, so each bundle may fill its own way.
 
-    Raises ModelError: channels, units, period and window must be those of the windows that are kept.
+    Raises ModelError when channels, units, period or window differ from those of the running group.
     """
     try:
         resolved = reconcile(stated, config)
     except SettingsError as error:
         raise ModelError("; ".join(error.problems)) from error
     resolved = replace(resolved, bundle=running.bundle)
-    kept, wanted = _unfilled(running), _unfilled(resolved)
-    different = [field.name for field in fields(kept) if getattr(kept, field.name) != getattr(wanted, field.name)]
+    now, wanted = _without_fill_rules(running), _without_fill_rules(resolved)
+    different = [field.name for field in fields(now) if getattr(now, field.name) != getattr(wanted, field.name)]
     if different:
-        raise ModelError(f"group {running.name}: other {' and '.join(different)} than the windows that are kept")
+        where = ", ".join(different)
+        raise ModelError(f"incompatible bundle: it differs from the running group {running.name} in {where}")
     return resolved
 
 
-def _unfilled(group: ResolvedGroup) -> ResolvedGroup:
+def _without_fill_rules(group: ResolvedGroup) -> ResolvedGroup:
     return replace(group, channels=tuple(replace(channel, fill=FillRule()) for channel in group.channels))
 
 
 def active_model(group: ResolvedGroup, predictor: "Predictor") -> ActiveModel:
     config = predictor.config
-    judge = WindowClassifier(
+    classifier = WindowClassifier(
         predictor, tuple(config.classes), group.channel_names, group.fill_rules, group.min_coverage
     )
-    return ActiveModel(judge, ModelName(config.name, config.version, config.digest))
+    return ActiveModel(classifier, ModelName(config.name, config.version, config.digest))

@@ -1,4 +1,4 @@
-"""Bundles from disk to predictors, on the device and with the threads that the settings say."""
+"""Loads bundles on the device and with the number of threads that the settings name."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,10 +23,10 @@ def model_loader(settings: Plant) -> LoadModel:
 
 
 def fresh_loader(settings: Plant) -> LoadModel:
-    """Reads and checks a bundle each time: one that takes over may have been written anew in its place."""
+    """Reads and checks the bundle at every call: an activated one may have been written to the same path again."""
 
     def load(directory: Path) -> "Predictor":
-        from anchormoe import Predictor  # torch is heavy: only a run that needs models pays for it
+        from anchormoe import Predictor  # torch is slow to import; not every command needs it
 
         device = _device(settings.inference.device)
         return Predictor.load(directory, device=device, threads=settings.inference.threads)

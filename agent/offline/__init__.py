@@ -1,1 +1,1 @@
-"""The same pipeline without a cluster: replay, comparison, scoring, simulation."""
+"""Offline tools on the same pipeline: replay, comparison, scoring, simulation."""

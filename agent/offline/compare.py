@@ -1,6 +1,6 @@
-"""Two sets of events against each other: what is equal, missing, extra or different. Pure."""
+"""Compares two sets of events: which are equal, missing, extra or different, and which models they come from. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -12,7 +12,7 @@ _FIELDS_SHOWN = 8
 
 
 class Events(Protocol):
-    """`agent.event_set.EventSet` is one."""
+    """`agent.offline.event_set.EventSet` is one."""
 
     def __contains__(self, id: str) -> bool: ...
     def names(self) -> list[EventName]: ...
@@ -21,7 +21,7 @@ class Events(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Same id, other content; `fields` are the first places where they part."""
+    """Same id, other content; `fields` are the first that differ."""
 
     name: EventName
     fields: tuple[str, ...]
@@ -29,16 +29,27 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`missing` was replayed but not published, `extra` was published but not replayed."""
+    """`missing` was replayed but not published, `extra` was published but not replayed.
+
+    The digests are those of the bundles behind the events that are not equal. An event's id contains its bundle's
+    digest, so another bundle makes every state missing on one side and extra on the other.
+    """
 
     equal: int
     missing: Sequence[EventName]
     extra: Sequence[EventName]
     different: Sequence[Difference]
+    replayed_digests: tuple[str, ...] = ()
+    published_digests: tuple[str, ...] = ()
 
     @property
     def same(self) -> bool:
         return not (self.missing or self.extra or self.different)
+
+    @property
+    def other_models(self) -> bool:
+        """Whether the events that are not equal come from different bundles."""
+        return self.replayed_digests != self.published_digests
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -47,6 +58,7 @@ class Comparison:
             "missing": [name.id for name in self.missing],
             "extra": [name.id for name in self.extra],
             "different": [{"id": each.name.id, "fields": list(each.fields)} for each in self.different],
+            "model_digests": {"replayed": list(self.replayed_digests), "published": list(self.published_digests)},
         }
 
 
@@ -55,18 +67,31 @@ def compare(replayed: Events, published: Events, *, without_input: bool) -> Comp
     ours, theirs = replayed.names(), published.names()
     common = [name for name in ours if name.id in published]
     different = [
-        Difference(name, fields) for name in common if (fields := _parted(name.id, replayed, published, without_input))
+        Difference(name, fields)
+        for name in common
+        if (fields := _different_fields(name.id, replayed, published, without_input))
     ]
+    missing = [name for name in ours if name.id not in published]
+    extra = [name for name in theirs if name.id not in replayed]
+    unequal = [each.name for each in different]
     return Comparison(
         equal=len(common) - len(different),
-        missing=[name for name in ours if name.id not in published],
-        extra=[name for name in theirs if name.id not in replayed],
+        missing=missing,
+        extra=extra,
         different=different,
+        replayed_digests=_digests(replayed, [*missing, *unequal]),
+        published_digests=_digests(published, [*extra, *unequal]),
     )
 
 
-def _parted(id: str, replayed: Events, published: Events, without_input: bool) -> tuple[str, ...]:
-    """The fields that differ, none when the events are equal."""
+def _digests(events: Events, names: Iterable[EventName]) -> tuple[str, ...]:
+    """Of the bundles behind some events; only states have one."""
+    models = (orjson.loads(events.value(name.id)).get("model") for name in names)
+    return tuple(sorted({model["digest"] for model in models if model}))
+
+
+def _different_fields(id: str, replayed: Events, published: Events, without_input: bool) -> tuple[str, ...]:
+    """Empty when the events are equal."""
     ours, theirs = replayed.value(id), published.value(id)
     if ours == theirs:
         return ()
@@ -75,7 +100,7 @@ def _parted(id: str, replayed: Events, published: Events, without_input: bool) -
         left, right = _without_input(left), _without_input(right)
         if orjson.dumps(left) == orjson.dumps(right):
             return ()
-    return tuple(differing_fields(left, right))[:_FIELDS_SHOWN] or ("(the same numbers, written otherwise)",)
+    return tuple(differing_fields(left, right))[:_FIELDS_SHOWN] or ("(equal values, formatted differently)",)
 
 
 def _without_input(event: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Events without repeats, kept on disk while they come and sorted at the end, so that two runs are byte-equal."""
+"""Events without repeats, kept on disk and sorted at the end, so that two runs are byte-equal."""
 
 import tempfile
 import weakref
@@ -6,15 +6,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.events.payloads import MODEL_REFUSED, NO_DATA
+from agent.event_types import MODEL_REFUSED, NO_DATA
+from connectors.atomic_file import replace_file
 from connectors.jsonl import from_line, to_line
 from connectors.records import Message
-from connectors.timestamps import TimeReader
+from connectors.timestamps import parse_iso
 
 WALL_CLOCK_TYPES = frozenset({NO_DATA, MODEL_REFUSED})
-"""Kinds that depend on when or on which disk the agent looked, not on the log alone: outside the equality set."""
-
-_TIME = TimeReader("iso", utc_offset_minutes=0)
+"""Kinds that depend on the time or the machine of the agent, not on the log alone; they are not compared."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -28,15 +27,15 @@ class EventName:
 
     @classmethod
     def of(cls, message: Message) -> "EventName":
-        """Raises KeyError or RecordError for what is no event."""
+        """Raises KeyError or ValueError for a message that is not an event."""
         headers = {name: value.decode() for name, value in message.headers}
-        time_ns = _TIME.read(headers["ce_time"], "ce_time")
+        time_ns = parse_iso(headers["ce_time"])
         kind = headers["ce_type"].rpartition(".")[2]
         return cls(headers["ce_subject"], time_ns, kind, headers["ce_id"])
 
 
 class EventSet:
-    """The first of several events with one id stays; `conflicts` counts later ones with other bytes."""
+    """Keeps the first of several events with the same id; `conflicts` counts later ones with other bytes."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as this object
@@ -68,7 +67,7 @@ class EventSet:
         return from_line(self._line(id)).value or b""
 
     def lines(self) -> Iterator[bytes]:
-        """In order; as `connectors.jsonl` writes messages."""
+        """In order, in the format of `connectors.jsonl`."""
         return (self._line(name.id) for name in self.names())
 
     def values(self) -> Iterator[bytes]:
@@ -81,9 +80,6 @@ class EventSet:
 
 
 def write_lines(path: Path, lines: Iterable[bytes]) -> None:
-    """The whole file or none: a reader never sees half of it."""
+    """Atomically, in a directory that is created if needed."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(path.name + ".new")
-    with draft.open("wb") as file:
-        file.writelines(lines)
-    draft.replace(path)
+    replace_file(path, lines)

@@ -1,4 +1,4 @@
-"""The live agent's offline twin: the very pipeline over a bounded source, windows and events in this process."""
+"""Offline replay: the live agent's pipeline over a bounded source, with windows and events kept in this process."""
 
 import asyncio
 import time
@@ -8,12 +8,11 @@ from typing import Protocol
 
 import orjson
 
-from agent.app import Parts, build
+from agent.app import Overrides, build_pipeline
 from agent.health.counters import Counters
 from agent.models.compatibility import LoadModel
 from agent.offline.event_set import EventSet
-from agent.runtime.alongside import run_with_helpers
-from agent.runtime.gc_tuning import gc_tuning
+from agent.runtime.lifecycle import gc_tuning, run_with_helpers
 from agent.runtime.pipeline import Pipeline, PipelineLimits
 from agent.settings import LoadedPlant, ResolvedGroup
 from connectors.base import Source
@@ -21,50 +20,51 @@ from connectors.jsonl import to_line
 from connectors.log_range import OffsetRange
 from connectors.memory import MemoryWindowStore
 from connectors.records import DEAD_LETTERS, EVENTS, Message, Partition
+from connectors.timestamps import NS_PER_MS
 
 Report = Callable[[int, int], None]
-"""Told how many records are done, and of how many."""
+"""Called with the number of records done and the total."""
 
-_NS_PER_MS = 1_000_000
 _REPORT_EVERY_S = 0.25
 _NEVER_S = 1e9
-_LETTERS_KEPT = 100_000
+_MAX_LETTERS = 100_000
 
 
 @dataclass(slots=True)
 class ReplayResult:
-    """What came out. `letters` are lines of dead letters, the first hundred thousand.
+    """`letters` are the first hundred thousand dead letters, as lines of JSON.
 
-    `before` counts the records that were read before the begin, only to fill the windows.
+    `records_before` counts the records that were read only to fill the windows, before the start of the range.
+    `complete` is False when the replay was stopped early.
     """
 
     events: EventSet = field(default_factory=EventSet)
     letters: list[bytes] = field(default_factory=list)
-    tally: Counters = field(default_factory=Counters)
-    before: int = 0
+    counters: Counters = field(default_factory=Counters)
+    records_before: int = 0
     seconds: float = 0.0
-    whole: bool = False
+    complete: bool = False
 
     @property
     def records_per_s(self) -> float:
-        return self.tally.records / self.seconds if self.seconds else 0.0
+        return self.counters.records / self.seconds if self.seconds else 0.0
 
 
 class BoundedSource(Source, Protocol):
-    """Files, or a range of topics. What was read only to fill the windows lies before a stretch's `start`."""
+    """Files or a range of topics. Records before a range's `start` are read only to fill the windows."""
 
     @property
-    def stretches(self) -> Mapping[Partition, OffsetRange]: ...
+    def offset_ranges(self) -> Mapping[Partition, OffsetRange]: ...
 
 
 class ReplaySink:
-    """What records of the replayed stretches made. Last states are left out: they follow from the events."""
+    """Collects events and dead letters of the replayed range. Latest states are left out: they follow from events."""
 
-    def __init__(self, into: ReplayResult, source: BoundedSource) -> None:
-        self._into, self._source = into, source
+    def __init__(self, result: ReplayResult, source: BoundedSource) -> None:
+        self._result, self._source = result, source
 
     async def start(self) -> None:
-        """There is nothing to open."""
+        """Nothing to open."""
 
     async def write(self, messages: Sequence[Message]) -> None:
         for message in messages:
@@ -74,32 +74,32 @@ class ReplaySink:
                 self._add_letter(message)
 
     async def close(self) -> None:
-        """There is nothing to close."""
+        """Nothing to close."""
 
     def _add_event(self, message: Message) -> None:
         data = orjson.loads(message.value or b"")
-        if self._is_within(**data["input"]):
-            self._into.tally.events[data["type"]] += 1
-            self._into.events.add(message)
+        if self._is_in_range(**data["input"]):
+            self._result.counters.events[data["type"]] += 1
+            self._result.events.add(message)
 
     def _add_letter(self, message: Message) -> None:
-        said = {name: text.decode() for name, text in message.headers if name.startswith("dl_")}
-        if not self._is_within(said["dl_topic"], int(said["dl_partition"]), int(said["dl_offset"])):
+        headers = {name: text.decode() for name, text in message.headers if name.startswith("dl_")}
+        if not self._is_in_range(headers["dl_topic"], int(headers["dl_partition"]), int(headers["dl_offset"])):
             return
-        self._into.tally.dead_letters[said["dl_reason"]] += 1
-        if len(self._into.letters) < _LETTERS_KEPT:
-            self._into.letters.append(to_line(message))
+        self._result.counters.dead_letters[headers["dl_reason"]] += 1
+        if len(self._result.letters) < _MAX_LETTERS:
+            self._result.letters.append(to_line(message))
 
-    def _is_within(self, topic: str, partition: int, offset: int) -> bool:
-        """What another log brought about, such as the refusal of a model, belongs to no stretch."""
-        stretch = self._source.stretches.get(Partition(topic, partition))
-        return stretch is None or offset >= stretch.start
+    def _is_in_range(self, topic: str, partition: int, offset: int) -> bool:
+        """Events of another log, such as a refused model activation, are outside every range and always kept."""
+        replayed = self._source.offset_ranges.get(Partition(topic, partition))
+        return replayed is None or offset >= replayed.start
 
 
 def warm_up_ms(groups: Iterable[ResolvedGroup]) -> int:
-    """How far before its begin a replay reads to fill the windows: as far as the live agent to rebuild lost ones."""
+    """How far before its start a replay reads to fill the windows: as far as a live agent that rebuilds lost ones."""
     return max(
-        (group.rebuild_horizon + group.shape.hop + group.shape.lateness) * group.grid.period_ns // _NS_PER_MS
+        (group.rebuild_horizon + group.shape.hop + group.shape.lateness) * group.grid.period_ns // NS_PER_MS
         for group in groups
     )
 
@@ -112,21 +112,21 @@ async def replay(
     report: Report,
     load_model: LoadModel | None = None,
 ) -> ReplayResult:
-    """As fast as it goes, until the source ends or `stop`. Raises what the live agent would."""
-    replayed = ReplayResult()
-    parts = Parts(source, MemoryWindowStore(), ReplaySink(replayed, source), _unhurried(plant))
-    pipeline = build(plant, load_model=load_model, parts=parts)
-    begun = time.monotonic()
+    """As fast as possible, until the source ends or `stop` is set. Raises what the live agent would."""
+    result = ReplayResult()
+    overrides = Overrides(source, MemoryWindowStore(), ReplaySink(result, source), _without_checkpoints(plant))
+    pipeline = build_pipeline(plant, load_model=load_model, overrides=overrides)
+    started_s = time.monotonic()
     with gc_tuning():
-        await run_with_helpers(pipeline.run(stop), [_watch(pipeline, report)])
-    replayed.seconds, replayed.whole = time.monotonic() - begun, not stop.is_set()
-    replayed.tally.records, replayed.tally.windows = pipeline.tally.records, pipeline.tally.windows
-    replayed.before = sum(stretch.start - stretch.begin for stretch in source.stretches.values())
-    return replayed
+        await run_with_helpers(pipeline.run(stop), [_report_progress(pipeline, report)])
+    result.seconds, result.complete = time.monotonic() - started_s, not stop.is_set()
+    result.counters.records, result.counters.windows = pipeline.counters.records, pipeline.counters.windows
+    result.records_before = sum(each.start - each.begin for each in source.offset_ranges.values())
+    return result
 
 
-def _unhurried(plant: LoadedPlant) -> PipelineLimits:
-    """No checkpoints on the way: after a crash a replay begins anew."""
+def _without_checkpoints(plant: LoadedPlant) -> PipelineLimits:
+    """Except the one at the end: a replay that crashes starts over."""
     limits = plant.settings.limits
     return PipelineLimits(
         max_records=limits.max_batch_records,
@@ -137,10 +137,10 @@ def _unhurried(plant: LoadedPlant) -> PipelineLimits:
     )
 
 
-async def _watch(pipeline: Pipeline, report: Report) -> None:
+async def _report_progress(pipeline: Pipeline, report: Report) -> None:
     while True:
         lags = await pipeline.lag()
         if lags is not None:
-            done = pipeline.tally.records
+            done = pipeline.counters.records
             report(done, done + sum(lags.values()))
         await asyncio.sleep(_REPORT_EVERY_S)

@@ -1,7 +1,7 @@
-"""How well published events tell what really was: accuracy over time, detection delays, misses, false alarms. Pure.
+"""How well published events match the true states: accuracy over time, detection delays, false alarms. Pure.
 
-The agent's word at a moment is the state of the last window that ended by then; before the first one, and from the
-begin of a gap until the next window, it is `unknown`. So every delay of window and hop counts against it.
+The published state at a moment is that of the last window that ended by then; before the first one, and from the start
+of a gap until the next window, it is `unknown`. So the delays of window and hop count against the agent.
 """
 
 from bisect import bisect_left, bisect_right
@@ -12,22 +12,21 @@ from typing import Any
 
 import numpy as np
 
-from agent.events.payloads import GAP, STATE
+from agent.event_types import GAP, STATE
 from agent.models.classifier import UNKNOWN
 from agent.offline.ground_truth import TruthInterval
-from connectors.timestamps import TimeReader
+from connectors.timestamps import parse_iso
 
 _NS_PER_S = 1e9
 _NS_PER_DAY = 86_400e9
-_TIME = TimeReader("iso", utc_offset_minutes=0)
 
 Moments = Sequence[tuple[int, str]]
-"""When the agent's word about an asset changed, and to what; in order of time."""
+"""When the published state of an asset changed, and to what; in order of time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Shares are of the time with a known truth, all assets together; an unknown state is not right."""
+    """Shares are of the time whose true state is known, over all assets; `unknown` does not count as right."""
 
     hours: float
     accuracy: float
@@ -47,10 +46,10 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A stretch of time in which neither the truth nor the agent's word changes."""
+    """A time span in which neither the true nor the published state changes."""
 
     interval: TruthInterval
-    said: str
+    published: str
     start_ns: int
     end_ns: int
 
@@ -60,45 +59,48 @@ class _Piece:
 
     @property
     def right(self) -> bool:
-        return self.said == self.interval.state
+        return self.published == self.interval.state
 
 
 def score(events: Iterable[Mapping[str, Any]], truth: Sequence[TruthInterval], *, tolerance_ns: int) -> Score | None:
-    """None without any truth. An alarm that begins within `tolerance_ns` after a fault is late, not false."""
-    words = state_timeline(events)
-    by_asset = {asset: list(own) for asset, own in groupby(sorted(truth), key=lambda each: each.asset)}
-    pieces = [piece for asset, own in by_asset.items() for piece in _pieces(own, words.get(asset, []))]
+    """None without any true states. An alarm that starts within `tolerance_ns` after a fault is late, not false."""
+    timelines = state_timeline(events)
+    by_asset = {asset: list(intervals) for asset, intervals in groupby(sorted(truth), key=lambda each: each.asset)}
+    pieces = [piece for asset, intervals in by_asset.items() for piece in _pieces(intervals, timelines.get(asset, []))]
     total = sum(piece.length_ns for piece in pieces)
     if not total:
         return None
     delays = list(_delays(pieces))
-    harmless = {each.state for each in truth if not each.fault} | {UNKNOWN}
-    false = sum(_false_alarms(own, words.get(asset, []), harmless, tolerance_ns) for asset, own in by_asset.items())
-    found = [delay / _NS_PER_S for delay in delays if delay is not None]
+    not_faults = {each.state for each in truth if not each.fault} | {UNKNOWN}
+    false = sum(
+        _false_alarms(intervals, timelines.get(asset, []), not_faults, tolerance_ns)
+        for asset, intervals in by_asset.items()
+    )
+    detected = [delay / _NS_PER_S for delay in delays if delay is not None]
     return Score(
         hours=total / 3600e9,
         accuracy=_share(pieces, total),
         accuracy_when_known=_accuracy_when_known(pieces),
-        unknown_share=sum(piece.length_ns for piece in pieces if piece.said == UNKNOWN) / total,
+        unknown_share=sum(piece.length_ns for piece in pieces if piece.published == UNKNOWN) / total,
         right_share_by_state=_by_state(pieces),
         episodes=len(delays),
         missed=delays.count(None),
-        delay_median_s=float(np.median(found)) if found else None,
-        delay_p90_s=float(np.quantile(found, 0.9)) if found else None,
+        delay_median_s=float(np.median(detected)) if detected else None,
+        delay_p90_s=float(np.quantile(detected, 0.9)) if detected else None,
         false_alarms=false,
         false_alarms_per_day=false / (total / _NS_PER_DAY),
     )
 
 
 def state_timeline(events: Iterable[Mapping[str, Any]]) -> dict[str, Moments]:
-    """Per asset, from the payloads of events in any order."""
-    words: dict[str, list[tuple[int, str]]] = {}
+    """Per asset, from payloads of events in any order."""
+    timelines: dict[str, list[tuple[int, str]]] = {}
     for event in events:
         if event["type"] == STATE:
-            words.setdefault(event["asset"], []).append((_ns(event["window"]["end"]), event["state"]))
+            timelines.setdefault(event["asset"], []).append((parse_iso(event["window"]["end"]), event["state"]))
         elif event["type"] == GAP:
-            words.setdefault(event["asset"], []).append((_ns(event["gap"]["start"]), UNKNOWN))
-    return {asset: sorted(moments, key=lambda moment: moment[0]) for asset, moments in words.items()}
+            timelines.setdefault(event["asset"], []).append((parse_iso(event["gap"]["start"]), UNKNOWN))
+    return {asset: sorted(moments, key=lambda moment: moment[0]) for asset, moments in timelines.items()}
 
 
 def _pieces(intervals: Sequence[TruthInterval], moments: Moments) -> Iterator[_Piece]:
@@ -116,29 +118,29 @@ def _share(pieces: Sequence[_Piece], total: int) -> float:
 
 
 def _accuracy_when_known(pieces: Sequence[_Piece]) -> float | None:
-    known = [piece for piece in pieces if piece.said != UNKNOWN]
+    known = [piece for piece in pieces if piece.published != UNKNOWN]
     total = sum(piece.length_ns for piece in known)
     return _share(known, total) if total else None
 
 
 def _by_state(pieces: Sequence[_Piece]) -> dict[str, float]:
     states = sorted({piece.interval.state for piece in pieces})
-    own = {state: [piece for piece in pieces if piece.interval.state == state] for state in states}
-    return {state: _share(each, sum(piece.length_ns for piece in each)) for state, each in own.items()}
+    by_state = {state: [piece for piece in pieces if piece.interval.state == state] for state in states}
+    return {state: _share(each, sum(piece.length_ns for piece in each)) for state, each in by_state.items()}
 
 
 def _delays(pieces: Sequence[_Piece]) -> Iterator[int | None]:
-    """Per fault: time from its begin until the agent first named it, None when it never did."""
-    for interval, own in groupby(pieces, key=lambda piece: piece.interval):
+    """Per fault: the time until its state was first published, None when it never was."""
+    for interval, of_interval in groupby(pieces, key=lambda piece: piece.interval):
         if interval.fault:
-            yield next((piece.start_ns - interval.start_ns for piece in own if piece.right), None)
+            yield next((piece.start_ns - interval.start_ns for piece in of_interval if piece.right), None)
 
 
-def _false_alarms(intervals: Sequence[TruthInterval], moments: Moments, harmless: set[str], tolerance_ns: int) -> int:
-    """Unbroken runs of a fault's name that meet no fault of the asset, whichever it was."""
-    begin, end = intervals[0].start_ns, intervals[-1].end_ns
+def _false_alarms(intervals: Sequence[TruthInterval], moments: Moments, not_faults: set[str], tolerance_ns: int) -> int:
+    """Uninterrupted runs of a fault state that overlap with no true fault of the asset, of any kind."""
+    first, end = intervals[0].start_ns, intervals[-1].end_ns
     faults = [each for each in intervals if each.fault]
-    runs = [run for run in _runs(moments, end) if run[0] not in harmless and begin <= run[1] < end]
+    runs = [run for run in _runs(moments, end) if run[0] not in not_faults and first <= run[1] < end]
     return sum(
         not any(fault.start_ns < stop and start < fault.end_ns + tolerance_ns for fault in faults)
         for _, start, stop in runs
@@ -146,11 +148,7 @@ def _false_alarms(intervals: Sequence[TruthInterval], moments: Moments, harmless
 
 
 def _runs(moments: Moments, end_ns: int) -> Iterator[tuple[str, int, int]]:
-    """State, begin and end of every unbroken run."""
-    begins = [next(own) for _, own in groupby(moments, key=lambda moment: moment[1])]
-    ends = [*(time for time, _ in begins[1:]), end_ns][: len(begins)]
-    return ((state, start, stop) for (start, state), stop in zip(begins, ends, strict=True))
-
-
-def _ns(text: str) -> int:
-    return _TIME.read(text, "time")
+    """State, start and end of every uninterrupted run."""
+    starts = [next(run) for _, run in groupby(moments, key=lambda moment: moment[1])]
+    ends = [*(time for time, _ in starts[1:]), end_ns][: len(starts)]
+    return ((state, start, stop) for (start, state), stop in zip(starts, ends, strict=True))

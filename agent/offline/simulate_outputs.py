@@ -1,45 +1,44 @@
-"""The simulated plant's way out: its records to Kafka or into a file, at a pace, until an end or Ctrl-C."""
+"""Writes a simulated stream to a Kafka topic or a file, at its pace, until its end or until it is stopped."""
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import BinaryIO, Protocol
 
-if TYPE_CHECKING:
-    from connectors.kafka.cluster import Cluster
-    from connectors.records import Partition, RecordLike
-    from connectors.simulator import SimulatorSource
+from connectors.files.rows import to_log_line
+from connectors.kafka.cluster import Cluster
+from connectors.kafka.producer import RecordProducer
+from connectors.records import Partition, RecordLike
+from connectors.simulator import SimulatorSource
 
 _POLL_RECORDS = 5_000
 _POLL_TIMEOUT_S = 0.5
 
 
-class Outlet(Protocol):
+class Output(Protocol):
     async def start(self) -> None: ...
-    async def write(self, records: "Sequence[RecordLike]") -> None: ...
+    async def write(self, records: Sequence[RecordLike]) -> None: ...
     async def close(self) -> None: ...
 
 
-class TopicOutlet:
-    """A topic, keyed by asset."""
+class TopicOutput:
+    """A topic; the records are keyed by asset."""
 
-    def __init__(self, cluster: "Cluster", topic: str) -> None:
-        from connectors.kafka.producer import RecordProducer
-
-        self._writer, self._topic = RecordProducer(cluster), topic
+    def __init__(self, cluster: Cluster, topic: str) -> None:
+        self._producer, self._topic = RecordProducer(cluster), topic
 
     async def start(self) -> None:
-        await self._writer.start()
+        await self._producer.start()
 
-    async def write(self, records: "Sequence[RecordLike]") -> None:
-        await self._writer.write(self._topic, records)
+    async def write(self, records: Sequence[RecordLike]) -> None:
+        await self._producer.write(self._topic, records)
 
     async def close(self) -> None:
-        await self._writer.close()
+        await self._producer.close()
 
 
-class FileOutlet:
-    """A log of whole records: bytes, key and timestamp, so that a replay sees what an agent on Kafka would."""
+class FileOutput:
+    """A log of whole records: bytes, key and timestamp, so that a replay reads what an agent on Kafka would."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -49,42 +48,40 @@ class FileOutlet:
         await asyncio.to_thread(self._path.parent.mkdir, parents=True, exist_ok=True)
         self._file = await asyncio.to_thread(self._path.open, "wb")
 
-    async def write(self, records: "Sequence[RecordLike]") -> None:
-        from connectors.files.rows import logged
-
+    async def write(self, records: Sequence[RecordLike]) -> None:
         if self._file is not None:
-            await asyncio.to_thread(self._file.writelines, [logged(record) for record in records])
+            await asyncio.to_thread(self._file.writelines, [to_log_line(record) for record in records])
 
     async def close(self) -> None:
         if self._file is not None:
             self._file.close()
 
 
-class _Everything:
-    """An assignment that takes what it is given."""
+class AnyPartitions:
+    """An assignment for readers that keep nothing per partition."""
 
-    async def assigned(self, partitions: "Collection[Partition]") -> None: ...
-    async def revoked(self, partitions: "Collection[Partition]") -> None: ...
+    async def assigned(self, partitions: Collection[Partition]) -> None: ...
+    async def revoked(self, partitions: Collection[Partition]) -> None: ...
 
 
-async def stream(
-    source: "SimulatorSource",
-    outlet: Outlet,
+async def write_stream(
+    source: SimulatorSource,
+    output: Output,
     *,
-    written: "Callable[[RecordLike], RecordLike]",
+    convert: Callable[[RecordLike], RecordLike],
     until_ms: int | None,
     stop: asyncio.Event,
     report: Callable[[int], None],
 ) -> tuple[int, int]:
-    """Until the source ends, a record arrives at `until_ms`, or `stop`: how many, and when the last one arrived."""
+    """Until the source ends, a record arrives at `until_ms`, or `stop`: number of records and last timestamp."""
     count, newest_ms = 0, 0
     try:
-        await outlet.start()
-        await source.start(_Everything())
+        await output.start()
+        await source.start(AnyPartitions())
         while not (stop.is_set() or source.exhausted):
             for batch in await source.poll(max_records=_POLL_RECORDS, timeout_s=_POLL_TIMEOUT_S):
                 wanted = [record for record in batch.records if until_ms is None or record.timestamp < until_ms]
-                await outlet.write([written(record) for record in wanted])
+                await output.write([convert(record) for record in wanted])
                 count += len(wanted)
                 newest_ms = wanted[-1].timestamp if wanted else newest_ms
                 if len(wanted) < len(batch.records):
@@ -92,5 +89,5 @@ async def stream(
             report(count)
     finally:
         await source.close()
-        await outlet.close()
+        await output.close()
     return count, newest_ms

@@ -1,106 +1,128 @@
-"""Windows into the store, then the offset into the log; and what happens while the store cannot be reached."""
+"""Stores the windows, then commits the offset; and decides what happens while the store cannot be reached."""
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
 import structlog
 
-from agent.windows.group import GroupWindows, OwnedPartition, make_checkpoint
-from connectors.base import ClaimLost, Source, WindowStore
+from agent.logs import WRITE_REFUSED
+from agent.runtime.ownership import OwnedPartition
+from agent.windows.snapshot import layout_digest, make_checkpoint
+from connectors.base import ClaimLost, Fenced, Source, WindowStore
 from connectors.errors import ConnectorError, TransientError
 from connectors.failpoints import AFTER_COMMIT, AFTER_HEADER, hit
 
 log = structlog.get_logger()
 
-_Deed = Literal["asking", "storing"]
+_Call = Literal["verify", "save"]
 
 
 @dataclass(frozen=True, slots=True)
 class OutagePolicy:
-    """How long to go on without the store: first without committing, then paused, then not at all."""
+    """How long to go on while the store is down: publish without committing, then pause reading, then exit."""
 
     pause_after_s: float = 60.0
     exit_after_s: float = 300.0
 
 
 class Checkpointer:
-    """While the store is down the agent goes on publishing without committing, then pauses, then gives up."""
+    """Verifies claims and saves checkpoints, within the outage policy."""
 
     def __init__(
-        self, source: Source, store: WindowStore, clock: Callable[[], float], endurance: OutagePolicy | None = None
+        self, source: Source, store: WindowStore, clock: Callable[[], float], outage: OutagePolicy | None = None
     ) -> None:
         self._source, self._store, self._clock = source, store, clock
-        self._endurance = endurance or OutagePolicy()
-        self._down_since: dict[_Deed, float] = {}
+        self._outage = outage or OutagePolicy()
+        self._down_since_s: dict[_Call, float] = {}
 
     @property
     def must_pause(self) -> bool:
-        now = self._clock()
-        return any(now - since >= self._endurance.pause_after_s for since in self._down_since.values())
+        now_s = self._clock()
+        return any(now_s - since_s >= self._outage.pause_after_s for since_s in self._down_since_s.values())
 
     async def verify(self, owned: OwnedPartition) -> None:
-        """Is the partition still ours? Raises `Fenced`. A store that does not answer cannot say no."""
+        """Raises `Fenced` when the partition has another owner. A store that does not answer says nothing."""
         try:
-            await self._renewed(owned, lambda: self._store.verify(owned.claim))
+            with _logged_refusals(owned):
+                await self._with_claim(owned, lambda: self._store.verify(owned.claim))
         except TransientError as error:
-            self._went_down("asking", error)
+            self._went_down("verify", error)
         else:
-            self._came_back("asking")
+            self._came_back("verify")
 
     async def save(self, partitions: Collection[OwnedPartition]) -> bool:
-        """True when all is stored and committed. Raises `Fenced`, and `ConnectorError` when the store stays away."""
+        """True when everything is stored and committed. All results must be published before.
+
+        Raises `Fenced`, and `ConnectorError` when the store is down for too long.
+        """
         try:
             for owned in (each for each in partitions if each.position != each.saved):
-                await self._renewed(owned, partial(self._store_all, owned))
-                hit(AFTER_HEADER)
-                await self._source.commit({owned.partition: owned.commits(owned.position)})
+                with _logged_refusals(owned):
+                    await self._with_claim(owned, partial(self._save_groups, owned))
+                    hit(AFTER_HEADER)
+                    await self._source.commit({owned.partition: owned.commit_position(owned.position)})
                 hit(AFTER_COMMIT)
                 owned.saved = owned.position
         except TransientError as error:
-            self._went_down("storing", error)
+            self._went_down("save", error)
             return False
-        self._came_back("storing")
+        self._came_back("save")
         return True
 
-    async def _renewed(self, owned: OwnedPartition, call: Callable[[], Awaitable[None]]) -> None:
-        """A store that lost the claim gets a new one, once the group has confirmed that the partition is ours."""
+    async def _with_claim(self, owned: OwnedPartition, call: Callable[[], Awaitable[None]]) -> None:
+        """Where the store has lost the claim, claim again, after Kafka has confirmed that the partition is ours."""
         try:
             await call()
         except ClaimLost:
-            log.warning("the store has forgotten the claim; claiming anew", partition=str(owned.partition))
-            await self._source.commit({owned.partition: owned.commits(owned.saved)})
+            log.warning("the store has lost the claim; claiming again", partition=str(owned.partition))
+            await self._source.commit({owned.partition: owned.commit_position(owned.saved)})
             owned.claim = await self._store.claim(owned.partition)
             for windows in owned.groups.values():
                 windows.rings.mark_lost(range(len(windows.rings)))
             await call()
 
-    async def _store_all(self, owned: OwnedPartition) -> None:
-        for windows in owned.groups.values():
-            await self._store_windows(owned, windows)
+    async def _save_groups(self, owned: OwnedPartition) -> None:
+        for group in owned.groups:
+            await self._save_group(owned, group)
 
-    async def _store_windows(self, owned: OwnedPartition, windows: GroupWindows) -> None:
-        windows.horizon.note(owned.position, windows.rings.newest)
+    async def _save_group(self, owned: OwnedPartition, group: str) -> None:
+        windows, states = owned.groups[group], owned.states[group]
+        layout = layout_digest(windows.spec)
+        windows.rebuild.record(owned.position, windows.rings.newest)
         dirty = windows.rings.dirty_rows()
-        lost = await self._store.save(owned.claim, windows.layout, make_checkpoint(windows))
+        lost = await self._store.save(owned.claim, layout, make_checkpoint(windows, states))
         if lost:
-            log.warning("stored windows had vanished", partition=str(owned.partition), assets=len(lost))
+            log.warning(
+                "the store has lost windows; saving them whole", partition=str(owned.partition), assets=len(lost)
+            )
             windows.rings.mark_lost([windows.rings.rows[asset] for asset in lost])
-            if await self._store.save(owned.claim, windows.layout, make_checkpoint(windows)):
+            if await self._store.save(owned.claim, layout, make_checkpoint(windows, states)):
                 raise ConnectorError(f"the store keeps losing windows of {owned.partition}")
         windows.rings.mark_clean(dirty)
-        windows.forgotten.clear()
+        windows.expired.clear()
 
-    def _went_down(self, deed: _Deed, error: TransientError) -> None:
-        """Each deed by itself: a server without memory still answers questions, and yet keeps nothing."""
-        now, limit_s = self._clock(), self._endurance.exit_after_s
-        if not self._down_since:
-            log.warning("store unreachable; publishing goes on, commits wait", reason=str(error))
-        if now - self._down_since.setdefault(deed, now) >= limit_s:
+    def _went_down(self, call: _Call, error: TransientError) -> None:
+        """Each kind of call by itself: a server without free memory still answers, and yet stores nothing."""
+        now_s, limit_s = self._clock(), self._outage.exit_after_s
+        if not self._down_since_s:
+            log.warning("store unreachable; publishing continues without commits", reason=str(error))
+        if now_s - self._down_since_s.setdefault(call, now_s) >= limit_s:
             raise ConnectorError(f"the window store has been unreachable for {limit_s:.0f} s: {error}") from error
 
-    def _came_back(self, deed: _Deed) -> None:
-        since = self._down_since.pop(deed, None)
-        if since is not None and not self._down_since:
-            log.info("store back", after_s=round(self._clock() - since, 1))
+    def _came_back(self, call: _Call) -> None:
+        since_s = self._down_since_s.pop(call, None)
+        if since_s is not None and not self._down_since_s:
+            log.info("store reachable again", after_s=round(self._clock() - since_s, 1))
+
+
+@contextmanager
+def _logged_refusals(owned: OwnedPartition) -> Iterator[None]:
+    """An agent that was replaced without noticing it exits; programs that watch it read the event code."""
+    try:
+        yield
+    except Fenced as error:
+        log.warning("write refused", event_code=WRITE_REFUSED, partition=str(owned.partition), reason=str(error))
+        raise

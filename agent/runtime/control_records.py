@@ -1,4 +1,4 @@
-"""Control records: what people tell the agent through the input log itself, so that a replay hears it too. Pure."""
+"""Control records: operators' requests in the input log itself, so that a replay obeys them too. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from connectors.records import Batch, RecordLike
 
 RESET_HEADER = "anchormoe_reset"
-"""On a record keyed by asset, without a value: forget this asset's window. The header's value is the reason."""
+"""On a record without a value whose key is an asset: forget this asset's window. The header's value is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """Forget the asset's samples and its watermark: its next sample is its first."""
+    """Forget the asset's samples, watermark and state: its next sample is its first."""
 
     asset: str
     offset: int
 
 
 def split_at_resets(batch: Batch) -> Iterator[Batch | Reset]:
-    """The batch, cut at its control records; mostly there are none."""
+    """The batch, cut at its control records; mostly it has none."""
     records = batch.records
     controls = [at for at, record in enumerate(records) if record.headers and _is_reset(record)]
     low = 0

@@ -1,4 +1,4 @@
-"""A window store that tells the vitals what it sees: whether it answers, who was refused, how many bytes went out."""
+"""A window store that reports to the status whether it answers, which calls it rejects and how many bytes it gets."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,59 +10,59 @@ from connectors.records import Partition
 
 
 class MeasuredStore:
-    """Passes every call on; changes nothing."""
+    """Passes every call on and changes nothing."""
 
-    def __init__(self, store: WindowStore, vitals: RuntimeStatus) -> None:
-        self._store, self._vitals = store, vitals
+    def __init__(self, store: WindowStore, status: RuntimeStatus) -> None:
+        self._store, self._status = store, status
 
     async def start(self) -> None:
-        with self._noted():
+        with self._measured():
             await self._store.start()
 
     async def claim(self, partition: Partition) -> Claim:
-        with self._noted():
+        with self._measured():
             return await self._store.claim(partition)
 
     async def verify(self, claim: Claim) -> None:
-        with self._noted():
+        with self._measured():
             await self._store.verify(claim)
 
     async def load(self, claim: Claim, layout: str) -> StoredWindows | None:
-        with self._noted():
+        with self._measured():
             return await self._store.load(claim, layout)
 
     async def save(self, claim: Claim, layout: str, checkpoint: Checkpoint) -> Sequence[str]:
-        with self._noted():
+        with self._measured():
             lost = await self._store.save(claim, layout, checkpoint)
-        self._vitals.checkpoint_bytes += _size(checkpoint)
+        self._status.checkpoint_bytes += _size(checkpoint)
         return lost
 
-    async def look(self, claim: Claim) -> None:
-        """A sign of life for the vitals. Whose the partition is by now is not the question here."""
+    async def probe(self, claim: Claim) -> None:
+        """Note whether the store answers. Whether the claim is still valid does not matter here."""
         try:
             await self._store.verify(claim)
         except Fenced:
-            self._vitals.store_reachable = True
+            self._status.store_reachable = True
         except (TransientError, ConnectorError):
-            self._vitals.store_reachable = False
+            self._status.store_reachable = False
         else:
-            self._vitals.store_reachable = True
+            self._status.store_reachable = True
 
     async def close(self) -> None:
         await self._store.close()
 
     @contextmanager
-    def _noted(self) -> Iterator[None]:
+    def _measured(self) -> Iterator[None]:
         try:
             yield
         except TransientError:
-            self._vitals.store_reachable = False
+            self._status.store_reachable = False
             raise
         except Fenced:
-            self._vitals.store_reachable = True
-            self._vitals.rejected_claims += 1
+            self._status.store_reachable = True
+            self._status.rejected_claims += 1
             raise
-        self._vitals.store_reachable = True
+        self._status.store_reachable = True
 
 
 def _size(checkpoint: Checkpoint) -> int:

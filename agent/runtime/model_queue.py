@@ -1,120 +1,143 @@
-"""Due windows on their way to the model: gathered across batches and partitions, judged in one thread, in order."""
+"""Due windows on their way to the model thread: collected over batches and partitions, assembled in order."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from agent.events.assemble import BatchResult, assemble_batches
+from agent.events.assemble import BatchResult
 from agent.health.status import RuntimeStatus
 from agent.runtime.model_thread import ModelThread
+from agent.windows.asset_state import AssetState
 from agent.windows.ingest import Ingested
 from connectors.records import Partition
 
-Judged = asyncio.Future[list[BatchResult]]
+Results = asyncio.Future[list[BatchResult]]
+
+
+class Assembler(Protocol):
+    """What the model thread runs; no other thread touches it."""
+
+    def restore(self, partition: Partition, states: Mapping[str, Mapping[str, AssetState]]) -> None: ...
+    def forget(self, partition: Partition) -> None: ...
+    def assemble(self, batches: Sequence[Ingested], progressed: Callable[[], None]) -> list[BatchResult]: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    intakes: Sequence[Ingested]
-    partition: Partition
-    judged: Judged
+class _Waiting:
+    parts: Sequence[Ingested]
+    results: Results
+
+
+@dataclass(frozen=True, slots=True)
+class ModelLimits:
+    """Call the model when this many windows wait, or the oldest has waited this long."""
+
+    batch: int = 32
+    max_wait_s: float = 0.05
 
 
 class ModelQueue:
-    """Hands over when `batch` windows wait or the oldest has waited `max_wait_s`; `flush` does not wait at all.
+    """Owns the model thread and, with it, the assembler: everything goes there as a call and comes back as a result.
 
-    While the model works, what comes gathers, however long that takes: a call costs nearly the same for one window as
-    for a batch of them. `on_judged` is called on the event loop whenever a call has ended.
+    While the model works, what arrives is collected, however long that takes: a call costs nearly the same for one
+    window as for a batch. `on_progress` is called on the model thread, `on_results` on the event loop after each call.
     """
 
     def __init__(
         self,
-        vitals: RuntimeStatus,
-        clock: Callable[[], float],
+        assembler: Assembler,
+        limits: ModelLimits,
         *,
-        batch: int,
-        max_wait_s: float,
-        on_judged: Callable[[], None] = lambda: None,
+        status: RuntimeStatus,
+        clock: Callable[[], float],
+        on_progress: Callable[[], None] = lambda: None,
+        on_results: Callable[[], None] = lambda: None,
     ) -> None:
-        self._vitals, self._clock, self._on_judged = vitals, clock, on_judged
-        self._batch, self._max_wait_s = batch, max_wait_s
-        self._waiting: list[Waiting] = []
-        self._since = 0.0
-        self._wanted = False
+        self._assembler, self._limits, self._status, self._clock = assembler, limits, status, clock
+        self._on_progress, self._on_results = on_progress, on_results
+        self._waiting: list[_Waiting] = []
+        self._waiting_since_s = 0.0
+        self._flush_wanted = False
         self._calls = 0
         # One thread: torch never runs on the event loop, and batches keep their order.
-        self._worker = ModelThread()
+        self._thread = ModelThread()
 
-    def add(self, intakes: Sequence[Ingested], partition: Partition) -> Judged:
-        """What will be said about a batch. A batch that says nothing is done at once, if nothing waits before it."""
-        judged: Judged = asyncio.get_running_loop().create_future()
-        spoken = [intake for intake in intakes if intake.says_something]
-        if not spoken:
-            judged.set_result([])
-            return judged
+    def add(self, parts: Sequence[Ingested]) -> Results:
+        """The events that will follow from a batch, one result per part that has any effect on events."""
+        results: Results = asyncio.get_running_loop().create_future()
+        parts = [part for part in parts if part.affects_events]
+        if not parts:
+            results.set_result([])
+            return results
         if not self._waiting:
-            self._since = self._clock()
-        self._waiting.append(Waiting(spoken, partition, judged))
+            self._waiting_since_s = self._clock()
+        self._waiting.append(_Waiting(parts, results))
         if self.due:
             self.flush()
-        return judged
+        return results
 
     @property
     def due(self) -> bool:
-        windows = sum(len(intake.applied.due.row) for one in self._waiting for intake in one.intakes)
-        return bool(self._waiting) and (windows >= self._batch or self._clock() - self._since >= self._max_wait_s)
+        windows = sum(len(part.due) for one in self._waiting for part in one.parts)
+        waited_s = self._clock() - self._waiting_since_s
+        return bool(self._waiting) and (windows >= self._limits.batch or waited_s >= self._limits.max_wait_s)
 
     @property
     def due_in_s(self) -> float | None:
-        """When what waits will have waited long enough; None when nothing waits, or the model is at work anyway."""
+        """When what waits will have waited long enough; None when nothing waits, or the model is busy anyway."""
         if not self._waiting or self._calls:
             return None
-        return max(self._since + self._max_wait_s - self._clock(), 0.0)
+        return max(self._waiting_since_s + self._limits.max_wait_s - self._clock(), 0.0)
 
     def flush(self) -> None:
-        """Everything that waits goes to the model as soon as it is free, as one call."""
-        self._wanted = True
+        """Everything that waits goes to the model in one call, as soon as the model is free."""
+        self._flush_wanted = True
         if not self._calls:
-            self._hand_over()
+            self._call_model()
 
-    def after_all(self, call: Callable[[], object]) -> None:
-        """Run something in the model's thread once everything added so far is judged."""
-        self._hand_over()
-        self._worker.submit(call)
+    def restore(self, partition: Partition, states: Mapping[str, Mapping[str, AssetState]]) -> None:
+        """Begin the partition with these states per group, after everything that was added so far."""
+        own = {group: dict(known) for group, known in states.items()}
+        self._call_model()
+        self._thread.submit(lambda: self._assembler.restore(partition, own))
 
-    def _hand_over(self) -> None:
-        waiting, self._waiting, self._wanted = self._waiting, [], False
+    def forget(self, partition: Partition) -> None:
+        """Drop the states of the partition, after everything that was added so far."""
+        self._call_model()
+        self._thread.submit(lambda: self._assembler.forget(partition))
+
+    async def close(self) -> None:
+        """A running call cannot be cancelled, but batches are small. Give it a timeout all the same."""
+        await self._thread.close()
+
+    def _call_model(self) -> None:
+        waiting, self._waiting, self._flush_wanted = self._waiting, [], False
         if not waiting:
             return
         self._calls += 1
-        done = asyncio.wrap_future(self._worker.submit(lambda: self._judge(waiting)))
-        done.add_done_callback(lambda judged: self._judged(waiting, judged))
+        done = asyncio.wrap_future(self._thread.submit(lambda: self._assemble(waiting)))
+        done.add_done_callback(lambda results: self._deliver(waiting, results))
 
-    def _judged(self, waiting: Sequence[Waiting], judged: "asyncio.Future[list[list[BatchResult]]]") -> None:
+    def _assemble(self, waiting: Sequence[_Waiting]) -> list[list[BatchResult]]:
+        """On the model thread."""
+        with self._status.stage("classify"):
+            parts = [part for one in waiting for part in one.parts]
+            results = iter(self._assembler.assemble(parts, self._on_progress))
+            return [[next(results) for _ in one.parts] for one in waiting]
+
+    def _deliver(self, waiting: Sequence[_Waiting], results: "asyncio.Future[list[list[BatchResult]]]") -> None:
         self._calls -= 1
-        _deliver(waiting, judged)
-        if not self._calls and (self._wanted or self.due):
-            self._hand_over()
-        self._on_judged()
-
-    async def close(self) -> None:
-        """A thread cannot be cancelled, but its batches are small; put it under a time-out all the same."""
-        await self._worker.close()
-
-    def _judge(self, waiting: Sequence[Waiting]) -> list[list[BatchResult]]:
-        with self._vitals.stage("judge"):
-            together = [(intake, one.partition) for one in waiting for intake in one.intakes]
-            said = iter(assemble_batches(together, self._vitals.progressed))
-            return [[next(said) for _ in one.intakes] for one in waiting]
-
-
-def _deliver(waiting: Sequence[Waiting], judged: "asyncio.Future[list[list[BatchResult]]]") -> None:
-    for at, one in enumerate(waiting):
-        if one.judged.done():
-            continue  # given up: its partition was lost meanwhile
-        if judged.cancelled():
-            one.judged.cancel()
-        elif error := judged.exception():
-            one.judged.set_exception(error)
-        else:
-            one.judged.set_result(judged.result()[at])
+        error = None if results.cancelled() else results.exception()
+        for at, one in enumerate(waiting):
+            if one.results.done():
+                continue  # cancelled: its partition was lost meanwhile
+            if results.cancelled():
+                one.results.cancel()
+            elif error is not None:
+                one.results.set_exception(error)
+            else:
+                one.results.set_result(results.result()[at])
+        if not self._calls and (self._flush_wanted or self.due):
+            self._call_model()
+        self._on_results()

@@ -1,16 +1,16 @@
-"""Models that take over while the agent runs: activations are read before processing, then followed."""
+"""Changes models while the agent runs: activations are read before any record is processed, then followed."""
 
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 import structlog
 
 from agent.events.assemble import OutgoingEvent
-from agent.events.group import Watched
+from agent.events.group import GroupRuntime
 from agent.events.payloads import model_refused_event
 from agent.health.status import RuntimeStatus
 from agent.models.activations import Activation, decode_activation
@@ -22,137 +22,144 @@ from connectors.errors import ConnectorError, RecordError
 
 log = structlog.get_logger()
 
-Announce = Callable[[list[OutgoingEvent]], Awaitable[None]]
+Announce = Callable[[Sequence[OutgoingEvent]], Awaitable[None]]
 
 FOLLOW_EVERY_S = 1.0
 GIVE_UP_AFTER_S = 45.0
-"""Below the minute that activations are set ahead: who cannot hear of them must not go on judging."""
-PUT_AWAY_EVERY_S = 600.0
+"""Less than the minute that activations are ahead: an agent that cannot read them must not use an outdated model."""
+UNLOAD_EVERY_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class ReloadableGroup:
-    """A group whose model may change: its windows, and what it takes."""
+    """A group whose model may change, and the bundles that it accepts."""
 
-    watched: Watched
-    candidates: CompatibleBundles
+    runtime: GroupRuntime
+    bundles: CompatibleBundles
 
 
 class ModelReloader:
-    """`begin` → `follow` beside the work → `close`. Bundles are loaded and checked in a thread of their own."""
+    """`start` → `follow` beside the pipeline → `close`. Bundles are loaded and checked in a thread of their own."""
 
     def __init__(
         self,
-        journal: AppendLog,
+        activations: AppendLog,
         groups: Mapping[str, ReloadableGroup],
-        vitals: RuntimeStatus,
+        status: RuntimeStatus,
         *,
+        clock: Callable[[], float] = time.monotonic,
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
-        self._journal, self._groups, self._vitals, self._now_ns = journal, groups, vitals, now_ns
+        self._activations, self._groups, self._status = activations, groups, status
+        self._clock, self._now_ns = clock, now_ns
         self._loader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="bundles")
         self._refusals: deque[OutgoingEvent] = deque()
-        self._begun = asyncio.Event()
-        self._heard_at = self._put_away_at = vitals.clock()
+        self._started = asyncio.Event()
+        self._last_read_s = self._last_unload_s = clock()
 
-    async def begin(self) -> None:
-        """Everything that was ever activated is known, and what speaks now or later is loaded, before this returns.
+    async def start(self) -> None:
+        """Read every activation so far, and load the models that are active now or later.
 
-        Older models are loaded when a window of their time is judged, as in a rebuild or a replay.
+        Earlier models are loaded when a window of their time is classified, as in a rebuild or a replay.
         """
-        await self._journal.start()
-        for entry in await self._journal.read():
-            self._hear(entry)
-        for successor in self._current():
-            await asyncio.wrap_future(successor.load())
-        self._heard_at = self._vitals.clock()
-        self._begun.set()
+        await self._activations.start()
+        for entry in await self._activations.read():
+            self._schedule(entry)
+        for scheduled in self._current():
+            await asyncio.wrap_future(scheduled.load())
+        self._last_read_s = self._clock()
+        self._started.set()
 
     async def follow(self, announce: Announce) -> None:
-        """Until it is cancelled. Raises ConnectorError when the activations cannot be read for too long."""
-        await self._begun.wait()
+        """Runs until cancelled. Raises ConnectorError when the activations cannot be read for too long."""
+        await self._started.wait()
         while True:
-            await self.look(announce)
+            await self.check(announce)
             await asyncio.sleep(FOLLOW_EVERY_S)
 
-    async def look(self, announce: Announce) -> None:
-        """Once: what is new is loaded beside the work; what was refused is told."""
-        for entry in await self._news():
-            self._hear(entry)
-        for successor in self._current():
-            await asyncio.wrap_future(successor.load())
-        self._put_away()
-        await self.tell_refusals(announce)
+    async def check(self, announce: Announce) -> None:
+        """Read new activations once, load their models, announce those that were refused."""
+        for entry in await self._read_new():
+            self._schedule(entry)
+        for scheduled in self._current():
+            await asyncio.wrap_future(scheduled.load())
+        self._unload_unused()
+        await self.publish_refusals(announce)
 
-    async def tell_refusals(self, announce: Announce) -> None:
-        """At the end of the work too. Told first, then forgotten: one that is cut off is told again, never lost."""
-        told = list(self._refusals)
-        if told:
-            await announce(told)
-        for sighting in told:
-            if sighting in self._refusals:
-                self._refusals.remove(sighting)
+    async def publish_refusals(self, announce: Announce) -> None:
+        """Also at the end of a run. Removed only after it is published, so that a refusal is never lost."""
+        refusals = list(self._refusals)
+        if refusals:
+            await announce(refusals)
+        for refusal in refusals:
+            if refusal in self._refusals:
+                self._refusals.remove(refusal)
 
     async def close(self) -> None:
         self._loader.shutdown(wait=True, cancel_futures=True)
-        await self._journal.close()
+        await self._activations.close()
 
-    async def _news(self) -> list[Entry]:
+    async def _read_new(self) -> list[Entry]:
         try:
-            found = await self._journal.read()
+            entries = await self._activations.read()
         except ConnectorError as error:
-            if self._vitals.clock() - self._heard_at > GIVE_UP_AFTER_S:
+            if self._clock() - self._last_read_s > GIVE_UP_AFTER_S:
                 raise
-            log.warning("activations cannot be read; trying again", reason=str(error))
+            log.warning("cannot read activations; trying again", reason=str(error))
             return []
-        self._heard_at = self._vitals.clock()
-        return found
+        self._last_read_s = self._clock()
+        return entries
 
-    def _hear(self, entry: Entry) -> None:
+    def _schedule(self, entry: Entry) -> None:
         try:
             activation = decode_activation(entry.value)
         except RecordError as error:
-            self._vitals.reloads["malformed"] += 1
+            self._status.model_reloads["malformed"] += 1
             log.warning("not an activation", partition=str(entry.partition), offset=entry.offset, reason=str(error))
             return
         group = self._groups.get(activation.group)
         if group is None:
             log.warning("activation of an unknown group", group=activation.group, offset=entry.offset)
             return
-        if activation.effective_ns <= group.watched.succession.newest_ns:
-            log.warning("activation came too late: windows after its end are judged", **_named(activation))
-        group.watched.succession.add(activation, lambda wanted: self._loading(wanted, group, entry))
+        schedule = group.runtime.schedule
+        if activation.effective_ns <= schedule.newest_ns:
+            log.warning(
+                "activation takes effect late: later windows were already classified", **_log_fields(activation)
+            )
+        schedule.add(activation, lambda wanted: self._load_in_background(wanted, group, entry))
 
     def _current(self) -> list[ScheduledModel]:
         now_ns = self._now_ns()
-        return [each for group in self._groups.values() for each in group.watched.succession.from_now_on(now_ns)]
+        return [each for group in self._groups.values() for each in group.runtime.schedule.from_now_on(now_ns)]
 
-    def _put_away(self) -> None:
-        if self._vitals.clock() - self._put_away_at < PUT_AWAY_EVERY_S:
+    def _unload_unused(self) -> None:
+        if self._clock() - self._last_unload_s < UNLOAD_EVERY_S:
             return
-        self._put_away_at = self._vitals.clock()
+        self._last_unload_s = self._clock()
         for group in self._groups.values():
-            for activation in group.watched.succession.put_away_unused(self._now_ns()):
-                log.info("model put away", **_named(activation))
+            for activation in group.runtime.schedule.unload_unused(self._now_ns()):
+                log.info("unused model unloaded", **_log_fields(activation))
 
-    def _loading(self, activation: Activation, group: ReloadableGroup, entry: Entry) -> "Future[ActiveModel | None]":
+    def _load_in_background(
+        self, activation: Activation, group: ReloadableGroup, entry: Entry
+    ) -> "Future[ActiveModel | None]":
         return self._loader.submit(self._load, activation, group, entry)
 
     def _load(self, activation: Activation, group: ReloadableGroup, entry: Entry) -> ActiveModel | None:
-        """Runs in the loader's thread; whoever needs the model waits for the answer."""
+        """Runs in the loader's thread; whoever needs the model waits for its result."""
         try:
-            speaker = group.candidates.speaker(activation)
+            model = group.bundles.load_activated(activation)
         except (ModelError, OSError) as error:
-            self._vitals.reloads["refused"] += 1
-            log.error("model refused; the one before it goes on", reason=str(error), **_named(activation))
-            self._refusals.append(_refusal(activation, group.watched, entry, str(error)))
+            self._status.model_reloads["refused"] += 1
+            log.error("model refused; the previous one stays active", reason=str(error), **_log_fields(activation))
+            self._refusals.append(_refusal(activation, group.runtime, entry, str(error)))
             return None
-        self._vitals.reloads["loaded"] += 1
-        log.info("model loaded", **_named(activation))
-        return speaker
+        self._status.model_reloads["loaded"] += 1
+        log.info("model loaded", **_log_fields(activation))
+        return model
 
 
-def _named(activation: Activation) -> dict[str, str | int | None]:
+def _log_fields(activation: Activation) -> dict[str, str | int | None]:
     return {
         "group": activation.group,
         "bundle": activation.bundle,
@@ -161,8 +168,8 @@ def _named(activation: Activation) -> dict[str, str | int | None]:
     }
 
 
-def _refusal(activation: Activation, watched: Watched, entry: Entry, reason: str) -> OutgoingEvent:
-    origin = watched.origin(watched.name, entry.partition)
+def _refusal(activation: Activation, group: GroupRuntime, entry: Entry, reason: str) -> OutgoingEvent:
+    origin = group.origin(group.spec.name, entry.partition)
     event = model_refused_event(
         origin,
         effective_ns=activation.effective_ns,
@@ -171,4 +178,4 @@ def _refusal(activation: Activation, watched: Watched, entry: Entry, reason: str
         reason=reason,
         offset=entry.offset,
     )
-    return OutgoingEvent(event, origin, watched.channels)
+    return OutgoingEvent(event, origin, group.spec.channels)

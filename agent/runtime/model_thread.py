@@ -1,4 +1,4 @@
-"""One thread for the model: calls in order, and an end that does not wait for a call that hangs."""
+"""One thread for the model: calls in order, and a close that does not wait for a call that hangs."""
 
 import asyncio
 import threading
@@ -8,15 +8,14 @@ from queue import SimpleQueue
 from typing import TypeVar
 
 Answer = TypeVar("Answer")
-_Call = Callable[[], None]
-_LOOK_EVERY_S = 0.002
+_POLL_EVERY_S = 0.002
 
 
 class ModelThread:
-    """A daemon, unlike the threads of an executor: the process can end although a call never returns."""
+    """A daemon, unlike the threads of an executor: the process can exit although a call never returns."""
 
     def __init__(self) -> None:
-        self._calls: SimpleQueue[_Call | None] = SimpleQueue()
+        self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._closed = False
         self._thread = threading.Thread(target=self._work, name="model", daemon=True)
         self._thread.start()
@@ -27,11 +26,11 @@ class ModelThread:
         return future
 
     async def close(self) -> None:
-        """The call under way is waited for, those behind it are cancelled. Put it under a time-out."""
+        """Waits for the running call and cancels those behind it. Give it a timeout."""
         self._closed = True
         self._calls.put(None)
-        while self._thread.is_alive():  # noqa: ASYNC110  # a thread rings no bell
-            await asyncio.sleep(_LOOK_EVERY_S)
+        while self._thread.is_alive():  # noqa: ASYNC110  # a thread cannot be awaited
+            await asyncio.sleep(_POLL_EVERY_S)
 
     def _run(self, call: Callable[[], Answer], future: "Future[Answer]") -> None:
         if self._closed or not future.set_running_or_notify_cancel():

@@ -1,4 +1,4 @@
-"""The source as the loop reads it: joined, left, and polled, with polls that can be ended before their time."""
+"""Polls the source, with polls that can be interrupted and a source that can be left and joined again."""
 
 import asyncio
 
@@ -8,15 +8,15 @@ from connectors.records import Batch
 
 
 class Poller:
-    """`joined` tells whether there is a source to ask."""
+    """`joined` is False before the source is started and while it is being restarted."""
 
     def __init__(self, source: Source, *, leave_within_s: float) -> None:
         self.joined = False
         self._source, self._leave_within_s = source, leave_within_s
-        self._under_way: asyncio.Timeout | None = None
+        self._poll: asyncio.Timeout | None = None
 
-    async def join(self, told: Assignment) -> None:
-        await self._source.start(told)
+    async def join(self, assignment: Assignment) -> None:
+        await self._source.start(assignment)
         self.joined = True
 
     async def leave(self) -> None:
@@ -25,22 +25,22 @@ class Poller:
             async with asyncio.timeout(self._leave_within_s):
                 await self._source.close()
         except TimeoutError as error:
-            raise ConnectorError("the source is stuck and cannot be closed") from error
+            raise ConnectorError(f"the source could not be closed within {self._leave_within_s:g} s") from error
 
     async def poll(self, max_records: int, timeout_s: float) -> list[Batch] | None:
-        """None when it was ended before its time: then nobody knows whether there was something to read."""
-        under_way = self._under_way = asyncio.timeout(None)
+        """None when it was interrupted: then it is not known whether there was anything to read."""
+        poll = self._poll = asyncio.timeout(None)
         try:
-            async with under_way:
+            async with poll:
                 return await self._source.poll(max_records=max_records, timeout_s=timeout_s)
         except TimeoutError:
-            if not under_way.expired():
+            if not poll.expired():
                 raise
             return None
         finally:
-            self._under_way = None
+            self._poll = None
 
-    def end(self) -> None:
-        """Something is judged, or the source is to be restarted. What was fetched meanwhile is polled next time."""
-        if self._under_way is not None and not self._under_way.expired():
-            self._under_way.reschedule(0)
+    def interrupt(self) -> None:
+        """End the current poll, if there is one. What it has fetched by then is returned by the next poll."""
+        if self._poll is not None and not self._poll.expired():
+            self._poll.reschedule(0)

@@ -1,67 +1,70 @@
-"""Out they go, in order: events and dead letters first, then the last states they lead to."""
+"""Publishes in order: events and dead letters, then the latest state per asset."""
+
+from collections.abc import Mapping, Sequence
 
 from agent.dead_letters.letter import DeadLetter
 from agent.events.assemble import BatchResult, OutgoingEvent
+from agent.events.group import GroupRuntime
 from agent.events.payloads import event_message, state_message
-from agent.health.counters import Counters
-from agent.runtime.observer import Observer
-from agent.windows.group import OwnedPartition
+from agent.runtime.instruments import Instruments
+from agent.runtime.ownership import OwnedPartition
 from connectors.base import Sink
 from connectors.failpoints import AFTER_PUBLISH, AFTER_STATES, hit
-from connectors.records import Message
 
 
 class Publisher:
-    def __init__(self, sink: Sink, tally: Counters, observer: Observer) -> None:
-        self._sink, self._tally, self._observer = sink, tally, observer
+    def __init__(self, sink: Sink, groups: Mapping[str, GroupRuntime], instruments: Instruments) -> None:
+        self._sink, self._groups, self._instruments = sink, groups, instruments
 
-    async def publish(self, owned: OwnedPartition, said: list[BatchResult], letters: list[DeadLetter]) -> None:
-        """What an earlier owner has published (below `publish_from`) is not said again."""
-        new = [
-            sighting
-            for assessment in said
-            for sighting in assessment.sightings
-            if sighting.event.data["input"]["offset"] >= owned.publish_from
+    async def publish(
+        self, owned: OwnedPartition, results: Sequence[BatchResult], dead_letters: Sequence[DeadLetter]
+    ) -> None:
+        """What an earlier owner has published (records below `publish_from`) is not published again."""
+        events = [
+            outgoing for result in results for outgoing in result.events if outgoing.event.offset >= owned.publish_from
         ]
-        refused = [letter for letter in letters if letter.offset >= owned.publish_from]
-        await self._write([event_message(sighting.event, sighting.origin.namespace) for sighting in new], refused)
-        if new or refused:
+        letters = [letter for letter in dead_letters if letter.offset >= owned.publish_from]
+        await self._write(events, letters)
+        if events or letters:
             hit(AFTER_PUBLISH)
-        await self._write_states(new)
-        self._count(said, new, refused)
+        await self._write_states(events)
+        self._report(results, events)
+        for letter in letters:
+            example = f"{owned.partition}@{letter.offset}: {letter.detail}"
+            self._instruments.counters.count_dead_letter(letter.reason, example)
 
-    async def restate(self, owned: OwnedPartition) -> None:
+    async def publish_states(self, owned: OwnedPartition) -> None:
         """The last state of every asset again: an earlier owner may have written an older one after a newer one."""
         messages = [
-            state_message(windows.watched.origin(asset, owned.partition), standing)
-            for windows in owned.groups.values()
-            for asset, standing in windows.standings.items()
+            state_message(self._groups[group].origin(asset, owned.partition), state)
+            for group, states in owned.states.items()
+            for asset, state in states.items()
         ]
         if messages:
             await self._sink.write(messages)
 
-    async def announce(self, sightings: list[OutgoingEvent]) -> None:
+    async def announce(self, events: Sequence[OutgoingEvent]) -> None:
         """Technical events that belong to no batch."""
-        await self._write([event_message(sighting.event, sighting.origin.namespace) for sighting in sightings], [])
-        self._count([], sightings, [])
+        await self._write(events, [])
+        self._report([], events)
 
-    async def _write(self, events: list[Message], refused: list[DeadLetter]) -> None:
-        messages = [*events, *(letter.message for letter in refused)]
+    async def _write(self, events: Sequence[OutgoingEvent], letters: Sequence[DeadLetter]) -> None:
+        messages = [event_message(outgoing.event, outgoing.origin.namespace) for outgoing in events]
+        messages += [letter.message for letter in letters]
         if messages:
             await self._sink.write(messages)
 
-    async def _write_states(self, new: list[OutgoingEvent]) -> None:
-        last = {sighting.event.asset: (sighting.origin, sighting.standing) for sighting in new if sighting.standing}
+    async def _write_states(self, events: Sequence[OutgoingEvent]) -> None:
+        last = {outgoing.event.asset: (outgoing.origin, outgoing.state) for outgoing in events if outgoing.state}
         if last:
-            await self._sink.write([state_message(origin, standing) for origin, standing in last.values()])
+            await self._sink.write([state_message(origin, state) for origin, state in last.values()])
             hit(AFTER_STATES)
 
-    def _count(self, said: list[BatchResult], new: list[OutgoingEvent], refused: list[DeadLetter]) -> None:
-        for assessment in said:
-            for glance in assessment.glances:
-                self._observer.judged(glance)
-        for sighting in new:
-            self._tally.events[sighting.event.type] += 1
-            self._observer.published(sighting)
-        for letter in refused:
-            self._tally.dead_letters[letter.reason] += 1
+    def _report(self, results: Sequence[BatchResult], events: Sequence[OutgoingEvent]) -> None:
+        counters, observer = self._instruments.counters, self._instruments.observer
+        for result in results:
+            for window in result.windows:
+                observer.classified(window)
+        for outgoing in events:
+            counters.events[outgoing.event.type] += 1
+            observer.published(outgoing)

@@ -1,13 +1,11 @@
-"""plant.yaml: one frozen tree, every field with unit, default and meaning, and every problem at once."""
+"""plant.yaml as one frozen tree; every field has a description, and every problem is reported at once."""
 
 from agent.settings.alarms import AlarmRule, Alarms, AlarmWebhook
 from agent.settings.formats import file_format, group_layouts, record_format
 from agent.settings.groups import Channel, Group, Window
-from agent.settings.http import Http
 from agent.settings.loading import Examination, LoadedPlant, examine, load_plant, load_settings
-from agent.settings.models import Models
-from agent.settings.network import KafkaSecurity, Retries
-from agent.settings.plant import Checkpointing, Inference, Limits, Logging, Plant, settings_schema
+from agent.settings.network import Http, KafkaSecurity, Retries
+from agent.settings.plant import Checkpointing, Inference, Limits, Logging, Models, Plant, settings_schema
 from agent.settings.problems import Problem
 from agent.settings.records import Records, TimeField
 from agent.settings.resolve import ResolvedChannel, ResolvedGroup, reconcile

@@ -15,7 +15,7 @@ Found = Iterator[Problem]
 def alarms_are_rationalised(alarms: Alarms | None) -> Found:
     for at, rule in enumerate(alarms.rules if alarms else ()):
         if rule.missing:
-            wrong = f"{rule.name} does not alarm: without {', '.join(rule.missing)} nobody knows what to do"
+            wrong = f"{rule.name} is not used, because it lacks {', '.join(rule.missing)}"
             yield warning(("alarms", "rules", at), wrong, "rationalise it, or remove it")
 
 
@@ -30,7 +30,7 @@ def alarm_topics_are_apart(alarms: Alarms | None, sinks: Sequence[Sink], source:
     for name, topic in alarms.topics if alarms else ():
         if topic in taken:
             yield Problem(
-                ("alarms", "topics", name), f"{topic} is used by a sink or the source", "choose another topic"
+                ("alarms", "topics", name), f"topic {topic} is used by a sink or the source", "choose another topic"
             )
 
 
@@ -46,31 +46,31 @@ def every_asset_has_a_console(alarms: Alarms | None, groups: Sequence[Group]) ->
     if alarms is None:
         return
     shown = [pattern for console in alarms.consoles for pattern in console.assets]
-    watched = {rule.group for rule in alarms.rules}
+    with_rules = {rule.group for rule in alarms.rules}
     for group in groups:
-        for pattern in group.assets if group.name in watched else ():
+        for pattern in group.assets if group.name in with_rules else ():
             if not any(overlap(one, pattern) for one in shown):
-                wrong = f"{pattern} of group {group.name} is shown nowhere"
+                wrong = f"no console shows {pattern} of group {group.name}"
                 yield Problem(("alarms", "consoles"), wrong, "add it to a console")
 
 
 def delays_see_enough_events(alarms: Alarms | None, emission: Emission) -> Found:
-    """With changes alone, nobody knows whether a state lasted or the agent fell silent."""
+    """With changes alone, a state that lasts cannot be told from an agent that stopped."""
     delays = [delay for rule in (alarms.rules if alarms else ()) for delay in _delays(rule)]
     if not delays or emission.policy == "all":
         return
     half = Duration(max(min(delays) // 2, 1))
     if emission.policy == "changes":
-        wrong = "changes: alarms with delays would not know whether a state lasted"
+        wrong = "changes: alarms with delays need events while a state lasts"
         yield Problem(("emission", "policy"), wrong, f"use all, or changes+heartbeat with at most {half}")
     elif emission.heartbeat is not None and emission.heartbeat > half:
-        wrong = f"{emission.heartbeat} is more than half of the shortest delay of the alarms, {min(delays)}"
+        wrong = f"{emission.heartbeat} is more than half of the shortest alarm delay, {min(delays)}"
         yield Problem(("emission", "heartbeat"), wrong, f"at most {half}")
 
 
 def _delays(rule: AlarmRule) -> list[Duration]:
-    silence = rule.limit if rule.technical == "no_data" else None
-    return [delay for delay in (rule.on_delay, rule.off_delay, silence) if delay is not None]
+    no_data_after = rule.limit if rule.technical == "no_data" else None
+    return [delay for delay in (rule.on_delay, rule.off_delay, no_data_after) if delay is not None]
 
 
 ALARM_RULES = (

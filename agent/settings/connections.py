@@ -1,4 +1,4 @@
-"""Where the settings' services are and how one gets in: clusters, servers, names of keys."""
+"""Kafka clusters, Redis servers and key prefixes from the settings."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,8 +8,6 @@ from agent.settings import KafkaSecurity, KafkaSinkSettings, Plant, RedisStoreSe
 if TYPE_CHECKING:
     from connectors.kafka.cluster import Cluster
     from connectors.redis.server import Server
-
-_NS_PER_S = 1_000_000_000
 
 
 def cluster_of(bootstrap: str | None, security: KafkaSecurity) -> "Cluster":
@@ -29,7 +27,7 @@ def cluster_of(bootstrap: str | None, security: KafkaSecurity) -> "Cluster":
 
 
 def sink_cluster(sink: KafkaSinkSettings) -> "Cluster":
-    """Where it writes; by the time the settings are loaded it has the source's address if it had none of its own."""
+    """The cluster that a sink writes to; loading the settings has filled in the source's address where it had none."""
     return cluster_of(sink.bootstrap, sink.security or KafkaSecurity())
 
 
@@ -43,15 +41,15 @@ def server_of(store: RedisStoreSettings) -> "Server":
         ca_file=_text(store.tls.ca_file),
         cert_file=_text(store.tls.cert_file),
         key_file=_text(store.tls.key_file),
-        timeout_s=store.timeout / _NS_PER_S,
+        timeout_s=store.timeout.seconds,
         attempts=store.retries.attempts,
-        first_pause_s=store.retries.first_pause / _NS_PER_S,
-        longest_pause_s=store.retries.longest_pause / _NS_PER_S,
+        first_pause_s=store.retries.first_pause.seconds,
+        longest_pause_s=store.retries.longest_pause.seconds,
     )
 
 
 def window_prefix(settings: Plant, store: RedisStoreSettings) -> str:
-    """What the keys of all windows begin with."""
+    """The prefix of the keys of all stored windows."""
     return f"{store.key_prefix}:{settings.namespace}"
 
 

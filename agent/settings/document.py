@@ -1,4 +1,4 @@
-"""A YAML file as plain values, with the place of every setting."""
+"""A YAML file as plain values, with the line and column of every setting."""
 
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -21,10 +21,10 @@ class Document:
     path: Path
     content: Any
     places: Mapping[FieldPath, tuple[int, int]]
-    repeated: tuple[Problem, ...] = field(default=())
+    duplicates: tuple[Problem, ...] = field(default=())
 
-    def located(self, problem: Problem) -> Problem:
-        """The problem with its place, or that of the nearest setting around it."""
+    def locate(self, problem: Problem) -> Problem:
+        """The problem with its place in the file, or that of the nearest setting around it."""
         path = problem.path
         while path and path not in self.places:
             path = path[:-1]
@@ -33,13 +33,13 @@ class Document:
 
 
 def read_document(path: Path) -> Document:
-    """Raises SettingsError with one line: `file:line:column` where the YAML is wrong, or why it cannot be read."""
+    """Raises SettingsError with one line: where the YAML is wrong, or why the file cannot be read."""
     text = _read(path)
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         content = yaml.safe_load(text)
     except yaml.MarkedYAMLError as error:
-        raise SettingsError(f"{_place(path, error)}: {_words(error)}") from error
+        raise SettingsError(f"{_place(path, error)}: {_reason(error)}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise SettingsError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict):
@@ -53,7 +53,7 @@ def _read(path: Path) -> str:
     except OSError as error:
         raise SettingsError(f"{path}: {error.strerror}") from error
     if len(content) > _MAX_BYTES:
-        raise SettingsError(f"{path}: {len(content)} bytes are too many for a configuration")
+        raise SettingsError(f"{path}: {len(content)} bytes; a configuration has at most {_MAX_BYTES}")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -65,23 +65,23 @@ def _place(path: Path, error: yaml.MarkedYAMLError) -> str:
     return f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
 
 
-def _words(error: yaml.MarkedYAMLError) -> str:
+def _reason(error: yaml.MarkedYAMLError) -> str:
     return "not YAML: " + ", ".join(part for part in (error.problem, error.context) if part)
 
 
 def _with_places(path: Path, content: Any, node: yaml.Node) -> Document:
     places: dict[FieldPath, tuple[int, int]] = {}
-    repeated = []
+    duplicates = []
     for where, mark in _walk((), node, set()):
         if where in places:
             first = places[where][0]
-            repeated.append(Problem(where, f"is there twice, first in line {first}", "remove one of the two"))
+            duplicates.append(Problem(where, f"duplicate of line {first}", "remove one of the two"))
         places[where] = (mark.line + 1, mark.column + 1)
-    return Document(path, content, places, tuple(repeated))
+    return Document(path, content, places, tuple(duplicates))
 
 
 def _walk(at: FieldPath, node: yaml.Node, seen: set[int]) -> Iterator[tuple[FieldPath, yaml.Mark]]:
-    """Every setting with the mark of its key (or list item). An anchored node is walked once, so loops end."""
+    """Every setting with the mark of its key or list item. An anchored node is visited once, so loops end."""
     if id(node) in seen:
         return
     seen.add(id(node))

@@ -1,4 +1,4 @@
-"""The settings in the words of those who read records: decoders and files. Pure."""
+"""Translates the settings for the decoders and the file source. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -41,7 +41,7 @@ def _channel_field(channel: ResolvedChannel) -> ChannelField:
 
 
 def file_format(settings: Plant, source: FileSourceSettings | None = None) -> FileFormat:
-    """How lines become records; without a file source as the records of any other source say."""
+    """How lines of a file become records; without a file source, from the settings of the records alone."""
     records = settings.records
     plain = FileFormat(
         kind="auto",

@@ -1,4 +1,4 @@
-"""From plant.yaml to settings, or to every problem at once. The one door for the environment."""
+"""Loads plant.yaml: valid settings, or every problem at once."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from anchormoe.errors import ModelError
 
 @dataclass(frozen=True, slots=True)
 class LoadedPlant:
-    """Sound settings and their groups with nothing left open, in the same order."""
+    """Valid settings, and their groups with all defaults resolved, in the same order."""
 
     settings: Plant
     groups: tuple[ResolvedGroup, ...]
@@ -32,7 +32,7 @@ class LoadedPlant:
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """Everything that can be said about a file. `loaded` is there when there are no errors."""
+    """All problems of a file. `loaded` is None when there are errors."""
 
     path: Path
     loaded: LoadedPlant | None
@@ -40,18 +40,18 @@ class Examination:
 
     @property
     def errors(self) -> list[str]:
-        return [place(self.path, problem) for problem in self.problems if problem.severity == "error"]
+        return [format_problem(self.path, problem) for problem in self.problems if problem.severity == "error"]
 
     @property
     def warnings(self) -> list[str]:
-        return [place(self.path, problem) for problem in self.problems if problem.severity == "warning"]
+        return [format_problem(self.path, problem) for problem in self.problems if problem.severity == "warning"]
 
     @property
     def infos(self) -> list[str]:
-        return [place(self.path, problem) for problem in self.problems if problem.severity == "info"]
+        return [format_problem(self.path, problem) for problem in self.problems if problem.severity == "info"]
 
 
-def place(path: Path, problem: Problem) -> str:
+def format_problem(path: Path, problem: Problem) -> str:
     """`file:line:column: field: message`."""
     where = f"{path}:{problem.line}:{problem.column}" if problem.line else f"{path}"
     return f"{where}: {problem}"
@@ -76,25 +76,25 @@ def load_settings(path: Path, environ: Mapping[str, str]) -> Plant:
 def examine(
     path: Path, environ: Mapping[str, str], *, with_bundles: bool = True, with_secrets: bool = True
 ) -> Examination:
-    """Raises SettingsError only where there are no settings to speak of: no file, no YAML."""
+    """Raises SettingsError only for a file that cannot be read or is not YAML."""
     document = read_document(path)
-    around = Environment(path.parent, environ, look_up=with_secrets)
-    plant, problems = _validated(document.content, around)
-    problems = [*document.repeated, *problems]
-    sections = _sections(plant) if plant else dict(_sound_sections(document.content, around, problems))
+    environment = Environment(path.parent, environ, look_up=with_secrets)
+    plant, problems = _validate(document.content, environment)
+    problems = [*document.duplicates, *problems]
+    sections = _sections(plant) if plant else dict(_valid_sections(document.content, environment, problems))
     groups: tuple[ResolvedGroup, ...] = ()
     if with_bundles:
-        groups, found = _with_bundles(_sound_groups(document.content, around, problems))
-        problems += found
+        groups, more = _resolve_groups(_valid_groups(document.content, environment, problems))
+        problems += more
         if len(groups) == len(sections.get("groups", ())):
             sections["resolved"] = groups
     problems += broken_rules(sections)
-    return _concluded(document, plant, groups, problems)
+    return _conclude(document, plant, groups, problems)
 
 
-def _validated(content: Any, around: Environment) -> tuple[Plant | None, list[Problem]]:
+def _validate(content: Any, environment: Environment) -> tuple[Plant | None, list[Problem]]:
     try:
-        return Plant.model_validate(content, context=around), []
+        return Plant.model_validate(content, context=environment), []
     except ValidationError as error:
         return None, list(validation_problems(error, Plant, content))
 
@@ -103,28 +103,28 @@ def _sections(plant: Plant) -> dict[str, Any]:
     return {name: getattr(plant, name) for name in Plant.model_fields}
 
 
-def _sound_sections(content: Any, around: Environment, problems: list[Problem]) -> Iterator[tuple[str, Any]]:
-    """The sections nobody complained about, so that the rules between them can speak in the same breath."""
-    unsound = {problem.path[0] for problem in problems if problem.path}
+def _valid_sections(content: Any, environment: Environment, problems: list[Problem]) -> Iterator[tuple[str, Any]]:
+    """The sections without problems, so that the rules between them can be checked at the same time."""
+    invalid = {problem.path[0] for problem in problems if problem.path}
     for name, field in Plant.model_fields.items():
-        if name in unsound:
+        if name in invalid:
             continue
         if name in content:
-            yield name, TypeAdapter(field.rebuild_annotation()).validate_python(content[name], context=around)
+            yield name, TypeAdapter(field.rebuild_annotation()).validate_python(content[name], context=environment)
         elif not field.is_required():
             yield name, field.get_default()
 
 
-def _sound_groups(content: Any, around: Environment, problems: list[Problem]) -> Iterator[tuple[int, Group]]:
-    """Each group by itself: a mistake in one does not hide what its neighbour's bundle has to say."""
+def _valid_groups(content: Any, environment: Environment, problems: list[Problem]) -> Iterator[tuple[int, Group]]:
+    """Each group by itself, so that a mistake in one does not hide those of the next."""
     groups = content.get("groups")
-    unsound = {problem.path[1] for problem in problems if problem.path[:1] == ("groups",) and len(problem.path) > 1}
+    invalid = {problem.path[1] for problem in problems if problem.path[:1] == ("groups",) and len(problem.path) > 1}
     for at, raw in enumerate(groups if isinstance(groups, list) else ()):
-        if at not in unsound:
-            yield at, Group.model_validate(raw, context=around)
+        if at not in invalid:
+            yield at, Group.model_validate(raw, context=environment)
 
 
-def _with_bundles(groups: Iterator[tuple[int, Group]]) -> tuple[tuple[ResolvedGroup, ...], list[Problem]]:
+def _resolve_groups(groups: Iterator[tuple[int, Group]]) -> tuple[tuple[ResolvedGroup, ...], list[Problem]]:
     resolved, problems = [], []
     for at, group in groups:
         try:
@@ -141,17 +141,17 @@ def _with_bundles(groups: Iterator[tuple[int, Group]]) -> tuple[tuple[ResolvedGr
 def _no_bundle(at: int, group: Group, error: Exception) -> Problem:
     path = ("groups", at, "model", "bundle")
     if not group.model.bundle.is_dir():
-        return Problem(path, f"there is no bundle in {group.model.bundle}", "train one, or name its directory")
-    return Problem(path, f"{group.model.bundle}: {error}", "name a directory with a whole bundle")
+        return Problem(path, f"there is no bundle in {group.model.bundle}", "train one, or name the directory of one")
+    return Problem(path, f"{group.model.bundle}: {error}", "name the directory of an intact bundle")
 
 
-def _concluded(
+def _conclude(
     document: Document, plant: Plant | None, groups: tuple[ResolvedGroup, ...], problems: list[Problem]
 ) -> Examination:
-    placed = tuple(sorted((document.located(problem) for problem in problems), key=_order))
+    placed = tuple(sorted((document.locate(problem) for problem in problems), key=_order))
     warnings = tuple(problem for problem in placed if problem.severity == "warning")
-    sound = plant is not None and len(warnings) == len(placed)
-    loaded = LoadedPlant(on_one_cluster(plant), groups, warnings) if plant and sound else None
+    valid = plant is not None and len(warnings) == len(placed)
+    loaded = LoadedPlant(share_cluster(plant), groups, warnings) if plant and valid else None
     return Examination(document.path, loaded, placed)
 
 
@@ -159,15 +159,15 @@ def _order(problem: Problem) -> tuple[int, int, str]:
     return problem.line, problem.column, problem.field
 
 
-def on_one_cluster(plant: Plant) -> Plant:
-    """Kafka sinks without an address of their own write where the source reads, with the same login."""
+def share_cluster(plant: Plant) -> Plant:
+    """Kafka sinks without an address of their own write to the cluster of the source, with its login."""
     source = plant.source
     if not isinstance(source, KafkaSourceSettings):
         return plant
-    return plant.model_copy(update={"sinks": tuple(_sharing(sink, source) for sink in plant.sinks)})
+    return plant.model_copy(update={"sinks": tuple(_with_cluster(sink, source) for sink in plant.sinks)})
 
 
-def _sharing(sink: Sink, source: KafkaSourceSettings) -> Sink:
+def _with_cluster(sink: Sink, source: KafkaSourceSettings) -> Sink:
     if not isinstance(sink, KafkaSinkSettings) or sink.bootstrap not in (None, source.bootstrap):
         return sink
     shared = {"bootstrap": source.bootstrap, "security": sink.security or source.security}

@@ -1,5 +1,6 @@
-"""How the agent talks to Kafka: addresses, encryption, login, and how often it tries again. Pure."""
+"""Network settings: Kafka's address, encryption and login, retries, and the agent's own HTTP server. Pure."""
 
+import ipaddress
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
@@ -7,49 +8,55 @@ from pydantic import Field
 
 from agent.settings.environment import ExistingFile, Secret, Username
 from agent.settings.problems import Problem
-from agent.settings.section import Count, Section, Shape
+from agent.settings.section import Count, Section, TextPattern, Whole
 from agent.settings.units import Duration
 
 KAFKA_ADDRESS_VARIABLE = "ANCHORMOE_KAFKA_BOOTSTRAP"
-Bootstrap = Annotated[str, Shape(r"^[^\s,:/]+:[0-9]{1,5}(,[^\s,:/]+:[0-9]{1,5})*$", "host:port, several with commas")]
+Bootstrap = Annotated[
+    str, TextPattern(r"^[^\s,:/]+:[0-9]{1,5}(,[^\s,:/]+:[0-9]{1,5})*$", "host:port, several separated by commas")
+]
 
 
 class Retries(Section):
-    """Bounded tries with growing pauses."""
+    """A limited number of attempts with growing pauses."""
 
-    attempts: Count = Field(default=5, description="Tries altogether, the first one included.")
+    attempts: Count = Field(default=5, description="Number of attempts, the first one included.")
     first_pause: Duration = Field(
         default=Duration.parse("200ms"), description="Pause after the first failure; doubles each time."
     )
-    longest_pause: Duration = Field(default=Duration.parse("5s"), description="The pause grows no further than this.")
+    longest_pause: Duration = Field(default=Duration.parse("5s"), description="Longest pause.")
 
     def broken_rules(self) -> Iterator[Problem]:
         if self.first_pause > self.longest_pause:
             yield Problem(
-                ("first_pause",), f"{self.first_pause} is above longest_pause", f"at most {self.longest_pause}"
+                ("first_pause",),
+                f"{self.first_pause} is longer than longest_pause",
+                f"use at most {self.longest_pause}",
             )
 
     def worst_case_ns(self, timeout_ns: int) -> int:
-        """The longest that all tries and pauses together can take."""
+        """The longest that all attempts and pauses together can take."""
         pauses = (min(self.first_pause << tried, self.longest_pause) for tried in range(min(self.attempts - 1, 64)))
         skipped = max(self.attempts - 65, 0) * self.longest_pause
         return self.attempts * timeout_ns + sum(pauses) + skipped
 
 
 class KafkaSecurity(Section):
-    """Encryption and login towards Kafka."""
+    """Encryption and login for Kafka."""
 
     protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
-        default="PLAINTEXT", description="Kafka's security.protocol."
+        default="PLAINTEXT", description="security.protocol of the client."
     )
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(
-        default=None, description="How to log in; needed with the SASL protocols."
+        default=None, description="sasl.mechanism; required with the SASL protocols."
     )
-    username: Username | None = Field(default=None, description="Login name: text, {env: …} or {file: …}.")
+    username: Username | None = Field(default=None, description="Login name: a string, {env: …} or {file: …}.")
     password: Secret | None = Field(default=None, description="Login password: {env: VARIABLE} or {file: PATH}.")
-    ca_file: ExistingFile | None = Field(default=None, description="PEM file of the authority; null: the system's.")
+    ca_file: ExistingFile | None = Field(
+        default=None, description="PEM file of the certificate authority; null: those of the system."
+    )
     cert_file: ExistingFile | None = Field(default=None, description="PEM certificate of this client, for mutual TLS.")
-    key_file: ExistingFile | None = Field(default=None, description="PEM key that belongs to cert_file.")
+    key_file: ExistingFile | None = Field(default=None, description="PEM key of cert_file.")
     key_password: Secret | None = Field(
         default=None, description="Password of key_file: {env: VARIABLE} or {file: PATH}."
     )
@@ -70,16 +77,36 @@ class KafkaSecurity(Section):
         for name in ("sasl_mechanism", "username", "password"):
             given = getattr(self, name) is not None
             if self.logs_in and not given:
-                yield Problem((name,), f"missing, and {self.protocol} logs in", "give it")
+                yield Problem((name,), f"missing, but required by {self.protocol}", "set it")
             if given and not self.logs_in:
-                yield Problem((name,), f"without effect with {self.protocol}", "use SASL_SSL, or remove it")
+                yield Problem((name,), f"has no effect with {self.protocol}", "use SASL_SSL, or remove it")
 
     def _encryption_rules(self) -> Iterator[Problem]:
         for name in ("ca_file", "cert_file", "key_file", "key_password"):
             if getattr(self, name) is not None and not self.encrypted:
-                yield Problem((name,), f"without effect with {self.protocol}", "use SSL or SASL_SSL, or remove it")
+                yield Problem((name,), f"has no effect with {self.protocol}", "use SSL or SASL_SSL, or remove it")
         if (self.cert_file is None) != (self.key_file is None):
             missing = "cert_file" if self.cert_file is None else "key_file"
-            yield Problem((missing,), "missing", "cert_file and key_file belong together")
+            yield Problem((missing,), "missing", "set cert_file and key_file together")
         if self.key_password is not None and self.key_file is None:
-            yield Problem(("key_password",), "without effect without key_file", "name the key_file, or remove it")
+            yield Problem(("key_password",), "has no effect without key_file", "set key_file, or remove it")
+
+
+class Http(Section):
+    """The HTTP server of the agent, for health checks and metrics."""
+
+    host: str = Field(default="127.0.0.1", description="Address to listen on; other than loopback it needs a token.")
+    port: Whole = Field(default=8787, ge=0, le=65535, description="Port; 0: any free one, which is logged.")
+    token: Secret | None = Field(default=None, description="Bearer token: {env: VARIABLE} or {file: PATH}.")
+
+    def broken_rules(self) -> Iterator[Problem]:
+        if self.token is None and not _is_loopback(self.host):
+            right = "write {env: VARIABLE} or {file: PATH}"
+            yield Problem(("token",), f"missing, but {self.host} is not loopback", right)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

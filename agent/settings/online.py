@@ -1,4 +1,4 @@
-"""Asks the services that a plant names, and adds what is wrong with them to what is known of its settings."""
+"""Inspects the services of a plant, read-only, and adds their problems to those of its settings."""
 
 import asyncio
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ _STREAMS: tuple[Role, ...] = ("events", "states", "dead_letters")
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """`unreachable` are errors too, but a service may be back in a minute; the others need somebody's hand."""
+    """`unreachable` are errors too, but may be gone in a minute; the others must be fixed."""
 
     problems: tuple[Problem, ...] = ()
     unreachable: tuple[Problem, ...] = ()
@@ -53,54 +53,54 @@ class Findings:
 
 
 async def examine_services(plant: LoadedPlant, *, timeout_s: float = TIMEOUT_S) -> Findings:
-    """All of them at once, each with its own time-out; reads only."""
+    """All of them at the same time, each with its own time-out."""
     settings = plant.settings
     needs = Needs(retention_needed_ms(plant.groups), own_timestamps=settings.records.time.field is None)
     async with asyncio.TaskGroup() as group:
-        asked = [
-            group.create_task(_ask_kafka(cluster, uses, needs, timeout_s))
+        tasks = [
+            group.create_task(_inspect_kafka(cluster, uses, needs, timeout_s))
             for cluster, uses in _uses_by_cluster(settings).items()
         ]
         if isinstance(settings.store, RedisStoreSettings):
-            asked.append(group.create_task(_ask_redis(settings.store, timeout_s)))
-    return sum((task.result() for task in asked), Findings())
+            tasks.append(group.create_task(_inspect_redis(settings.store, timeout_s)))
+    return sum((task.result() for task in tasks), Findings())
 
 
-def joined(examination: Examination, findings: Findings) -> Examination:
-    """With the places of the new problems in the file; no longer loaded where there are errors among them."""
+def add_findings(examination: Examination, findings: Findings) -> Examination:
+    """The findings get their places in the file; with errors among them the plant counts as not loaded."""
     document = read_document(examination.path)
-    found = [document.located(problem) for problem in (*findings.problems, *findings.unreachable)]
+    found = [document.locate(problem) for problem in (*findings.problems, *findings.unreachable)]
     loaded = None if any(problem.severity == "error" for problem in found) else examination.loaded
     return replace(examination, loaded=loaded, problems=(*examination.problems, *found))
 
 
-async def _ask_kafka(cluster: "Cluster", uses: list[Use], needs: Needs, timeout_s: float) -> Findings:
-    from connectors.kafka.inspection import inspect_cluster  # aiokafka, only where there is Kafka
+async def _inspect_kafka(cluster: "Cluster", uses: list[Use], needs: Needs, timeout_s: float) -> Findings:
+    from connectors.kafka.inspection import inspect_cluster  # imports aiokafka, only where there is Kafka
 
     facts = await inspect_cluster(cluster, [use.topic for use in uses], timeout_s=timeout_s)
     if isinstance(facts, Outage):
         section: Path = uses[0].path[:1] if uses[0].path[0] == "source" else uses[0].path[:2]
-        return _out(facts, kafka_outage(section, facts))
+        return _outage(facts, kafka_outage(section, facts))
     return Findings(tuple(kafka_problems(uses, facts, needs)))
 
 
-async def _ask_redis(store: RedisStoreSettings, timeout_s: float) -> Findings:
+async def _inspect_redis(store: RedisStoreSettings, timeout_s: float) -> Findings:
     from connectors.redis.inspection import inspect_redis
 
     server = server_of(store)
-    patience = min(timeout_s, server.timeout_s)
-    facts = await inspect_redis(replace(server, timeout_s=patience), timeout_s=patience)
+    timeout_s = min(timeout_s, server.timeout_s)
+    facts = await inspect_redis(replace(server, timeout_s=timeout_s), timeout_s=timeout_s)
     if isinstance(facts, Outage):
-        return _out(facts, redis_outage(("store",), facts))
+        return _outage(facts, redis_outage(("store",), facts))
     return Findings(tuple(redis_problems(("store",), facts)))
 
 
-def _out(outage: Outage, problem: Problem) -> Findings:
+def _outage(outage: Outage, problem: Problem) -> Findings:
     return Findings(unreachable=(problem,)) if outage.kind == "unreachable" else Findings(problems=(problem,))
 
 
 def _uses_by_cluster(settings: Plant) -> "dict[Cluster, list[Use]]":
-    """Source and sinks that share address and login are asked once."""
+    """Source and sinks with the same address and login are inspected once."""
     found: dict[Cluster, list[Use]] = {}
     for cluster, use in _uses(settings):
         found.setdefault(cluster, []).append(use)
@@ -116,11 +116,11 @@ def _uses(settings: Plant) -> "Iterator[tuple[Cluster, Use]]":
     for at, sink in enumerate(settings.sinks):
         if isinstance(sink, KafkaSinkSettings):
             cluster = cluster_of(sink.bootstrap, sink.security or KafkaSecurity())
-            for use in _written(settings, sink, ("sinks", at, "topics")):
+            for use in _sink_topics(settings, sink, ("sinks", at, "topics")):
                 yield cluster, use
 
 
-def _written(settings: Plant, sink: KafkaSinkSettings, path: Path) -> Iterator[Use]:
+def _sink_topics(settings: Plant, sink: KafkaSinkSettings, path: Path) -> Iterator[Use]:
     for role in _STREAMS:
         yield Use((*path, role), getattr(sink.topics, role), role)
     if settings.models is not None and sink is settings.kafka_sink:

@@ -1,4 +1,4 @@
-"""What is wrong in a configuration, where, and what would be right. Pure."""
+"""Problems of a configuration: where, what is wrong, and what would be right. Pure."""
 
 import re
 from collections.abc import Iterable
@@ -10,12 +10,15 @@ from pydantic_core import PydanticCustomError
 Path = tuple[str | int, ...]
 Severity = Literal["error", "warning", "info"]
 
+INVALID = "invalid"
+"""Type of our errors among pydantic's own."""
+
 _LOGIN = re.compile(r"(?<=://)[^/@]*(?=@)")
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One line for the user. `line` and `column` count from 1; 0 means the place in the file is not known."""
+    """One line for the user. `line` and `column` count from 1; 0 means that the place in the file is unknown."""
 
     path: Path
     wrong: str
@@ -42,27 +45,27 @@ class Problem:
 
 
 def warning(path: Path, wrong: str, right: str = "") -> Problem:
-    """Something legal that its author may not have meant."""
+    """Valid, but perhaps not what the author meant."""
     return Problem(path, wrong, right, severity="warning")
 
 
 def info(path: Path, wrong: str, right: str = "") -> Problem:
-    """Nothing is wrong: what its author may want to know."""
+    """Nothing is wrong, but the author may want to know it."""
     return Problem(path, wrong, right, severity="info")
 
 
-def refusals(problems: Iterable[Problem]) -> PydanticCustomError:
-    """All broken rules of one section in one exception: a pydantic validator can raise only once."""
+def invalid_section(problems: Iterable[Problem]) -> PydanticCustomError:
+    """All broken rules of one section in one exception, because a pydantic validator can raise only once."""
     found = tuple(problems)
     text = " / ".join(str(problem) for problem in found)
-    return PydanticCustomError("refused", "{text}", {"text": text, "problems": found})
+    return PydanticCustomError(INVALID, "{text}", {"text": text, "problems": found})
 
 
-def refusal(wrong: str, right: str = "") -> PydanticCustomError:
-    """One broken rule about the value itself."""
-    return refusals([Problem((), wrong, right)])
+def invalid(wrong: str, right: str = "") -> PydanticCustomError:
+    """A value that breaks a rule."""
+    return invalid_section([Problem((), wrong, right)])
 
 
 def without_login(text: str) -> str:
-    """An address as it may be shown: what is wrong in a file must not carry its secrets into a log."""
+    """An address without user and password: an error message must not carry secrets into a log."""
     return _LOGIN.sub("***", text)

@@ -1,4 +1,4 @@
-"""How a record's bytes become samples: which field means what, and what is refused. Pure."""
+"""How records become samples: their format, their fields, and what is rejected. Pure."""
 
 import re
 from collections.abc import Iterator
@@ -7,22 +7,22 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from agent.settings.problems import Problem
-from agent.settings.section import Count, Name, Section, Shape
+from agent.settings.section import Count, Name, Section, TextPattern
 from agent.settings.units import Duration, Size
 
-UtcOffset = Annotated[str, Shape(r"^[+-](0[0-9]|1[0-4]):[0-5][0-9]$", 'hours and minutes like "+01:00"')]
+UtcOffset = Annotated[str, TextPattern(r"^[+-](0[0-9]|1[0-4]):[0-5][0-9]$", 'hours and minutes like "+01:00"')]
 OnUnknown = Literal["reject", "ignore"]
 
 
 class TimeField(Section):
-    """Where the time of a sample stands."""
+    """The field with the time of a sample."""
 
     field: Name | None = Field(default="ts", description="Field with the time; null: the record's own timestamp.")
     unit: Literal["iso", "s", "ms", "us", "ns"] = Field(
-        default="ms", description="ISO 8601 text, or epoch seconds, milli-, micro- or nanoseconds."
+        default="ms", description="ISO 8601, or seconds, milli-, micro- or nanoseconds since 1970."
     )
     utc_offset: UtcOffset | None = Field(
-        default=None, description='For ISO times without a zone, like "+01:00"; null: such times are refused.'
+        default=None, description='Offset of ISO times without a zone, like "+01:00"; null: such times are rejected.'
     )
 
     @property
@@ -34,25 +34,29 @@ class TimeField(Section):
 
     def broken_rules(self) -> Iterator[Problem]:
         if self.field is None and "unit" in self.model_fields_set:
-            yield Problem(("unit",), "without effect: the record's own timestamp has its unit", "remove it")
+            yield Problem(("unit",), "has no effect: the record's own timestamp is always in ms", "remove it")
         if self.utc_offset is not None and (self.unit != "iso" or self.field is None):
-            yield Problem(("utc_offset",), "without effect: only ISO times lack a zone", "remove it, or use unit: iso")
+            yield Problem(
+                ("utc_offset",), "has no effect: only ISO times can lack a zone", "remove it, or use unit: iso"
+            )
 
 
 class Records(Section):
-    """The format of the records. Which JSON field belongs to which channel stands with the channels."""
+    """The format of the records. Which field belongs to which channel is set with the channels of a group."""
 
     format: Literal["wide", "narrow", "chunked", "binary"] = Field(
         default="wide",
-        description="wide: all channels in one object; narrow: one channel each; chunked: arrays; binary: float32.",
+        description="wide: all channels in one object; narrow: one channel per record; chunked: arrays of samples; "
+        "binary: float32 samples.",
     )
     asset_field: Name | None = Field(default=None, description="Field with the asset id; null: the record's key.")
-    time: TimeField = Field(default=TimeField(), description="Where the time of a sample stands.")
+    time: TimeField = Field(default=TimeField(), description="The field with the time of a sample.")
     values_field: Name | None = Field(
-        default=None, description="Field that holds the channels (wide, chunked); null: they stand beside the time."
+        default=None,
+        description="Field with an object of the channels (wide, chunked); null: they are next to the time.",
     )
-    channel_field: Name = Field(default="channel", description="Field with the channel's name (narrow).")
-    value_field: Name = Field(default="value", description="Field with the channel's value (narrow).")
+    channel_field: Name = Field(default="channel", description="Field with the name of the channel (narrow).")
+    value_field: Name = Field(default="value", description="Field with the value of the channel (narrow).")
     max_bytes: Size = Field(default=Size.parse("1MiB"), description="Larger records are dead-lettered.")
     max_channels: Count = Field(default=256, description="Records with more channels are dead-lettered.")
     max_samples: Count = Field(default=65_536, description="Chunks with more samples are dead-lettered.")
@@ -61,14 +65,19 @@ class Records(Section):
         description="Samples further than this from the record's own timestamp are dead-lettered; null: no check.",
     )
     unknown_asset: OnUnknown = Field(
-        default="reject", description="Record of an asset in no group: dead-letter or skip."
+        default="reject", description="A record of an asset in no group: reject (dead-letter) or ignore it."
     )
-    unknown_channel: OnUnknown = Field(default="reject", description="Field that is no channel: dead-letter or skip.")
+    unknown_channel: OnUnknown = Field(
+        default="reject",
+        description="A field that is not a channel: reject (dead-letter) the record or ignore the field.",
+    )
 
     def broken_rules(self) -> Iterator[Problem]:
         if self.format == "narrow" and self.channel_field == self.value_field:
-            yield Problem(("value_field",), f"{self.value_field} is the channel_field too", "name two fields")
+            yield Problem(
+                ("value_field",), f"{self.value_field} is also the channel_field", "name two different fields"
+            )
         if self.format == "chunked" and self.values_field is None:
-            yield Problem(("values_field",), "missing, and records are chunked", "name the field with the arrays")
+            yield Problem(("values_field",), "missing, but records are chunked", "name the field with the arrays")
         if self.format == "narrow" and self.values_field is not None:
-            yield Problem(("values_field",), "without effect with narrow records", "use channel_field and value_field")
+            yield Problem(("values_field",), "has no effect with narrow records", "use channel_field and value_field")

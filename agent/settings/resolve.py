@@ -1,4 +1,4 @@
-"""What the plant says and what the model bundle knows, put together: every number concrete, every difference named."""
+"""Combines a group's settings with its bundle: all defaults resolved, every contradiction reported."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from anchormoe.windows import FillRule, Grid, WindowShape
 
 
 class BundleFacts(Protocol):
-    """The part of a bundle's configuration that a plant may repeat; `Predictor.config` has it."""
+    """The part of a bundle's configuration that a plant may repeat; `Predictor.config` is one."""
 
     @property
     def channels(self) -> tuple[str, ...]: ...
@@ -36,7 +36,7 @@ _REBUILD_HORIZON_WINDOWS = 8
 
 @dataclass(frozen=True, slots=True)
 class ResolvedChannel:
-    """value = raw × scale + offset; `range` is in `unit`, for people, and no filter."""
+    """value = raw × scale + offset; `range` is in `unit`, for people, not a filter."""
 
     name: str
     unit: str
@@ -49,7 +49,7 @@ class ResolvedChannel:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedGroup:
-    """A group with nothing left open. Channels stand in the model's order; times without a unit are in steps."""
+    """A group with all defaults resolved. Channels are in the model's order; times without a unit are in steps."""
 
     name: str
     assets: tuple[str, ...]
@@ -72,7 +72,7 @@ class ResolvedGroup:
 
     @property
     def rebuild_horizon(self) -> int:
-        """Steps after which a silent asset is rebuilt from nothing: a gap stands between its windows anyway."""
+        """Steps without samples after which an asset's windows start anew in a rebuild: there is a gap anyway."""
         return _REBUILD_HORIZON_WINDOWS * self.shape.length
 
     @property
@@ -86,7 +86,7 @@ class ResolvedGroup:
 
     @property
     def ring_bytes(self) -> int:
-        """Memory of the windows when all assets are there: what the design allows, twice the bare samples."""
+        """Memory of the windows with `max_assets` assets: twice the size of the samples."""
         steps = self.shape.length + self.shape.hop + self.shape.lateness
         return 2 * steps * len(self.channels) * 4 * self.max_assets
 
@@ -95,81 +95,83 @@ class ResolvedGroup:
 
 
 def read_facts(directory: Path) -> BundleConfig:
-    """From config.json alone, without torch; the rest is checked when the model is loaded. Raises ModelError."""
+    """Reads config.json alone, without torch; the rest is checked when the model is loaded. Raises ModelError."""
     return BundleConfig.from_dict(parse_json(read_file(directory, CONFIG), CONFIG), digest="")
 
 
 def reconcile(group: Group, facts: BundleFacts) -> ResolvedGroup:
-    """Raises SettingsError with every difference between the plant and the bundle."""
-    if found := list(differences(group, facts)):
-        raise SettingsError([f"group {group.name}: {problem}" for problem in found])
-    return _resolved(group, facts)
+    """Raises SettingsError with every contradiction between the plant and the bundle."""
+    if problems := list(differences(group, facts)):
+        raise SettingsError([f"group {group.name}: {problem}" for problem in problems])
+    return _resolve(group, facts)
 
 
 def differences(group: Group, facts: BundleFacts) -> Iterator[Problem]:
-    """Where the plant contradicts the bundle, or leaves open what it does not know. Paths start at the group."""
+    """Where the plant contradicts the bundle, or does not set what the bundle lacks. Paths start at the group."""
     yield from _channel_differences(group.channels or (), facts)
     yield from _length_differences(group, facts)
     yield from _period_differences(group, facts)
-    yield from _forgotten_too_soon(group, facts)
+    yield from _expiry_differences(group, facts)
 
 
 def _channel_differences(channels: tuple[Channel, ...], facts: BundleFacts) -> Iterator[Problem]:
     names = tuple(channel.name for channel in channels)
     if names and set(names) != set(facts.channels):
         stated, known = ", ".join(names), ", ".join(facts.channels)
-        yield Problem(("channels",), f"the plant says {stated}; the bundle says {known}", "name the bundle's channels")
+        yield Problem(
+            ("channels",), f"the plant has {stated}; the bundle has {known}", "name the channels of the bundle"
+        )
     units = dict(zip(facts.channels, facts.units, strict=True))
     for at, channel in enumerate(channels):
         known = units.get(channel.name, "")
         if known and channel.unit not in (None, known):
-            wrong = f"the plant says {channel.unit}; the bundle says {known}"
+            wrong = f"the plant has {channel.unit}; the bundle has {known}"
             yield Problem(("channels", at, "unit"), wrong, f"convert with scale and offset, and write {known}")
 
 
 def _length_differences(group: Group, facts: BundleFacts) -> Iterator[Problem]:
     window = group.window
     if window.length not in (None, facts.length):
-        wrong = f"the plant says {window.length} steps; the bundle says {facts.length}"
+        wrong = f"the plant has {window.length} steps; the bundle has {facts.length}"
         yield Problem(("window", "length"), wrong, f"remove it, or write {facts.length}")
     if window.length is None and window.hop is not None and window.hop > facts.length:
         wrong = f"{window.hop} steps skip data between windows"
-        yield Problem(("window", "hop"), wrong, f"at most the bundle's length, {facts.length}")
+        yield Problem(("window", "hop"), wrong, f"use at most the length of the bundle, {facts.length}")
 
 
 def _period_differences(group: Group, facts: BundleFacts) -> Iterator[Problem]:
     stated, known = group.period, facts.period_ns
     if stated is None and known is None:
-        yield Problem(("period",), "missing, and the bundle does not know it", 'say it, like "100ms"')
+        yield Problem(("period",), "missing, and the bundle has none", 'set it, like "100ms"')
     elif stated is not None and known is not None and stated != known:
-        wrong = f"the plant says {stated}; the bundle says {Duration(known)}"
+        wrong = f"the plant has {stated}; the bundle has {Duration(known)}"
         yield Problem(("period",), wrong, f"remove it, or write {Duration(known)}")
     else:
-        yield from _too_short_for_the_grid(group, int(stated or known or 0))
+        yield from _shorter_than_a_step(group, int(stated or known or 0))
 
 
-def _too_short_for_the_grid(group: Group, period_ns: int) -> Iterator[Problem]:
+def _shorter_than_a_step(group: Group, period_ns: int) -> Iterator[Problem]:
     idle_after, lateness = group.window.idle_after, group.window.lateness
     if idle_after is not None and idle_after // period_ns <= lateness:
         least = Duration((lateness + 1) * period_ns)
         wrong = f"{idle_after} is not longer than the lateness of {lateness} steps"
-        yield Problem(("window", "idle_after"), wrong, f"at least {least}")
+        yield Problem(("window", "idle_after"), wrong, f"use at least {least}")
     for at, channel in enumerate(group.channels or ()):
         if channel.fill_max_age is not None and channel.fill_max_age < period_ns:
-            wrong = f"{channel.fill_max_age} is shorter than the period, so nothing is ever filled"
-            yield Problem(("channels", at, "fill_max_age"), wrong, f"at least {Duration(period_ns)}")
+            wrong = f"{channel.fill_max_age} is shorter than the period, so nothing would be filled"
+            yield Problem(("channels", at, "fill_max_age"), wrong, f"use at least {Duration(period_ns)}")
 
 
-def _forgotten_too_soon(group: Group, facts: BundleFacts) -> Iterator[Problem]:
-    """A ring must outlive every window that it is still part of."""
+def _expiry_differences(group: Group, facts: BundleFacts) -> Iterator[Problem]:
+    """An asset must not expire while windows with its samples may still be due."""
     window, period_ns = group.window, int(group.period or facts.period_ns or 0)
     least = Duration(_FORGET_AFTER_WINDOWS * (facts.length + window.lateness) * period_ns)
     if window.forget_after < least:
         wrong = f"{window.forget_after} is shorter than {_FORGET_AFTER_WINDOWS} windows"
-        yield Problem(("window", "forget_after"), wrong, f"at least {least}")
+        yield Problem(("window", "forget_after"), wrong, f"use at least {least}")
 
 
-def _resolved(group: Group, facts: BundleFacts) -> ResolvedGroup:
+def _resolve(group: Group, facts: BundleFacts) -> ResolvedGroup:
     grid = Grid(int(group.period or facts.period_ns or 0))
     window = group.window
     shape = WindowShape(facts.length, window.hop or max(1, facts.length // 8), window.lateness)
@@ -178,7 +180,7 @@ def _resolved(group: Group, facts: BundleFacts) -> ResolvedGroup:
         name=group.name,
         assets=group.assets,
         bundle=group.model.bundle,
-        channels=_resolved_channels(group, facts, grid.period_ns),
+        channels=_resolve_channels(group, facts, grid.period_ns),
         grid=grid,
         shape=shape,
         min_coverage=window.min_coverage,
@@ -188,17 +190,17 @@ def _resolved(group: Group, facts: BundleFacts) -> ResolvedGroup:
     )
 
 
-def _resolved_channels(group: Group, facts: BundleFacts, period_ns: int) -> tuple[ResolvedChannel, ...]:
+def _resolve_channels(group: Group, facts: BundleFacts, period_ns: int) -> tuple[ResolvedChannel, ...]:
     stated = {channel.name: channel for channel in group.channels or ()}
     rules = facts.fill or (FillRule(),) * len(facts.channels)
     known = zip(facts.channels, facts.units, rules, strict=True)
     return tuple(
-        _resolved_channel(stated.get(name) or Channel(name=name), unit, rule, period_ns) for name, unit, rule in known
+        _resolve_channel(stated.get(name) or Channel(name=name), unit, rule, period_ns) for name, unit, rule in known
     )
 
 
-def _resolved_channel(channel: Channel, unit: str, rule: FillRule, period_ns: int) -> ResolvedChannel:
-    """Holes are filled as in the training data unless the plant says otherwise: a model knows no other windows."""
+def _resolve_channel(channel: Channel, unit: str, rule: FillRule, period_ns: int) -> ResolvedChannel:
+    """Missing samples are filled as in the training data unless the plant sets another rule."""
     if channel.fill is not None:
         rule = FillRule(channel.fill, (channel.fill_max_age or 0) // period_ns)
     return ResolvedChannel(

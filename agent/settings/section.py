@@ -1,16 +1,16 @@
-"""What every part of the settings tree has in common: frozen, unknown keys refused, rules between its fields. Pure."""
+"""Base of all sections of the settings: frozen, unknown keys rejected, rules between fields; and common types. Pure."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, Strict, model_validator
 from pydantic_core import CoreSchema, core_schema
 
-from agent.settings.problems import Problem, refusal, refusals, without_login
+from agent.settings.problems import Problem, invalid, invalid_section, without_login
 
-# YAML has real numbers and booleans, so "5", yes-as-a-number and the like are mistakes, not spellings.
+# YAML has numbers and booleans of its own, so "5" or yes for a number is a mistake, not another spelling.
 Whole = Annotated[int, Strict()]
 Count = Annotated[int, Strict(), Field(ge=1)]
 Real = Annotated[float, Strict()]
@@ -18,30 +18,32 @@ Flag = Annotated[bool, Strict()]
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """A pattern for texts, with the words that explain it to people."""
+class TextPattern:
+    """A regular expression for a string, with the words that explain it to people."""
 
     pattern: str
     words: str
 
-    def _fitting(self, text: str) -> str:
+    def _validate(self, text: str) -> str:
         if re.fullmatch(self.pattern, text) is None:
-            raise refusal(f"{without_login(repr(text))} does not fit", f"use {self.words}")
+            raise invalid(f"{without_login(repr(text))} is not valid", f"use {self.words}")
         return text
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_after_validator_function(self._fitting, handler(source))
+        return core_schema.no_info_after_validator_function(self._validate, handler(source))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return handler(schema) | {"pattern": self.pattern}
 
 
-Slug = Annotated[str, Shape(r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$", "lower-case letters, digits and inner hyphens")]
-AssetId = Annotated[str, Shape(r"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$", "letters, digits and . _ : / - inside")]
-AssetPattern = Annotated[
-    str, Shape(r"^[A-Za-z0-9*?][A-Za-z0-9._:/*?-]{0,127}$", "letters, digits, . _ : / - inside, and * or ?")
+Slug = Annotated[
+    str, TextPattern(r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$", "lower-case letters, digits and inner hyphens")
 ]
-Topic = Annotated[str, Shape(r"^[A-Za-z0-9._-]{1,249}$", "letters, digits and . _ -")]
+AssetId = Annotated[str, TextPattern(r"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$", "letters, digits and . _ : / - inside")]
+AssetPattern = Annotated[
+    str, TextPattern(r"^[A-Za-z0-9*?][A-Za-z0-9._:/*?-]{0,127}$", "letters, digits, . _ : / - inside, and * or ?")
+]
+Topic = Annotated[str, TextPattern(r"^[A-Za-z0-9._-]{1,249}$", "letters, digits and . _ -")]
 Name = Annotated[str, Field(min_length=1, max_length=128)]
 
 
@@ -55,7 +57,12 @@ class Section(BaseModel):
         yield from ()
 
     @model_validator(mode="after")
-    def _keeps_its_rules(self) -> Self:
-        if found := list(self.broken_rules()):
-            raise refusals(found)
+    def _check_rules(self) -> Self:
+        if problems := list(self.broken_rules()):
+            raise invalid_section(problems)
         return self
+
+
+def find_duplicates(values: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Position and value of everything that an earlier position has too."""
+    return ((at, value) for at, value in enumerate(values) if value in values[:at])

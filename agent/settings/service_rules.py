@@ -1,4 +1,4 @@
-"""What Kafka and Redis say about themselves, held against the delivery promise: facts in, problems out. Pure."""
+"""Checks the configuration of Kafka and Redis against the delivery guarantees: facts in, problems out. Pure."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from connectors.redis.inspection import RedisFacts
 
 Role = Literal["input", "events", "states", "dead_letters", "activations"]
-Found = Iterator[Problem]
+Problems = Iterator[Problem]
 
 _REPLICAS = 3
 _IN_SYNC = 2
@@ -33,14 +33,14 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What the plant asks of its input: how long records stay, and whether their own timestamp is the sample's time."""
+    """What the plant needs of its input: how long records stay, and whether their timestamp is the sample's time."""
 
     retention_ms: int
     own_timestamps: bool
 
 
 def retention_needed_ms(groups: Sequence[ResolvedGroup]) -> int:
-    """Twice what a rebuild may have to read again, for the group that needs most."""
+    """Twice what a rebuild may have to read, for the group that needs most."""
     return max(-(-2 * _rebuilt_steps(group) * group.grid.period_ns // _NS_PER_MS) for group in groups)
 
 
@@ -48,7 +48,7 @@ def _rebuilt_steps(group: ResolvedGroup) -> int:
     return group.shape.length + group.shape.lateness + group.rebuild_horizon
 
 
-def kafka_problems(uses: Sequence[Use], facts: "ClusterFacts", needs: Needs) -> Found:
+def kafka_problems(uses: Sequence[Use], facts: "ClusterFacts", needs: Needs) -> Problems:
     for use in uses:
         topic = facts.topics.get(use.topic)
         if topic is None:
@@ -56,133 +56,138 @@ def kafka_problems(uses: Sequence[Use], facts: "ClusterFacts", needs: Needs) -> 
             continue
         yield from _replication(use, topic, facts.brokers)
         if topic.config is None:
-            wrong = f"{use.topic}: this login may not see its configuration, so it was not checked"
-            yield warning(use.path, wrong, "allow DescribeConfigs, or look yourself")
+            wrong = f"{use.topic}: this login may not read its configuration, so it was not checked"
+            yield warning(use.path, wrong, "allow DescribeConfigs, or check it yourself")
             continue
         for check in _CHECKS[use.role]:
             yield from check(use, topic, needs)
 
 
-def _missing(use: Use) -> Found:
-    """Only the input must be there; what the agent writes it makes, if its login may."""
+def _missing(use: Use) -> Problems:
+    """Only the input must exist; the agent creates the topics that it writes, if its login may."""
     if use.role == "input":
         wrong = f"there is no topic {use.topic}, or this login may not see it"
-        yield Problem(use.path, wrong, "make it, name another one, or allow Describe")
+        yield Problem(use.path, wrong, "create it, name another one, or allow Describe")
     else:
-        right = "the agent makes it at its start; make it yourself to choose partitions and replication"
+        right = "the agent creates it when it starts; create it yourself to choose partitions and replication"
         yield info(use.path, f"there is no topic {use.topic} yet, or this login may not see it", right)
 
 
-def _replication(use: Use, topic: "TopicFacts", brokers: int) -> Found:
+def _replication(use: Use, topic: "TopicFacts", brokers: int) -> Problems:
     if topic.replicas < _REPLICAS:
         wrong = f"{use.topic}: replication factor {topic.replicas}, so acknowledged records can be lost with a broker"
-        few = f"; the cluster has {brokers} of the {_REPLICAS} brokers for it" if brokers < _REPLICAS else ""
-        yield warning(use.path, wrong, f"replicate it {_REPLICAS} times{few}")
+        few = f"; the cluster has {brokers} of the {_REPLICAS} brokers that it needs" if brokers < _REPLICAS else ""
+        yield warning(use.path, wrong, f"use replication factor {_REPLICAS}{few}")
 
 
-def _in_sync(use: Use, topic: "TopicFacts", _: Needs) -> Found:
+def _in_sync(use: Use, topic: "TopicFacts", _: Needs) -> Problems:
     least = _number(topic, "min.insync.replicas", _IN_SYNC)
     if least > topic.replicas:
-        wrong = f"{use.topic}: min.insync.replicas={least} with {topic.replicas} replicas refuses every write"
+        wrong = f"{use.topic}: min.insync.replicas={least} with {topic.replicas} replicas rejects every write"
         yield Problem(use.path, wrong, f"use {_REPLICAS} replicas and min.insync.replicas={_IN_SYNC}")
     if least < _IN_SYNC:
-        wrong = f"{use.topic}: min.insync.replicas={least}, so a record counts as written on one broker alone"
+        wrong = f"{use.topic}: min.insync.replicas={least}, so a record is acknowledged by one broker alone"
         yield warning(use.path, wrong, f"set min.insync.replicas={_IN_SYNC}")
 
 
-def _kept_long_enough(use: Use, topic: "TopicFacts", needs: Needs) -> Found:
-    kept = _number(topic, "retention.ms", _UNLIMITED)
-    if "delete" in _policies(topic) and kept != _UNLIMITED and kept < needs.retention_ms:
-        wrong = f"{use.topic}: retention.ms={kept} ({_time(kept)}), so lost windows may not be rebuilt from it"
-        yield warning(use.path, wrong, f"at least {needs.retention_ms} ({_time(needs.retention_ms)})")
+def _retention_time(use: Use, topic: "TopicFacts", needs: Needs) -> Problems:
+    retention_ms = _number(topic, "retention.ms", _UNLIMITED)
+    if "delete" in _policies(topic) and retention_ms != _UNLIMITED and retention_ms < needs.retention_ms:
+        setting = f"retention.ms={retention_ms} ({_time(retention_ms)})"
+        wrong = f"{use.topic}: {setting}, so lost windows cannot always be rebuilt from it"
+        yield warning(use.path, wrong, f"use at least {needs.retention_ms} ({_time(needs.retention_ms)})")
 
 
-def _not_cut_by_size(use: Use, topic: "TopicFacts", _: Needs) -> Found:
+def _retention_size(use: Use, topic: "TopicFacts", _: Needs) -> Problems:
     size = _number(topic, "retention.bytes", _UNLIMITED)
     if "delete" in _policies(topic) and size != _UNLIMITED:
         wrong = f"{use.topic}: retention.bytes={size} deletes by size, so a burst shortens the history"
-        yield warning(use.path, wrong, "set retention.bytes=-1 and let retention.ms decide")
+        yield warning(use.path, wrong, "set retention.bytes=-1 and use retention.ms")
 
 
-def _keeps_every_record(use: Use, topic: "TopicFacts", _: Needs) -> Found:
+def _not_compacted(use: Use, topic: "TopicFacts", _: Needs) -> Problems:
     if "compact" in _policies(topic):
         wrong = f"{use.topic}: compacted, so all but the last record of each asset are LOST"
         yield warning(use.path, wrong, "set cleanup.policy=delete")
 
 
-def _keeps_the_last_state(use: Use, topic: "TopicFacts", _: Needs) -> Found:
+def _compacted_states(use: Use, topic: "TopicFacts", _: Needs) -> Problems:
     if _policies(topic) != {"compact"}:
         policy = ",".join(sorted(_policies(topic)))
-        wrong = f"{use.topic}: cleanup.policy={policy}, so the states of quiet assets vanish"
+        wrong = f"{use.topic}: cleanup.policy={policy}, so the states of assets that rarely change are deleted"
         yield warning(use.path, wrong, "set cleanup.policy=compact")
 
 
-def _remembers_activations(use: Use, topic: "TopicFacts", _: Needs) -> Found:
+def _compacted_activations(use: Use, topic: "TopicFacts", _: Needs) -> Problems:
     if _policies(topic) != {"compact"}:
         policy = ",".join(sorted(_policies(topic)))
-        wrong = f"{use.topic}: cleanup.policy={policy} would forget which model speaks; the agent refuses to start"
+        wrong = f"{use.topic}: cleanup.policy={policy} would delete activations; the agent does not start with it"
         yield Problem(use.path, wrong, "set cleanup.policy=compact")
 
 
-def _clock(use: Use, topic: "TopicFacts", needs: Needs) -> Found:
+def _timestamp_type(use: Use, topic: "TopicFacts", needs: Needs) -> Problems:
     kind = (topic.config or {}).get("message.timestamp.type")
     if needs.own_timestamps and kind == "LogAppendTime":
-        wrong = f"null, and {use.topic} has LogAppendTime: the time of a sample is when the broker got it"
+        wrong = f"null, and {use.topic} has LogAppendTime: the time of a sample is when the broker received it"
         yield info(("records", "time", "field"), wrong, "name a field, or set message.timestamp.type=CreateTime")
 
 
-def _shared_by(use: Use, topic: "TopicFacts", _: Needs) -> Found:
+def _partitions(use: Use, topic: "TopicFacts", _: Needs) -> Problems:
     count = topic.partitions
     if count == 1:
-        words = "1 partition: one agent works, any other stands by"
+        words = "1 partition: one agent works, any other is idle"
     else:
-        words = f"{count} partitions: up to {count} agents share it"
-    yield info(use.path, f"{use.topic}: {words}", "another number needs a new namespace, so choose it early")
+        words = f"{count} partitions: up to {count} agents share the work"
+    yield info(use.path, f"{use.topic}: {words}", "changing the number later needs a new namespace")
 
 
-_CHECKS: dict[Role, tuple[Callable[[Use, "TopicFacts", Needs], Found], ...]] = {
-    "input": (_in_sync, _keeps_every_record, _kept_long_enough, _not_cut_by_size, _clock, _shared_by),
-    "events": (_in_sync, _keeps_every_record),
-    "states": (_in_sync, _keeps_the_last_state),
-    "dead_letters": (_in_sync, _keeps_every_record),
-    "activations": (_in_sync, _remembers_activations),
+_CHECKS: dict[Role, tuple[Callable[[Use, "TopicFacts", Needs], Problems], ...]] = {
+    "input": (_in_sync, _not_compacted, _retention_time, _retention_size, _timestamp_type, _partitions),
+    "events": (_in_sync, _not_compacted),
+    "states": (_in_sync, _compacted_states),
+    "dead_letters": (_in_sync, _not_compacted),
+    "activations": (_in_sync, _compacted_activations),
 }
 
 
-def redis_problems(path: Path, facts: "RedisFacts") -> Found:
+def redis_problems(path: Path, facts: "RedisFacts") -> Problems:
     """`path` is that of the store."""
     policy = facts.maxmemory_policy
     if policy is None:
-        wrong = "this server does not tell its maxmemory-policy, so it was not checked"
+        wrong = "the server does not show its maxmemory-policy, so it was not checked"
         yield warning(path, wrong, "make sure it is noeviction, or allow CONFIG GET or INFO")
     elif policy != "noeviction":
-        yield Problem(path, f"maxmemory-policy is {policy}: windows can be thrown away", "set it to noeviction")
+        yield Problem(path, f"maxmemory-policy is {policy}: windows can be evicted", "set it to noeviction")
     if facts.append_only is False and facts.snapshots is False:
-        wrong = 'persistence is off (appendonly no, save ""): after its restart all windows are rebuilt from the log'
+        wrong = (
+            'persistence is off (appendonly no, save ""): after a restart of Redis all windows are rebuilt from the log'
+        )
         yield warning(path, wrong, "set appendonly yes")
     elif not facts.append_only and facts.snapshots is None:
-        yield info(path, "this server does not tell whether it persists", "make sure it does, or allow CONFIG GET")
+        yield info(path, "the server does not show whether it persists data", "make sure it does, or allow CONFIG GET")
 
 
 def kafka_outage(section: Path, outage: "Outage") -> Problem:
-    """`section` is the source or the sink whose cluster it is."""
+    """`section` is the source or sink of the cluster."""
     match outage.kind:
         case "login":
-            return Problem((*section, "security"), f"Kafka refuses the login: {outage.reason}", "correct it")
+            return Problem((*section, "security"), f"Kafka rejects the login: {outage.reason}", "correct it")
         case "tls":
-            return Problem((*section, "security"), f"no TLS with Kafka: {outage.reason}", "check ca_file and cert_file")
+            return Problem(
+                (*section, "security"), f"TLS with Kafka failed: {outage.reason}", "check ca_file and cert_file"
+            )
         case "unreachable":
             return Problem(
-                (*section, "bootstrap"), f"Kafka: {outage.reason}", "start it, or correct address and security"
+                (*section, "bootstrap"), f"Kafka: {outage.reason}", "start it, or correct the address or the security"
             )
 
 
 def redis_outage(path: Path, outage: "Outage") -> Problem:
     match outage.kind:
         case "login":
-            return Problem((*path, "password"), f"Redis refuses the login: {outage.reason}", "correct it")
+            return Problem((*path, "password"), f"Redis rejects the login: {outage.reason}", "correct it")
         case "tls":
-            return Problem((*path, "tls"), f"no TLS with Redis: {outage.reason}", "check ca_file and cert_file")
+            return Problem((*path, "tls"), f"TLS with Redis failed: {outage.reason}", "check ca_file and cert_file")
         case "unreachable":
             return Problem((*path, "url"), f"Redis: {outage.reason}", "start it, or correct the address")
 
@@ -191,12 +196,12 @@ def _policies(topic: "TopicFacts") -> set[str]:
     return {part.strip() for part in (topic.config or {}).get("cleanup.policy", "delete").split(",")}
 
 
-def _number(topic: "TopicFacts", name: str, otherwise: int) -> int:
-    return int((topic.config or {}).get(name, otherwise))
+def _number(topic: "TopicFacts", name: str, default: int) -> int:
+    return int((topic.config or {}).get(name, default))
 
 
 def _time(milliseconds: int) -> str:
-    """For people: in the largest unit that keeps three digits or so."""
+    """For people: three digits in the largest suitable unit."""
     nanoseconds = milliseconds * _NS_PER_MS
     for unit in ("d", "h", "m", "s"):
         if nanoseconds >= 2 * Duration.UNITS[unit]:

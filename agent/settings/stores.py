@@ -1,4 +1,4 @@
-"""Where the windows are kept between two starts. Pure."""
+"""Stores of windows between two starts of the agent. Pure."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, model_val
 
 from agent.settings.environment import ExistingFile, Secret, Username, with_address
 from agent.settings.network import Retries
-from agent.settings.problems import Problem, refusal
+from agent.settings.problems import Problem, invalid
 from agent.settings.section import Section, Slug
 from agent.settings.units import Duration
 
@@ -18,11 +18,11 @@ _FORMS = r"(redis|rediss)://[^\s/]+(/[0-9]+)?|unix:///\S+"
 
 
 def _redis_address(url: str) -> str:
-    """Says nothing of the value itself: it may carry a password."""
+    """Errors do not show the value: it may contain a password."""
     if re.fullmatch(_FORMS, url) is None:
-        raise refusal("this is no address of Redis", "use redis://host:port/number, rediss://… or unix:///path")
+        raise invalid("not a Redis address", "use redis://host:port/number, rediss://… or unix:///path")
     if "@" in urlsplit(url).netloc:
-        raise refusal("the address carries a login", "move it to username and password: {env: …} or {file: …}")
+        raise invalid("the address contains a login", "move it to username and password: {env: …} or {file: …}")
     return url
 
 
@@ -30,65 +30,76 @@ RedisUrl = Annotated[str, AfterValidator(_redis_address)]
 
 
 class MemoryStoreSettings(Section):
-    """This process only; after a restart the windows are rebuilt from the source."""
+    """The memory of this process; after a restart the windows are rebuilt from the source."""
 
     kind: Literal["memory"]
 
 
 class RedisTls(Section):
-    """Encryption towards Redis, with a rediss:// address."""
+    """TLS to Redis, with a rediss:// address."""
 
-    ca_file: ExistingFile | None = Field(default=None, description="PEM file of the authority; null: the system's.")
+    ca_file: ExistingFile | None = Field(
+        default=None, description="PEM file of the certificate authority; null: those of the system."
+    )
     cert_file: ExistingFile | None = Field(default=None, description="PEM certificate of this client, for mutual TLS.")
-    key_file: ExistingFile | None = Field(default=None, description="PEM key that belongs to cert_file.")
+    key_file: ExistingFile | None = Field(default=None, description="PEM key of cert_file.")
 
     def broken_rules(self) -> Iterator[Problem]:
         if (self.cert_file is None) != (self.key_file is None):
             missing = "cert_file" if self.cert_file is None else "key_file"
-            yield Problem((missing,), "missing", "cert_file and key_file belong together")
+            yield Problem((missing,), "missing", "set cert_file and key_file together")
 
 
 class RedisStoreSettings(Section):
-    """Redis or Valkey with maxmemory-policy noeviction."""
+    """Redis or Valkey, with maxmemory-policy noeviction."""
 
     kind: Literal["redis"]
     url: RedisUrl | None = Field(
         default=None,
-        description=f"redis://host:port/number, rediss:// with TLS, or unix:///path; {REDIS_ADDRESS_VARIABLE} wins.",
+        description=f"redis://host:port/number, rediss:// or unix:///path; {REDIS_ADDRESS_VARIABLE} overrides it.",
     )
-    username: Username | None = Field(default=None, description="ACL user: text, {env: …} or {file: …}.")
+    username: Username | None = Field(default=None, description="ACL user: a string, {env: …} or {file: …}.")
     password: Secret | None = Field(default=None, description="Password: {env: VARIABLE} or {file: PATH}.")
-    tls: RedisTls = Field(default=RedisTls(), description="Certificates.")
-    key_prefix: Slug = Field(default="anchormoe", description="First part of every key.")
-    ttl: Duration = Field(default=Duration.parse("7d"), description="Keys that are not written for this long vanish.")
-    timeout: Duration = Field(default=Duration.parse("5s"), description="Longest wait for one answer.")
-    retries: Retries = Field(default=Retries(attempts=3), description="Tries per command.")
-    pause_after: Duration = Field(
-        default=Duration.parse("1m"), description="Without Redis, go on without committing for this long, then pause."
+    tls: RedisTls = Field(default=RedisTls(), description="Certificates for TLS.")
+    key_prefix: Slug = Field(default="anchormoe", description="Prefix of every key.")
+    ttl: Duration = Field(
+        default=Duration.parse("7d"), description="Keys expire when they are not written for this long."
     )
-    exit_after: Duration = Field(default=Duration.parse("5m"), description="Without Redis for this long, exit.")
+    timeout: Duration = Field(default=Duration.parse("5s"), description="Longest wait for one reply.")
+    retries: Retries = Field(default=Retries(attempts=3), description="Retries per command.")
+    pause_after: Duration = Field(
+        default=Duration.parse("1m"),
+        description="While Redis is unreachable, publish without committing for this long, then pause.",
+    )
+    exit_after: Duration = Field(
+        default=Duration.parse("5m"), description="Exit when Redis is unreachable for this long."
+    )
 
     @model_validator(mode="before")
     @classmethod
     def _address(cls, raw: Any, info: ValidationInfo) -> Any:
-        return _credentials_apart(raw, with_address(raw, "url", REDIS_ADDRESS_VARIABLE, info))
+        return _move_login(raw, with_address(raw, "url", REDIS_ADDRESS_VARIABLE, info))
 
     def broken_rules(self) -> Iterator[Problem]:
         yield from self._address_rules()
         if self.pause_after >= self.exit_after:
-            yield Problem(("pause_after",), f"{self.pause_after} is not below exit_after", f"below {self.exit_after}")
+            yield Problem(
+                ("pause_after",),
+                f"{self.pause_after} is not shorter than exit_after",
+                f"use less than {self.exit_after}",
+            )
         if self.username is not None and self.password is None:
-            yield Problem(("password",), "missing, and there is a username", "give {env: VARIABLE} or {file: PATH}")
+            yield Problem(("password",), "missing, but there is a username", "write {env: VARIABLE} or {file: PATH}")
 
     def _address_rules(self) -> Iterator[Problem]:
         if self.url is None:
-            yield Problem(("url",), "no address", f"write redis://host:port here or set {REDIS_ADDRESS_VARIABLE}")
+            yield Problem(("url",), "missing", f"write redis://host:port here or set {REDIS_ADDRESS_VARIABLE}")
         if self.tls != RedisTls() and not (self.url or "rediss:").startswith("rediss:"):
-            yield Problem(("tls",), "without effect with this address", "use rediss://, or remove it")
+            yield Problem(("tls",), "has no effect with this address", "use rediss://, or remove it")
 
 
-def _credentials_apart(written: Any, given: Any) -> Any:
-    """An address from the environment may carry a login; it moves to where secrets are never printed."""
+def _move_login(written: Any, given: Any) -> Any:
+    """An address from the environment may contain a login; it moves to fields that are never printed."""
     if given is written:
         return written
     parts = urlsplit(given["url"])

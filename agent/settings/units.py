@@ -1,4 +1,4 @@
-"""Durations ("100ms") and sizes ("64MiB"): text with a unit outside, a whole number inside. Pure."""
+"""Durations ("100ms") and sizes ("64MiB"): written with a unit, kept as a whole number. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -8,28 +8,28 @@ from typing import Any, ClassVar, Self
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from agent.settings.problems import refusal
+from agent.settings.problems import invalid
 
 _LARGEST = 2**62  # stays inside int64 with room for sums
 
 
 class _Quantity(int):
-    """A positive whole number of the smallest unit; prints itself with the largest unit that fits."""
+    """A positive whole number of the smallest unit; printed in the largest unit that is exact."""
 
     UNITS: ClassVar[Mapping[str, int]]
     EXAMPLES: ClassVar[str]
 
     @classmethod
     def parse(cls, text: object) -> Self:
-        """Raises a refusal that says how to write it."""
+        """Raises an error that says how to write it."""
         if isinstance(text, cls):
             return text
         matched = re.fullmatch(cls.pattern(), text) if isinstance(text, str) else None
         if matched is None:
-            raise refusal(f"{text!r} has no number with a unit", f"write it like {cls.EXAMPLES}")
+            raise invalid(f"{text!r} is not a number with a unit", f"write it like {cls.EXAMPLES}")
         amount = Fraction(matched[1]) * cls.UNITS[matched[2]]
         if amount.denominator != 1 or not 0 < amount < _LARGEST:
-            raise refusal(f"{text!r} cannot be kept", f"write something positive like {cls.EXAMPLES}")
+            raise invalid(f"{text!r} is out of range", f"write a positive value like {cls.EXAMPLES}")
         return cls(amount)
 
     @classmethod
@@ -42,8 +42,8 @@ class _Quantity(int):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        written = core_schema.plain_serializer_function_ser_schema(str, return_schema=core_schema.str_schema())
-        return core_schema.no_info_plain_validator_function(cls.parse, serialization=written)
+        as_text = core_schema.plain_serializer_function_ser_schema(str, return_schema=core_schema.str_schema())
+        return core_schema.no_info_plain_validator_function(cls.parse, serialization=as_text)
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:

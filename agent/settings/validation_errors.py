@@ -1,4 +1,4 @@
-"""pydantic's errors in our words: the path as written in the file, what is wrong, what would be right. Pure."""
+"""pydantic's errors as problems: the path as in the file, what is wrong, what would be right. Pure."""
 
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
@@ -7,23 +7,23 @@ from typing import Any, get_args
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from agent.settings.problems import Path, Problem, without_login
+from agent.settings.problems import INVALID, Path, Problem, without_login
 from agent.settings.section import Section
 
-_KINDS = {dict: "a mapping", list: "a list", str: "a text", bool: "true or false", type(None): "nothing"}
+_KINDS = {dict: "a mapping", list: "a list", str: "a string", bool: "true or false", type(None): "nothing"}
 _SHOWN = 60
 
 
 def validation_problems(error: ValidationError, tree: type[Section], raw: Any) -> Iterator[Problem]:
     """Every problem that validating `raw` as `tree` found."""
     for detail in error.errors(include_url=False):
-        path = _as_written(detail["loc"], raw)
-        if not _only_a_consequence(detail):
-            yield from _complaints(detail, path, section_at(tree, path, raw))
+        path = _path_in_file(detail["loc"], raw)
+        if not _is_consequence(detail):
+            yield from _problems(detail, path, section_at(tree, path, raw))
 
 
-def _as_written(loc: Path, raw: Any) -> Path:
-    """The location without the tags that pydantic puts in for the kinds of a union."""
+def _path_in_file(loc: Path, raw: Any) -> Path:
+    """The location without the tags that pydantic adds for the kinds of a union."""
     path: list[str | int] = []
     for part in loc:
         if isinstance(raw, dict) and part not in raw and raw.get("kind") == part:
@@ -40,15 +40,15 @@ def _child(raw: Any, part: str | int) -> Any:
     return raw[part] if inside else None
 
 
-def _only_a_consequence(detail: ErrorDetails) -> bool:
-    """A list whose items are all wrong counts as empty for pydantic; the items have been complained about."""
+def _is_consequence(detail: ErrorDetails) -> bool:
+    """A list whose items are all wrong is empty for pydantic; the items have been reported already."""
     given = detail["input"]
     return detail["type"] == "too_short" and isinstance(given, list) and len(given) >= detail["ctx"]["min_length"]
 
 
-def _complaints(detail: ErrorDetails, path: Path, section: type[Section] | None) -> Iterator[Problem]:
+def _problems(detail: ErrorDetails, path: Path, section: type[Section] | None) -> Iterator[Problem]:
     match detail["type"]:
-        case "refused":
+        case _ if detail["type"] == INVALID:
             yield from (problem.below(path) for problem in detail["ctx"]["problems"])
         case "extra_forbidden" | "invalid_key":
             name = str(path[-1])  # YAML has numbers as keys, too
@@ -56,34 +56,34 @@ def _complaints(detail: ErrorDetails, path: Path, section: type[Section] | None)
         case "missing":
             yield Problem(path, "missing", _meaning(str(path[-1]), section))
         case "union_tag_not_found":
-            yield Problem((*path, "kind"), "missing", "say which kind it is")
+            yield Problem((*path, "kind"), "missing", "set the kind")
         case "union_tag_invalid":
             ctx = detail["ctx"]
-            yield Problem((*path, "kind"), f"there is no kind {ctx['tag']!r}", f"use one of {ctx['expected_tags']}")
+            yield Problem((*path, "kind"), f"unknown kind {ctx['tag']!r}", f"use one of {ctx['expected_tags']}")
         case _:
-            yield Problem(path, f"{_shown(detail['input'])} does not fit", _wanted(detail))
+            yield Problem(path, f"{_show(detail['input'])} is not valid", _expected(detail))
 
 
 def _nearest(name: str, section: type[Section] | None) -> str:
     known = list(section.model_fields) if section else []
     close = get_close_matches(name, known, n=1, cutoff=0.6)
-    return f"did you mean {close[0]}?" if close else f"known here: {', '.join(known)}"
+    return f"did you mean {close[0]}?" if close else f"known settings: {', '.join(known)}"
 
 
 def _meaning(name: str, section: type[Section] | None) -> str:
     field = section.model_fields.get(name) if section else None
-    return f"it says: {field.description}" if field else "give it"
+    return f"set it: {field.description}" if field else "set it"
 
 
-def _shown(value: Any) -> str:
-    """The value as YAML has it; of a whole structure only its kind, of an address no login: secrets stay unsaid."""
+def _show(value: Any) -> str:
+    """The value as in YAML; of a structure only its type, of an address no login: secrets are never shown."""
     if isinstance(value, dict | list) or value is None:
         return _KINDS[type(value)]
     text = str(value).lower() if isinstance(value, bool) else without_login(repr(value))
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
-def _wanted(detail: ErrorDetails) -> str:
+def _expected(detail: ErrorDetails) -> str:
     if detail["type"] in ("model_type", "model_attributes_type", "dict_type"):
         return "should be a mapping"
     if detail["type"] in ("tuple_type", "list_type"):
@@ -91,7 +91,7 @@ def _wanted(detail: ErrorDetails) -> str:
     if detail["type"] == "path_type":
         return "should be a path"
     if detail["type"] == "string_type" and not isinstance(detail["input"], dict | list):
-        return "should be a text; put it in quotes"
+        return "should be a string; put it in quotes"
     return detail["msg"].replace("Input should", "should").replace("String should", "should")
 
 

@@ -1,1 +1,1 @@
-"""What a person sees in a terminal: a live table with the last change explained, or plain lines."""
+"""What people see on a terminal: a live board with the last change explained, or plain lines."""

@@ -1,10 +1,10 @@
-"""Dead letters as text: a table by reason, a line each, one in full. Pure."""
+"""Dead letters as text: a table by reason, a line per letter, one letter in full. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent.dead_letters.stored import ReasonCount, StoredDeadLetter
-from agent.events.ids import iso_time
+from connectors.timestamps import format_iso
 
 _BYTES_SHOWN = 4_096
 
@@ -25,39 +25,40 @@ def counts_json(counts: Mapping[str, ReasonCount]) -> dict[str, Any]:
 def counts_text(counts: Mapping[str, ReasonCount]) -> str:
     if not counts:
         return "no dead letters"
-    rows = [("reason", "count", "first", "last", "for example")]
+    rows = [("reason", "count", "first", "last", "example")]
     for reason, each in sorted(counts.items(), key=lambda pair: -pair[1].count):
         rows.append((reason, str(each.count), time_text(each.first_ms), time_text(each.last_ms), each.example))
-    return aligned(rows)
+    return align_columns(rows)
 
 
-def each_text(letters: Sequence[StoredDeadLetter]) -> str:
-    rows = [("place", "time", "key", "came from", "detail")]
+def letters_text(letters: Sequence[StoredDeadLetter]) -> str:
+    rows = [("position", "time", "key", "source", "detail")]
     for letter in letters:
-        origin = f"{letter.source}@{letter.ours.get('offset', '?')}"
-        detail = letter.ours.get("detail", "")
-        rows.append((str(letter.place), time_text(letter.time_ms), readable(letter.key), origin, detail))
-    return aligned(rows) if letters else "no dead letters"
+        source = f"{letter.source}@{letter.dl_headers.get('offset', '?')}"
+        detail = letter.dl_headers.get("detail", "")
+        rows.append((str(letter.position), time_text(letter.time_ms), readable(letter.key), source, detail))
+    return align_columns(rows) if letters else "no dead letters"
 
 
-def each_json(letter: StoredDeadLetter) -> dict[str, Any]:
-    facts = {"place": str(letter.place), "key": readable(letter.key), "value": readable(letter.value)}
-    return facts | dict(letter.ours)
+def letter_json(letter: StoredDeadLetter) -> dict[str, Any]:
+    record = {"position": str(letter.position), "key": readable(letter.key), "value": readable(letter.value)}
+    return record | dict(letter.dl_headers)
 
 
-def aligned(rows: Sequence[tuple[str, ...]]) -> str:
+def align_columns(rows: Sequence[tuple[str, ...]]) -> str:
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     )
 
 
-def described(letter: StoredDeadLetter) -> list[str]:
-    ours = letter.ours
-    field = f" (field {ours['field']})" if ours.get("field") else ""
-    origin = f"{letter.source}@{ours.get('offset', '?')} at {time_text(letter.time_ms)}"
-    lines = [f"{letter.place}  {letter.reason}: {ours.get('detail', '')}{field}", f"came from {origin}"]
-    lines += [f"refused by version {ours.get('version', '?')}, sent again {letter.times_replayed} times"]
+def letter_lines(letter: StoredDeadLetter) -> list[str]:
+    """One letter in full; of a long value only the beginning."""
+    headers = letter.dl_headers
+    field = f" (field {headers['field']})" if headers.get("field") else ""
+    source = f"{letter.source}@{headers.get('offset', '?')} at {time_text(letter.time_ms)}"
+    lines = [f"{letter.position}  {letter.reason}: {headers.get('detail', '')}{field}", f"source: {source}"]
+    lines += [f"rejected by version {headers.get('version', '?')}, replayed {letter.times_replayed} times before"]
     lines += [f"key: {readable(letter.key)}"]
     lines += [f"header {name}: {readable(text)}" for name, text in letter.headers]
     value = letter.value or b""
@@ -66,7 +67,7 @@ def described(letter: StoredDeadLetter) -> list[str]:
 
 
 def readable(value: bytes | None) -> str:
-    """Text as it is; other bytes in hexadecimal. Control characters never reach the terminal."""
+    """UTF-8 as it is, other bytes in hexadecimal; control characters are escaped, so none reaches a terminal."""
     if value is None:
         return "–"
     try:
@@ -77,4 +78,4 @@ def readable(value: bytes | None) -> str:
 
 
 def time_text(epoch_ms: int) -> str:
-    return iso_time(epoch_ms * 1_000_000) if epoch_ms > 0 else "–"
+    return format_iso(epoch_ms * 1_000_000) if epoch_ms > 0 else "–"

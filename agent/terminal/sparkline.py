@@ -1,4 +1,4 @@
-"""Small pictures in text: a channel over a window, and where the evidence lies below it. Pure."""
+"""Sparklines: a channel over a window, and marks for the evidence below it. Pure."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ _MISSING = "·"
 
 
 def sparkline(values: NDArray[np.floating], width: int) -> str:
-    """Means over `width` equal bins, from the lowest to the highest; a bin without a value is a dot."""
+    """Means over `width` equal bins, scaled from the lowest to the highest; a bin without a value is a dot."""
     bins = [part[~np.isnan(part)] for part in np.array_split(values, min(width, len(values)))]
     means = [float(part.mean()) if len(part) else np.nan for part in bins]
     known = [mean for mean in means if not np.isnan(mean)]

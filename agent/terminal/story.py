@@ -1,12 +1,12 @@
-"""An event told in words and numbers that add up, for people at a terminal. Pure."""
+"""Events as lines of text, with numbers that add up. Pure."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
+from agent.event_types import CHANNEL_BACK, CHANNEL_DROPOUT, CLOCK_BACK, GAP, MODEL_REFUSED, NO_DATA, STATE
 from agent.events.assemble import OutgoingEvent
-from agent.events.payloads import CHANNEL_BACK, CHANNEL_DROPOUT, CLOCK_BACK, GAP, MODEL_REFUSED, NO_DATA, STATE
 from agent.terminal.sparkline import span_marks, sparkline
+from connectors.timestamps import NS_PER_S, parse_iso
 
 
 def clock(stamp: str) -> str:
@@ -25,15 +25,15 @@ def headline(data: dict[str, Any]) -> str:
     if data["type"] == NO_DATA:
         return f"{data['asset']}: no data since {clock(data['last_sample'])}"
     if data["type"] == CLOCK_BACK:
-        return f"{data['asset']}: clock fell back behind {clock(data['watermark'])}"
+        return f"{data['asset']}: clock went back behind {clock(data['watermark'])}"
     if data["type"] == MODEL_REFUSED:
-        return f"{data['group']}: model {data['refused']['digest'][:12]} refused: {data['reason']}"
-    verb = {CHANNEL_DROPOUT: "lost", CHANNEL_BACK: "back"}.get(data["type"], data["type"])
-    return f"{data['asset']}: channel {data.get('channel', '')} {verb}"
+        return f"{data['group']}: model {data['refused']['digest'][:12]} not activated: {data['reason']}"
+    words = {CHANNEL_DROPOUT: "has no data", CHANNEL_BACK: "has data again"}.get(data["type"], data["type"])
+    return f"{data['asset']}: channel {data.get('channel', '')} {words}"
 
 
 def patch_lines(evidence: dict[str, Any]) -> list[str]:
-    """One line per shown patch, strongest first."""
+    """One line per published patch, strongest first."""
     patches = sorted(evidence["patches"], key=lambda patch: -abs(patch["contribution"]))
     return [
         f"{clock(patch['start'])}–{clock(patch['end'])}  {patch['contribution']:+.3f} ({patch['share']:.0%})"
@@ -43,7 +43,7 @@ def patch_lines(evidence: dict[str, Any]) -> list[str]:
 
 
 def sum_line(data: dict[str, Any]) -> str:
-    """The identity, from the published numbers."""
+    """How the score adds up, from the published numbers."""
     evidence = data["evidence"]
     shown = sum(patch["contribution"] for patch in evidence["patches"])
     logit = data["logits"][evidence["class"]]
@@ -53,21 +53,21 @@ def sum_line(data: dict[str, Any]) -> str:
     )
 
 
-def picture(sighting: OutgoingEvent, width: int) -> list[tuple[str, str]]:
-    """(label, sparkline) of the channels that carried the evidence, then the marks of the spans."""
-    data, window = sighting.event.data, sighting.window
+def picture(outgoing: OutgoingEvent, width: int) -> list[tuple[str, str]]:
+    """(label, sparkline) of the channels with the most evidence, then marks under the spans of the patches."""
+    data, window = outgoing.event.data, outgoing.window
     if window is None or data.get("evidence") is None:
         return []
     patches = data["evidence"]["patches"]
     rows = [
-        (name, sparkline(window[sighting.channels.index(name)], width))
-        for name in leading_channels(patches, sighting.channels)
+        (name, sparkline(window[outgoing.channels.index(name)], width))
+        for name in leading_channels(patches, outgoing.channels)
     ]
     return [*rows, ("evidence", span_marks(_spans(data, window.shape[1]), window.shape[1], width))]
 
 
 def leading_channels(patches: Sequence[dict[str, Any]], channels: Sequence[str], most: int = 3) -> list[str]:
-    """Channels by their total effect over the shown patches; all of them where no method named any."""
+    """Channels by their total effect over the published patches; in their own order where no effect is known."""
     totals = dict.fromkeys(channels, 0.0)
     for patch in patches:
         for channel in patch["channels"]:
@@ -76,7 +76,7 @@ def leading_channels(patches: Sequence[dict[str, Any]], channels: Sequence[str],
 
 
 def _spans(data: dict[str, Any], length: int) -> list[tuple[int, int, float]]:
-    """The shown patches as steps of the window, from the published times."""
+    """The published patches as steps of the window, from their times."""
     start, end = _time(data["window"]["start"]), _time(data["window"]["end"])
     scale = length / max(end - start, 1e-9)
 
@@ -88,7 +88,7 @@ def _spans(data: dict[str, Any], length: int) -> list[tuple[int, int, float]]:
 
 
 def _time(stamp: str) -> float:
-    return datetime.fromisoformat(stamp).timestamp()
+    return parse_iso(stamp) / NS_PER_S
 
 
 def _seconds(span: dict[str, str]) -> float:

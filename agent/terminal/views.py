@@ -1,7 +1,6 @@
-"""The two ways to watch: a live table on a terminal, plain lines everywhere else."""
+"""Console views of the running agent: a live board on a terminal, plain lines everywhere else."""
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -9,107 +8,97 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from agent.event_types import STATE, is_normal_state
 from agent.events.assemble import OutgoingEvent, WindowResult
-from agent.events.ids import iso_time
-from agent.events.payloads import STATE
 from agent.health.counters import Counters
 from agent.models.classifier import UNKNOWN
 from agent.terminal.story import clock, headline, patch_lines, picture, sum_line
+from connectors.timestamps import format_iso
 
 _SPARK_WIDTH = 64
 _FRAME = 6
-"""Columns of a panel that are not its text: borders, padding, the space behind a label."""
+"""Columns of a panel that are not text: borders, padding, the space after a label."""
 _LEAST_ROWS = 4
 _EVENTS_LINES = 7
 _OTHER_LINES = 19
-"""What the board needs around and below the rows of its table, without the last events."""
+"""Lines of the board around the rows of its table, without the last events."""
 _REFRESH_PER_S = 4
-_USUAL = frozenset({"normal", "healthy", "ok", "good", "0"})
-
-
-class View(Protocol):
-    """An observer with a beginning and an end."""
-
-    def start(self) -> None: ...
-    def judged(self, glance: WindowResult) -> None: ...
-    def published(self, sighting: OutgoingEvent) -> None: ...
-    def stop(self) -> None: ...
 
 
 class LineView:
-    """One line per event and the reasons below it: for logs, pipes and small terminals."""
+    """One line per event and the evidence below it: for logs, pipes and small terminals."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
 
     def start(self) -> None:
-        """Nothing to prepare."""
+        """Nothing to start."""
 
-    def judged(self, glance: WindowResult) -> None:
-        """Only what is published makes a line."""
+    def classified(self, result: WindowResult) -> None:
+        """Only published events get a line."""
 
-    def published(self, sighting: OutgoingEvent) -> None:
-        data = sighting.event.data
-        self._say(f"{iso_time(sighting.event.time_ns)}  {headline(data)}")
+    def published(self, outgoing: OutgoingEvent) -> None:
+        data = outgoing.event.data
+        self._say(f"{format_iso(outgoing.event.time_ns)}  {headline(data)}")
         if data["type"] == STATE and data["evidence"]:
             for line in [*patch_lines(data["evidence"])[:3], sum_line(data)]:
                 self._say(f"    {line}")
 
+    def warned(self, message: str | None) -> None:
+        if message is not None:
+            self._say(f"warning: {message}")
+
     def stop(self) -> None:
-        """Nothing to put away."""
+        """Nothing to stop."""
 
     def _say(self, line: str) -> None:
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-class NullView:
-    """Nothing is shown: the events go elsewhere."""
-
-    def start(self) -> None: ...
-    def judged(self, glance: WindowResult) -> None: ...
-    def published(self, sighting: OutgoingEvent) -> None: ...
-    def stop(self) -> None: ...
-
-
 class LiveView:
-    """A table of all assets, and the last change with its window, its evidence and its sum."""
+    """A table of all assets, and the last change of state with its window, its evidence and its sum."""
 
-    def __init__(self, console: Console, tally: Counters) -> None:
-        self._console, self._tally = console, tally
-        self._glances: dict[str, WindowResult] = {}
+    def __init__(self, console: Console, counters: Counters) -> None:
+        self._console, self._counters = console, counters
+        self._results: dict[str, WindowResult] = {}
         self._last_change: OutgoingEvent | None = None
         self._recent: list[str] = []
+        self._warning: str | None = None
         self._live = Live(console=console, refresh_per_second=_REFRESH_PER_S, get_renderable=self._render)
 
     def start(self) -> None:
         self._live.start()
 
-    def judged(self, glance: WindowResult) -> None:
-        self._glances[glance.asset] = glance
+    def classified(self, result: WindowResult) -> None:
+        self._results[result.asset] = result
 
-    def published(self, sighting: OutgoingEvent) -> None:
-        data = sighting.event.data
-        self._recent = [f"{clock(iso_time(sighting.event.time_ns))}  {headline(data)}", *self._recent][:5]
+    def published(self, outgoing: OutgoingEvent) -> None:
+        data = outgoing.event.data
+        self._recent = [f"{clock(format_iso(outgoing.event.time_ns))}  {headline(data)}", *self._recent][:5]
         if data["type"] == STATE and data["evidence"] and data["state"] != data["previous_state"]:
-            self._last_change = sighting
+            self._last_change = outgoing
+
+    def warned(self, message: str | None) -> None:
+        self._warning = None if message is None else f"warning: {message}"
 
     def stop(self) -> None:
         self._live.stop()
 
     def _render(self) -> Group:
-        recent = [Panel(_one_line_each(self._recent or ["waiting …"]), title="events")] if self._is_high else []
-        footer = Text(f"{self._tally}   Ctrl-C ends", style="dim")
-        return Group(self._table(), self._explained(), *recent, footer)
+        recent = [Panel(_one_line_each(self._recent or ["no events yet"]), title="events")] if self._is_high else []
+        footer = Text(f"{self._counters}   Ctrl-C stops", style="dim")
+        warning = [Text(self._warning, style="yellow")] if self._warning else []
+        return Group(*warning, self._table(), self._explained(), *recent, footer)
 
     @property
     def _is_high(self) -> bool:
-        """A low terminal has no room for the last events."""
+        """Whether the terminal has space for the last events."""
         return self._console.height >= _OTHER_LINES + _LEAST_ROWS + _EVENTS_LINES
 
     def _table(self) -> Table:
         shown = self._shown()
-        hidden = len(self._glances) - len(shown)
-        caption = f"and {hidden} more, all of them usual or longer ago" if hidden else None
+        hidden = len(self._results) - len(shown)
+        caption = f"and {hidden} more, normal or changed longer ago" if hidden else None
         table = Table(
             title="Not a medical device, not a primary alarm", title_style="dim", caption=caption, expand=True
         )
@@ -118,22 +107,23 @@ class LiveView:
         table.add_column("since", no_wrap=True)
         table.add_column("p", justify="right", no_wrap=True)
         table.add_column("note", ratio=1)
-        for glance in shown:
-            probability = "" if glance.probability is None else f"{glance.probability:.2f}"
-            state = Text(glance.standing.state, style=_style(glance.standing.state))
-            table.add_row(glance.asset, state, clock(iso_time(glance.since_ns)), probability, _note(glance))
+        for result in shown:
+            probability = "" if result.probability is None else f"{result.probability:.2f}"
+            state = Text(result.state.state, style=_style(result.state.state))
+            table.add_row(result.asset, state, clock(format_iso(result.since_ns)), probability, _note(result))
         return table
 
     def _shown(self) -> list[WindowResult]:
-        """As many as the terminal is high, the unusual and the latest first; then in the order of their names."""
+        """As many as the terminal has space for: first those that are not normal, then the latest; sorted by name."""
         below = _OTHER_LINES + (_EVENTS_LINES if self._is_high else 0)
+        below += -(-len(self._warning) // self._console.width) if self._warning else 0
         rows = max(self._console.height - below, _LEAST_ROWS)
-        glances = sorted(self._glances.values(), key=lambda one: (_is_usual(one.standing.state), -one.since_ns))
-        return sorted(glances[:rows], key=lambda one: one.asset)
+        results = sorted(self._results.values(), key=lambda one: (is_normal_state(one.state.state), -one.since_ns))
+        return sorted(results[:rows], key=lambda one: one.asset)
 
     def _explained(self) -> Panel:
         if self._last_change is None:
-            return Panel("no change explained yet", title="last change")
+            return Panel("no change of state yet", title="last change")
         data = self._last_change.event.data
         names = [*self._last_change.channels, "evidence"]
         label = max(map(len, names))
@@ -144,19 +134,15 @@ class LiveView:
 
 
 def _one_line_each(lines: Sequence[str]) -> Text:
-    """What does not fit is cut off: a line that goes on in the next would be taken for a new one."""
+    """A long line is cut: wrapped, it would look like two."""
     return Text("\n".join(lines), no_wrap=True, overflow="ellipsis")
 
 
-def _is_usual(state: str) -> bool:
-    return state.lower() in _USUAL
-
-
 def _style(state: str) -> str:
-    """Green for the state that most plants call normal: a colour is a hint, the word is the message."""
-    return "yellow" if state == UNKNOWN else "green" if _is_usual(state) else "bold red"
+    """Green for a normal state, by its name; the colour is only a hint."""
+    return "yellow" if state == UNKNOWN else "green" if is_normal_state(state) else "bold red"
 
 
-def _note(glance: WindowResult) -> str:
-    gone = f"missing: {', '.join(glance.standing.missing)}" if glance.standing.missing else ""
-    return ", ".join(part for part in ((glance.reason or "").replace("_", " "), gone) if part)
+def _note(result: WindowResult) -> str:
+    gone = f"missing: {', '.join(result.state.missing)}" if result.state.missing else ""
+    return ", ".join(part for part in ((result.reason or "").replace("_", " "), gone) if part)

@@ -1,8 +1,8 @@
-"""Which windows are due, by event time and the order of the log alone. Pure.
+"""Assigns samples to sliding windows and finds those that are due, by event time and log order alone. Pure.
 
-A sample is late when its index is below (the maximum over earlier records of its asset) − lateness: in no window.
-A window [end − length, end) is due when newest − lateness ≥ end. So nothing that comes after a window became due can
-change it, and any cutting of the log into batches gives the same windows.
+A sample is late when its index is below its asset's maximum so far − lateness; it enters no window. A window
+[end − length, end) is due when newest − lateness ≥ end. So no later record can change a window that was due, and any
+cutting of the log into batches gives the same windows.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from anchormoe.windows import Floats, Index, Mask
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """A batch for one group, in log order: columns of equal length."""
+    """A batch of one group in log order, as columns of equal length."""
 
     row: Index
     index: Index
@@ -24,7 +24,7 @@ class Samples:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """Windows that became due, ordered by the sample that made them so. `sample` is its place in the batch."""
+    """Windows (B, C, T) that became due, ordered by the position in the batch of the sample that made them due."""
 
     row: Index
     end: Index
@@ -34,7 +34,7 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class Gaps:
-    """Holes of at least `idle_after` steps: nothing in (last, back), seen when data returned with `sample`."""
+    """Gaps of at least `idle_after_steps`: no sample in (last, back); `sample` brought the data back."""
 
     row: Index
     last: Index
@@ -44,17 +44,19 @@ class Gaps:
 
 @dataclass(frozen=True, slots=True)
 class AssignedWindows:
+    """What a batch did to the rings. `late` has one entry per sample, in log order."""
+
     due: Due
     gaps: Gaps
     late: Mask
 
 
-def assign_windows(rings: RingBuffers, samples: Samples, *, idle_after: int) -> AssignedWindows:
-    """Take a batch into the rings.
+def assign_windows(rings: RingBuffers, samples: Samples, *, idle_after_steps: int) -> AssignedWindows:
+    """Write a batch into the rings.
 
-    1. order it by asset, keeping the log's order within an asset, and follow each asset's running maximum;
-    2. in rounds, so that no asset advances by more than the slack at once: step over what was skipped, cut what that
-       made due, write the round's samples, cut what they made due.
+    1. Sort it by asset, keeping the log's order within each asset, and compute each asset's running maximum.
+    2. In rounds, so that no asset advances by more than the slack at once: step over what was skipped, cut the windows
+       which that made due, write the round's samples, cut the windows which they made due.
     """
     order = _by_asset(samples.row)
     row, index = samples.row[order], samples.index[order]
@@ -63,21 +65,23 @@ def assign_windows(rings: RingBuffers, samples: Samples, *, idle_after: int) -> 
     prior, running = _running_maximum(first, index, newest_before)
     late = index < prior - rings.shape.lateness
     batch = _Sorted(order, row, index, samples.values.take(order, axis=0), prior, running, late)
-    cuts = _Cuts(rings, batch)
+    cutter = _WindowCutter(rings, batch)
     base = np.where(newest_before == NEVER, _first_index(first, index), newest_before)
     rounds = np.maximum(running - base - 1, 0) // rings.slack
     for number in _distinct(rounds):
         part, upto = (batch, base) if not rounds.any() else (batch.only(rounds == number), base[rounds == number])
         if number:
-            _step_over(rings, cuts, part, upto + number * rings.slack)
-        _take(rings, cuts, part)
-    return AssignedWindows(cuts.collected(), _gaps(batch, idle_after), batch.in_log_order(late))
+            _step_over(rings, cutter, part, upto + number * rings.slack)
+        _write(rings, cutter, part)
+    return AssignedWindows(cutter.due_windows(), _gaps(batch, idle_after_steps), batch.in_log_order(late))
 
 
 @dataclass(frozen=True, slots=True)
 class _Sorted:
-    """Samples by asset, each asset's in log order: `order` is their place in the batch. `prior` is the asset's maximum
-    before the sample, `running` with it."""
+    """Samples sorted by asset, each asset's in log order. `order` is their position in the batch.
+
+    `prior` is the asset's maximum before the sample, `running` the one including it.
+    """
 
     order: Index
     row: Index
@@ -97,24 +101,24 @@ class _Sorted:
 
 
 def _by_asset(row: Index) -> Index:
-    """Small numbers are sorted by counting."""
+    """A stable sort; numpy sorts 16-bit numbers in linear time."""
     small = len(row) and int(row.max()) <= np.iinfo(np.uint16).max
     return np.argsort(row.astype(np.uint16) if small else row, kind="stable")
 
 
 def _distinct(rounds: Index) -> list[int]:
-    """Nearly always one."""
+    """The round numbers that occur: nearly always only 0."""
     return np.unique(rounds).tolist() if rounds.any() else [0][: len(rounds)]
 
 
 def _running_maximum(first: Mask, index: Index, newest: Index) -> tuple[Index, Index]:
-    """Per asset, in log order: the maximum before each sample and with it. `first` says where an asset begins."""
+    """Per asset and in log order, the maximum before and including each sample. `first` marks a new asset."""
     if not len(index):
         return index, index
     known = newest != NEVER
     low = min(int(index.min()), int(newest.min(where=known, initial=np.iinfo(np.int64).max)))
     high = max(int(index.max()), int(newest.max()))
-    # A strictly growing shift per asset makes one accumulate serve all of them. −1 stands for "never".
+    # Adding a growing shift per asset lets one accumulate serve all of them. −1 stands for "never".
     shift = np.cumsum(first) * np.int64(high - low + 2)
     start = np.where(known, newest - low, -1) + shift
     with_it = np.maximum.accumulate(np.maximum(index - low + shift, start))
@@ -123,7 +127,7 @@ def _running_maximum(first: Mask, index: Index, newest: Index) -> tuple[Index, I
 
 
 def _first_index(first: Mask, index: Index) -> Index:
-    """The first sample's index of the asset, for every sample."""
+    """For every sample, the index of its asset's first sample."""
     begins = np.flatnonzero(first)
     return np.repeat(index[begins], np.diff(begins, append=len(index)))
 
@@ -134,28 +138,28 @@ def _last_of_each(row: Index) -> Mask:
     return last
 
 
-def _step_over(rings: RingBuffers, cuts: "_Cuts", part: _Sorted, upto: Index) -> None:
-    """Advance to just before the round's first sample: an asset that jumped ahead leaves windows behind."""
+def _step_over(rings: RingBuffers, cutter: "_WindowCutter", part: _Sorted, upto: Index) -> None:
+    """Advance to just before the round's first sample, cutting the windows that a jump ahead made due."""
     once = _last_of_each(part.row)
     row, upto = part.row[once], upto[once]
     known = rings.newest[row] != NEVER
-    cuts.advance(row[known], upto[known])
+    cutter.advance(row[known], upto[known])
 
 
-def _take(rings: RingBuffers, cuts: "_Cuts", part: _Sorted) -> None:
-    """Write the samples that are not late, then cut what the round's last maximum makes due."""
+def _write(rings: RingBuffers, cutter: "_WindowCutter", part: _Sorted) -> None:
+    """Write the samples that are not late, then cut the windows that they made due."""
     first, last = first_of_each(part.row), _last_of_each(part.row)
     rows, newest = part.row[last], part.running[last]
     before = rings.newest[rows]
     rings.advance(rows, newest, overwritten=_overwritten(part, first))
     good = part if not part.late.any() else part.only(~part.late)
     rings.write(good.row, good.index, good.values)
-    # A first sample makes nothing due: every window before it is empty. What follows it in the round may.
-    cuts.cut(rows, np.where(before == NEVER, part.index[first], before), newest)
+    # An asset's first sample makes no window due: those before it are empty. Later samples of the round may.
+    cutter.cut(rows, np.where(before == NEVER, part.index[first], before), newest)
 
 
 def _overwritten(part: _Sorted, first: Mask) -> Mask:
-    """The assets whose samples follow each other without a hole, all channels given."""
+    """The assets whose samples follow each other without a gap and have every channel."""
     in_step = part.index == part.prior + 1
     missing = np.isnan(part.values)
     if missing.any():
@@ -163,22 +167,22 @@ def _overwritten(part: _Sorted, first: Mask) -> Mask:
     return np.asarray(np.logical_and.reduceat(in_step, np.flatnonzero(first)))
 
 
-def _gaps(batch: _Sorted, idle_after: int) -> Gaps:
-    holes = np.flatnonzero((batch.index - batch.prior >= idle_after) & (batch.prior != NEVER))
-    pick = holes[np.argsort(batch.order[holes], kind="stable")]
+def _gaps(batch: _Sorted, idle_after_steps: int) -> Gaps:
+    found = np.flatnonzero((batch.index - batch.prior >= idle_after_steps) & (batch.prior != NEVER))
+    pick = found[np.argsort(batch.order[found], kind="stable")]
     return Gaps(row=batch.row[pick], last=batch.prior[pick], back=batch.index[pick], sample=batch.order[pick])
 
 
 def _holds_a_sample(windows: Floats) -> Mask:
-    """The first channel's last step mostly tells; only where it is missing the others are looked at."""
+    """Mostly the last step of the first channel is there; only where it is not, the rest is looked at."""
     found = ~np.isnan(windows[:, 0, -1])
-    doubtful = np.flatnonzero(~found)
-    found[doubtful] = ~np.isnan(windows[doubtful]).all(axis=(1, 2))
+    unsure = np.flatnonzero(~found)
+    found[unsure] = ~np.isnan(windows[unsure]).all(axis=(1, 2))
     return found
 
 
-class _Cuts:
-    """Collects due windows and finds the sample that made each one due."""
+class _WindowCutter:
+    """Collects due windows, each with the sample that made it due."""
 
     def __init__(self, rings: RingBuffers, batch: _Sorted) -> None:
         self._rings = rings
@@ -186,15 +190,15 @@ class _Cuts:
         self._parts: list[Due] = []
 
     def advance(self, rows: Index, upto: Index) -> None:
-        """Cut with what is known, then move on: the windows up to `upto` hold nothing newer than what is there."""
+        """Cut the windows that end by `upto` from the samples so far, then move the newest index there."""
         before = self._rings.newest[rows]
-        # Beyond newest + length every window is empty, however far the jump.
+        # Windows that begin after the newest sample are empty, however far the jump.
         reach = np.minimum(upto, before + self._rings.shape.length + self._rings.shape.lateness)
         self.cut(rows, before, reach)
         self._rings.advance(rows, upto)
 
     def cut(self, rows: Index, before: Index, newest: Index) -> None:
-        """Windows with an end in (before − lateness, newest − lateness] that hold at least one sample."""
+        """Cut the windows with an end in (before − lateness, newest − lateness] that hold at least one sample."""
         hop, lateness = self._rings.shape.hop, self._rings.shape.lateness
         first = (before - lateness) // hop + 1
         count = np.maximum((newest - lateness) // hop - first + 1, 0)
@@ -205,8 +209,8 @@ class _Cuts:
         ends = (first[which] + nth) * hop
         self._parts.append(self._cut_in_log_order(rows[which], ends))
 
-    def collected(self) -> Due:
-        """Everything cut, in the order of the log."""
+    def due_windows(self) -> Due:
+        """All windows that were cut, in log order."""
         if not self._parts:
             none = np.zeros(0, dtype=np.int64)
             shape = (0, self._rings.channels, self._rings.shape.length)
@@ -219,7 +223,7 @@ class _Cuts:
         return Due(row[by_log], end[by_log], sample[by_log], windows[by_log])
 
     def _cut_in_log_order(self, row: Index, end: Index) -> Due:
-        """Ordered before they are cut: windows are large."""
+        """Sorted before they are cut, because windows are large."""
         sample = self._batch.order[self._made_due_by(row, end)]
         by_log = np.lexsort((end, sample))
         row, end, sample = row[by_log], end[by_log], sample[by_log]
@@ -230,7 +234,7 @@ class _Cuts:
         return Due(row[filled], end[filled], sample[filled], windows[filled])
 
     def _made_due_by(self, row: Index, end: Index) -> Index:
-        """The first sample of the asset whose running maximum reaches end + lateness."""
+        """The position of the asset's first sample whose running maximum reaches end + lateness."""
         running = self._batch.running
         low = int(running.min())
         span = np.int64(int(running.max()) - low + 2)

@@ -1,7 +1,7 @@
-"""Assets that stopped sending, by the wall clock: technical, told once per silence, never a state. Pure.
+"""Assets that have stopped sending, by the wall clock: reported once per silence, never a state. Pure.
 
-Event time cannot see silence: without data it stands still. So this looks at when samples arrived, and only while the
-partition is caught up; a backlog is not silence.
+Event time stands still without data, so it cannot tell that an asset is idle. This looks at when samples arrived, and
+only while the partition is caught up: an asset whose records wait in a backlog is not idle.
 """
 
 import numpy as np
@@ -9,39 +9,40 @@ from numpy.typing import NDArray
 
 from anchormoe.windows import Index
 
-_NEVER_HEARD = np.inf
+_NOT_TRACKED = np.inf
 
 
 class IdleDetector:
-    """When each asset (by row) was last heard, in seconds of a monotonic clock."""
+    """When each asset (by row) last sent, in seconds of a monotonic clock."""
 
     def __init__(self) -> None:
-        self._heard: NDArray[np.float64] = np.empty(0)
-        self._told = np.empty(0, dtype=np.bool_)
+        self._last_seen_s: NDArray[np.float64] = np.empty(0)
+        self._reported = np.empty(0, dtype=np.bool_)
 
-    def heard(self, rows: Index, now: float) -> None:
+    def record(self, rows: Index, now_s: float) -> None:
         self._make_room(int(rows.max(initial=-1)) + 1)
-        self._heard[rows] = now
-        self._told[rows] = False
+        self._last_seen_s[rows] = now_s
+        self._reported[rows] = False
 
-    def listen_to(self, rows: range, now: float) -> None:
-        """Restored assets count as heard when their partition is taken."""
+    def start_tracking(self, rows: range, now_s: float) -> None:
+        """Restored assets count as seen when their partition is assigned."""
         self._make_room(rows.stop)
-        known = self._heard[: rows.stop]
-        known[known == _NEVER_HEARD] = now
+        known = self._last_seen_s[: rows.stop]
+        known[known == _NOT_TRACKED] = now_s
 
     def forget(self, row: int) -> None:
-        if row < len(self._heard):
-            self._heard[row] = _NEVER_HEARD
+        if row < len(self._last_seen_s):
+            self._last_seen_s[row] = _NOT_TRACKED
 
-    def fell_silent(self, now: float, idle_s: float) -> list[int]:
-        """Rows that have been silent for `idle_s` and were not told yet."""
-        found = np.flatnonzero((now - self._heard >= idle_s) & ~self._told)
-        self._told[found] = True
+    def newly_idle(self, now_s: float, idle_after_s: float) -> list[int]:
+        """Rows that have sent nothing for `idle_after_s` and were not reported yet."""
+        found = np.flatnonzero((now_s - self._last_seen_s >= idle_after_s) & ~self._reported)
+        self._reported[found] = True
         return [int(row) for row in found]
 
     def _make_room(self, rows: int) -> None:
-        more = rows - len(self._heard)
+        more = rows - len(self._last_seen_s)
         if more > 0:
-            self._heard = np.concatenate([self._heard, np.full(max(more, len(self._heard)), _NEVER_HEARD)])
-            self._told = np.concatenate([self._told, np.zeros(max(more, len(self._told)), dtype=np.bool_)])
+            more = max(more, len(self._last_seen_s))
+            self._last_seen_s = np.concatenate([self._last_seen_s, np.full(more, _NOT_TRACKED)])
+            self._reported = np.concatenate([self._reported, np.zeros(more, dtype=np.bool_)])

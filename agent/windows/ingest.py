@@ -1,25 +1,53 @@
-"""A batch of readings into the windows of a group: whose they are, what is due, what is refused. No I/O, no clock."""
+"""Ingests a batch of readings into the windows of a group: due windows, gaps, dead letters. No I/O, no clock.
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+What comes out shares no memory with the windows: it may go to another thread while the next batch is ingested.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
 
 from agent.dead_letters.letter import ASSET_MOVED, DETAILS, LATE, TOO_MANY_ASSETS, DeadLetter, dead_letter
-from agent.windows.assigner import AssignedWindows, Due, Gaps, Samples, assign_windows
+from agent.windows.assigner import AssignedWindows, Samples, assign_windows
 from agent.windows.group import GroupWindows
 from agent.windows.row_index import UNSEEN
-from anchormoe.windows import Index, Mask
+from anchormoe.windows import Floats, Index, Mask
 from connectors.decoding import Readings
-from connectors.records import Batch
+from connectors.records import Batch, Partition
 
-_STRANGER, _ONE_TOO_MANY = -1, -2
+_FOREIGN, _OVER_LIMIT = -1, -2
+"""Instead of a row: the asset belongs to another partition, or the partition has no room for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DueWindow:
+    """The window that ends before index `end`, made due by the record at `offset`.
+
+    `values` is (C, T), NaN is missing. A window that is not `complete` reaches into history that was lost.
+    """
+
+    asset: str
+    end: int
+    offset: int
+    values: Floats
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DataGap:
+    """The asset has no sample in (last, back), two indices; the record at `offset` brought its data back."""
+
+    asset: str
+    last: int
+    back: int
+    offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class ClockRegression:
-    """An asset that sends nothing but late samples: its newest index and the sample's, both in steps."""
+    """An asset that sends nothing but late samples: its newest index and the index of the last late one."""
 
     asset: str
     newest: int
@@ -28,8 +56,8 @@ class ClockRegression:
 
 
 @dataclass(frozen=True, slots=True)
-class ExpiredAsset:
-    """From this offset on the asset is one that was never seen."""
+class ClearedAsset:
+    """From this offset on the asset counts as never seen, because it expired or was reset."""
 
     asset: str
     offset: int
@@ -37,212 +65,177 @@ class ExpiredAsset:
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """What a batch did to the windows of one group: due windows and gaps, in log order.
+    """What a batch, or a reset, did to the windows of one group; each list in log order.
 
-    `offsets` are those of the samples. Whose windows and gaps they are is noted by name: by the time they are judged
-    a row may belong to another asset.
+    Assets are given by name: by the time the windows are classified a row may belong to another asset.
     """
 
-    windows: GroupWindows
-    rows: Index
-    applied: AssignedWindows
-    due_assets: list[str]
-    gap_assets: list[str]
-    offsets: Index
-    refused: list[DeadLetter]
-    clocks_back: list[ClockRegression]
-    forgotten: list[ExpiredAsset]
+    group: str
+    partition: Partition
+    due: list[DueWindow] = field(default_factory=list)
+    gaps: list[DataGap] = field(default_factory=list)
+    clock_regressions: list[ClockRegression] = field(default_factory=list)
+    cleared: list[ClearedAsset] = field(default_factory=list)
+    dead_letters: list[DeadLetter] = field(default_factory=list)
 
     @property
-    def says_something(self) -> bool:
-        due, gaps = self.applied.due, self.applied.gaps
-        return bool(len(due.row) or len(gaps.row) or self.clocks_back or self.forgotten)
+    def affects_events(self) -> bool:
+        """False when nothing follows from it, neither now nor for a later window."""
+        return bool(self.due or self.gaps or self.clock_regressions or self.cleared)
+
+
+def ingest(
+    windows: GroupWindows, batch: Batch, readings: Readings, *, owns: Callable[[str], bool], now_s: float
+) -> Ingested:
+    """Apply a batch. Samples that are late, foreign or of too many assets become dead letters.
+
+    `owns` says whether a new asset belongs to this partition. `now_s` is when the batch arrived (monotonic clock).
+
+    1. Skip readings below the cursor: restored windows have them already, and a redelivery is not late.
+    2. Forget the assets that have expired, then look up the row of each reading.
+    3. Apply the readings; where an asset may expire on the way, cut the batch there and repeat step 2.
+    """
+    result = Ingested(readings.group, batch.partition)
+    arrived = _skip_seen(windows, _Arrived.of(windows, batch, readings))
+    if not len(arrived.index):
+        return result
+    _expire(windows, arrived.offset[0], result)
+    rows = windows.find_rows(readings.assets, arrived.asset)
+    for low, high in pairwise([0, *_split_points(windows, arrived, rows), len(rows)]):
+        if low and _expire(windows, arrived.offset[low], result):
+            rows = windows.find_rows(readings.assets, arrived.asset)
+        part = arrived.only(slice(low, high))
+        _apply(windows, batch, part, _place(windows, part, rows[low:high], owns), now_s, result)
+    return result
+
+
+def reset_asset(windows: GroupWindows, asset: str, *, partition: Partition, offset: int) -> Ingested:
+    """Forget an asset's samples and its state, as the control record at `offset` asks for."""
+    result = Ingested(windows.spec.name, partition)
+    if offset >= windows.cursor and windows.clear_samples(asset):
+        result.cleared.append(ClearedAsset(asset, offset))
+    return result
 
 
 @dataclass(frozen=True, slots=True)
 class _Arrived:
-    """Readings with the offsets of their records and their places on the grid."""
+    """Readings as columns: asset number, record in the batch, its offset, index on the grid, values."""
 
-    readings: Readings
+    names: list[str]
+    asset: Index
+    record: Index
     offset: Index
     index: Index
+    values: Floats
+
+    @classmethod
+    def of(cls, windows: GroupWindows, batch: Batch, readings: Readings) -> "_Arrived":
+        offset = _offsets(batch)[readings.record]
+        index = windows.spec.grid.index(readings.time_ns)
+        return cls(readings.assets, readings.asset, readings.record, offset, index, readings.values)
 
     def only(self, which: Mask | slice) -> "_Arrived":
-        old = self.readings
-        part = replace(
-            old,
-            asset=old.asset[which],
-            time_ns=old.time_ns[which],
-            values=old.values[which],
-            record=old.record[which],
-        )
-        return _Arrived(part, self.offset[which], self.index[which])
+        asset, record, offset, index = (each[which] for each in (self.asset, self.record, self.offset, self.index))
+        return _Arrived(self.names, asset, record, offset, index, self.values[which])
 
 
-def ingest(windows: GroupWindows, batch: Batch, readings: Readings, *, strangers: Collection[str] = ()) -> Ingested:
-    """Apply the readings to the rings; what is late, a stranger or beyond the asset limit becomes a dead letter.
+def _skip_seen(windows: GroupWindows, arrived: _Arrived) -> _Arrived:
+    fresh = arrived.offset >= windows.cursor
+    return arrived if fresh.all() else arrived.only(fresh)
 
-    Readings that the restored windows already hold (below their cursor) are skipped: a redelivery is not late.
+
+def _expire(windows: GroupWindows, offset: np.int64, result: Ingested) -> bool:
+    expired = windows.expire_assets()
+    result.cleared.extend(ClearedAsset(asset, int(offset)) for asset in expired)
+    return bool(expired)
+
+
+def _split_points(windows: GroupWindows, arrived: _Arrived, rows: Index) -> list[int]:
+    """Where the batch must be cut because the outcome depends on which assets have expired by then. Mostly nowhere.
+
+    1. Before a sample whose own asset may have expired; 2. before one of a new asset, if there may be no room for it.
     """
-    offsets = _offsets(batch)[readings.record]
-    arrived = _Arrived(readings, offsets, windows.watched.grid.index(readings.time_ns))
-    fresh = offsets >= windows.cursor
-    if not fresh.all():
-        arrived = arrived.only(fresh)
-    places = [0, *_split_points(windows, arrived), len(arrived.index)]
-    parts = [arrived.only(slice(low, high)) for low, high in pairwise(places)] if len(places) > 2 else [arrived]
-    return _merge([_ingest_piece(windows, batch, part, strangers) for part in parts])
-
-
-def unseen_assets(windows: GroupWindows, readings: Readings) -> list[str]:
-    """Those that have no row yet, each once, in log order."""
-    unseen = _known_rows(windows, readings) == UNSEEN
-    return [readings.assets[number] for number in dict.fromkeys(readings.asset[unseen].tolist())]
-
-
-def _split_points(windows: GroupWindows, arrived: _Arrived) -> list[int]:
-    """Where the batch must be cut, because something about an asset depends on who is gone by then. Mostly nowhere.
-
-    1. before a sample whose own asset may be gone, 2. before one of a new asset, if there may be no room for it.
-    """
-    if not len(arrived.index):
-        return []
-    rows, attendance = _known_rows(windows, arrived.readings), windows.attendance
-    begin = attendance.doubtful(rows, arrived.index)
+    expiry = windows.expiry
+    cut = expiry.may_have_expired(rows, arrived.index)
     new = rows == UNSEEN
-    if new.any() and len(windows.rings.rows) + len(np.unique(arrived.readings.asset[new])) > windows.watched.max_assets:
-        end = max(attendance.clock, int(arrived.index.max()))
-        begin |= new & bool(len(attendance.all_gone(clock=end)))
-    return [int(at) for at in np.flatnonzero(begin) if at > 0]
+    if new.any() and len(windows.rings.rows) + len(np.unique(arrived.asset[new])) > windows.spec.max_assets:
+        clock_after = max(expiry.clock, int(arrived.index.max()))
+        cut |= new & bool(len(expiry.expired(clock=clock_after)))
+    return [int(at) for at in np.flatnonzero(cut) if at > 0]
 
 
-def _ingest_piece(windows: GroupWindows, batch: Batch, arrived: _Arrived, strangers: Collection[str]) -> Ingested:
-    readings = arrived.readings
-    forgotten = (
-        [ExpiredAsset(asset, int(arrived.offset[0])) for asset in windows.let_go()] if len(arrived.offset) else []
-    )
-    row = _rows(windows, readings, strangers)
-    used = arrived.only(row >= 0) if (row < 0).any() else arrived
-    if windows.lossy:
-        _note_first_seen(windows, used)
-    samples = Samples(row[row >= 0], used.index, used.readings.values)
-    windows.attendance.follow(samples.row, samples.index)
-    applied = assign_windows(windows.rings, samples, idle_after=windows.watched.idle_after)
-    refused = [
-        *_letters(batch, readings.record[row == _STRANGER], ASSET_MOVED),
-        *_letters(batch, readings.record[row == _ONE_TOO_MANY], TOO_MANY_ASSETS),
-        *_letters(batch, used.readings.record[applied.late], LATE),
-    ]
-    return Ingested(
-        windows=windows,
-        rows=samples.row,
-        applied=applied,
-        due_assets=[windows.rings.names[row] for row in applied.due.row.tolist()],
-        gap_assets=[windows.rings.names[row] for row in applied.gaps.row.tolist()],
-        offsets=used.offset,
-        refused=refused,
-        clocks_back=_clocks_back(windows, samples, applied, used.offset),
-        forgotten=forgotten,
-    )
-
-
-def _known_rows(windows: GroupWindows, readings: Readings) -> Index:
-    """The row of each reading; `UNSEEN` where the asset has none."""
-    row = windows.known_rows.of(readings.assets, readings.asset)
-    unseen = row == UNSEEN
-    if not unseen.any():
-        return row
-    for number in dict.fromkeys(readings.asset[unseen].tolist()):
-        windows.known_rows.note(number, windows.rings.rows.get(readings.assets[number], UNSEEN))
-    return windows.known_rows.of(readings.assets, readings.asset)
-
-
-def _rows(windows: GroupWindows, readings: Readings, strangers: Collection[str]) -> Index:
-    """The row of each reading, or why it has none. Refusals are not remembered: their reasons may pass."""
-    row = _known_rows(windows, readings)
-    unseen = np.flatnonzero(row == UNSEEN)
+def _place(windows: GroupWindows, arrived: _Arrived, rows: Index, owns: Callable[[str], bool]) -> Index:
+    """The rows with those of new assets filled in, or why they get none. A refusal is not kept: its reason may pass."""
+    unseen = np.flatnonzero(rows == UNSEEN)
     if not len(unseen):
-        return row
-    numbers = readings.asset[unseen].tolist()
-    found = {number: _new_row(windows, readings.assets[number], strangers) for number in dict.fromkeys(numbers)}
-    row[unseen] = [found[number] for number in numbers]
-    return row
+        return rows
+    assets = arrived.asset[unseen].tolist()
+    placed = {asset: _new_row(windows, arrived.names[asset], owns) for asset in dict.fromkeys(assets)}
+    rows = rows.copy()
+    rows[unseen] = [placed[asset] for asset in assets]
+    return rows
 
 
-def _new_row(windows: GroupWindows, asset: str, strangers: Collection[str]) -> int:
-    if asset in strangers:
-        return _STRANGER
-    return windows.rings.row(asset) if len(windows.rings.rows) < windows.watched.max_assets else _ONE_TOO_MANY
+def _new_row(windows: GroupWindows, asset: str, owns: Callable[[str], bool]) -> int:
+    known = windows.rings.rows
+    if asset in known:  # since an earlier part of the batch
+        return known[asset]
+    if not owns(asset):
+        return _FOREIGN
+    return windows.rings.row(asset) if len(known) < windows.spec.max_assets else _OVER_LIMIT
 
 
-def _note_first_seen(windows: GroupWindows, used: _Arrived) -> None:
-    """After lost history an asset's windows are whole from its first sample on."""
-    for number, index in zip(used.readings.asset.tolist(), used.index.tolist(), strict=True):
-        windows.whole_from.setdefault(used.readings.assets[number], index)
+def _apply(windows: GroupWindows, batch: Batch, arrived: _Arrived, rows: Index, now_s: float, result: Ingested) -> None:
+    usable = rows >= 0
+    used, row = (arrived, rows) if usable.all() else (arrived.only(usable), rows[usable])
+    if windows.history_lost:
+        for asset, index in zip(used.asset.tolist(), used.index.tolist(), strict=True):
+            windows.complete_from.setdefault(used.names[asset], index)
+    windows.expiry.record(row, used.index)
+    windows.idle.record(row, now_s)
+    samples = Samples(row, used.index, used.values)
+    assigned = assign_windows(windows.rings, samples, idle_after_steps=windows.spec.idle_after_steps)
+    result.dead_letters.extend(_letters(batch, arrived.record[rows == _FOREIGN], ASSET_MOVED))
+    result.dead_letters.extend(_letters(batch, arrived.record[rows == _OVER_LIMIT], TOO_MANY_ASSETS))
+    result.dead_letters.extend(_letters(batch, used.record[assigned.late], LATE))
+    result.due.extend(_due_windows(windows, assigned, used.offset))
+    result.gaps.extend(_data_gaps(windows, assigned, used.offset))
+    result.clock_regressions.extend(_clock_regressions(windows, samples, assigned, used.offset))
 
 
-def _clocks_back(
-    windows: GroupWindows, samples: Samples, applied: AssignedWindows, offsets: Index
-) -> list[ClockRegression]:
-    return [
-        ClockRegression(
-            windows.rings.names[row], int(windows.rings.newest[row]), int(samples.index[place]), int(offsets[place])
-        )
-        for row, place in windows.late_runs.follow(samples.row, applied.late)
-    ]
+def _due_windows(windows: GroupWindows, assigned: AssignedWindows, offset: Index) -> Iterator[DueWindow]:
+    due, names = assigned.due, windows.rings.names
+    columns = zip(due.row.tolist(), due.end.tolist(), offset[due.sample].tolist(), due.windows, strict=True)
+    for row, end, at, values in columns:
+        yield DueWindow(names[row], end, at, values, windows.is_complete(names[row], end))
+
+
+def _data_gaps(windows: GroupWindows, assigned: AssignedWindows, offset: Index) -> Iterator[DataGap]:
+    gaps, names = assigned.gaps, windows.rings.names
+    columns = zip(gaps.row.tolist(), gaps.last.tolist(), gaps.back.tolist(), offset[gaps.sample].tolist(), strict=True)
+    for row, last, back, at in columns:
+        yield DataGap(names[row], last, back, at)
+
+
+def _clock_regressions(
+    windows: GroupWindows, samples: Samples, assigned: AssignedWindows, offset: Index
+) -> Iterator[ClockRegression]:
+    rings = windows.rings
+    for row, at in windows.late_runs.record(samples.row, assigned.late):
+        yield ClockRegression(rings.names[row], int(rings.newest[row]), int(samples.index[at]), int(offset[at]))
 
 
 def _offsets(batch: Batch) -> Index:
-    """Offsets mostly follow each other; only where they do not, each record is asked."""
+    """Mostly consecutive; only where they are not, each record is asked."""
     first, last = batch.records[0].offset, batch.records[-1].offset
     if last - first == len(batch.records) - 1:
         return np.arange(first, last + 1)
     return np.fromiter((record.offset for record in batch.records), dtype=np.int64)
 
 
-def _letters(batch: Batch, records: Index, reason: str) -> list[DeadLetter]:
-    """One letter per record, however many of its samples are concerned."""
+def _letters(batch: Batch, records: Index, reason: str) -> Iterable[DeadLetter]:
+    """One per record, however many of its samples are affected."""
     return [
         dead_letter(batch.records[int(at)], batch.partition, reason=reason, detail=DETAILS[reason])
         for at in np.unique(records)
     ]
-
-
-def _merge(parts: Sequence[Ingested]) -> Ingested:
-    """The parts of one batch, in log order."""
-    if len(parts) == 1:
-        return parts[0]
-    before = np.cumsum([0, *(len(part.rows) for part in parts[:-1])]).tolist()
-    return Ingested(
-        windows=parts[0].windows,
-        rows=np.concatenate([part.rows for part in parts]),
-        applied=AssignedWindows(
-            due=_joined_due([part.applied.due for part in parts], before),
-            gaps=_joined_gaps([part.applied.gaps for part in parts], before),
-            late=np.concatenate([part.applied.late for part in parts]),
-        ),
-        due_assets=[asset for part in parts for asset in part.due_assets],
-        gap_assets=[asset for part in parts for asset in part.gap_assets],
-        offsets=np.concatenate([part.offsets for part in parts]),
-        refused=[letter for part in parts for letter in part.refused],
-        clocks_back=[each for part in parts for each in part.clocks_back],
-        forgotten=[each for part in parts for each in part.forgotten],
-    )
-
-
-def _joined_due(parts: Sequence[Due], before: Sequence[int]) -> Due:
-    return Due(
-        row=np.concatenate([part.row for part in parts]),
-        end=np.concatenate([part.end for part in parts]),
-        sample=np.concatenate([part.sample + shift for part, shift in zip(parts, before, strict=True)]),
-        windows=np.concatenate([part.windows for part in parts]),
-    )
-
-
-def _joined_gaps(parts: Sequence[Gaps], before: Sequence[int]) -> Gaps:
-    return Gaps(
-        row=np.concatenate([part.row for part in parts]),
-        last=np.concatenate([part.last for part in parts]),
-        back=np.concatenate([part.back for part in parts]),
-        sample=np.concatenate([part.sample + shift for part, shift in zip(parts, before, strict=True)]),
-    )

@@ -1,26 +1,26 @@
-"""Stored windows as people want to see them: per asset the newest sample, coverage, state and the window. Pure."""
+"""Stored windows for people: newest sample, coverage, state and last window of every asset. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import numpy as np
 
-from agent.events.group import Publishing, Watched
 from agent.settings import ResolvedGroup
-from agent.windows.group import GroupWindows, restore_windows
+from agent.windows.asset_state import AssetState
+from agent.windows.group import GroupWindows
 from agent.windows.ring_buffers import NEVER
+from agent.windows.snapshot import layout_digest, restore_windows
+from agent.windows.spec import GroupSpec
 from anchormoe.windows import Floats, coverage
 from connectors.base import StoredWindows
 from connectors.records import Partition
-
-if TYPE_CHECKING:
-    from agent.models.classifier import WindowClassifier
+from connectors.timestamps import format_iso
 
 
 @dataclass(frozen=True, slots=True)
 class StoredAsset:
-    """`window` (C, T) is the last one that is complete or growing: it ends with the newest sample."""
+    """`window` (C, T) ends with the newest sample, so it may still be incomplete."""
 
     asset: str
     group: str
@@ -34,72 +34,71 @@ class StoredAsset:
     window: Floats
 
     def as_json(self) -> dict[str, Any]:
-        from agent.events.ids import iso_time
-
         shares = np.mean(~np.isnan(self.window), axis=1).tolist()
         return {
             "asset": self.asset,
             "group": self.group,
             "topic": self.partition.topic,
             "partition": self.partition.number,
-            "newest": iso_time(self.newest_ns),
-            "watermark": iso_time(self.watermark_ns),
+            "newest": format_iso(self.newest_ns),
+            "watermark": format_iso(self.watermark_ns),
             "coverage": self.coverage,
             "coverage_by_channel": dict(zip(self.channels, shares, strict=True)),
             "state": self.state,
-            "since": None if self.since_ns is None else iso_time(self.since_ns),
+            "since": None if self.since_ns is None else format_iso(self.since_ns),
         }
 
 
-def layout_only(groups: Iterable[ResolvedGroup]) -> dict[str, Watched]:
-    """The groups by the layout of their stored windows; without a model, for looking needs none."""
-    watched = [_without_judge(group) for group in groups]
-    return {GroupWindows.empty(each, cursor=0).layout: each for each in watched}
+@dataclass(frozen=True, slots=True)
+class TornCheckpoint:
+    """A checkpoint that cannot be shown: its rings were written, its header was not. `assets` as far as known."""
+
+    partition: Partition
+    group: str
+    assets: tuple[str, ...]
+
+    def __str__(self) -> str:
+        affected = f" of {', '.join(self.assets[:5])}{' …' if len(self.assets) > 5 else ''}" if self.assets else ""
+        return (
+            f"the stored checkpoint of {self.partition}, group {self.group}, is torn: an agent is writing it or "
+            f"stopped in between. The windows{affected} are rebuilt from the log when an agent next takes the partition"
+        )
 
 
-def stored_assets(watched: Watched, partition: Partition, stored: StoredWindows) -> Iterator[StoredAsset]:
-    """In order of first sight. Nothing when a ring is missing: then the owner rebuilds, and there is nothing to see."""
-    windows = GroupWindows.empty(watched, cursor=0)
-    if not restore_windows(windows, stored):
+def specs_by_layout(groups: Iterable[ResolvedGroup]) -> dict[str, GroupSpec]:
+    """Every group under the digest with which its windows are stored."""
+    specs = [GroupSpec.from_settings(group, assets_per_partition=group.max_assets) for group in groups]
+    return {layout_digest(spec): spec for spec in specs}
+
+
+def stored_assets(spec: GroupSpec, partition: Partition, stored: StoredWindows) -> Iterator[StoredAsset]:
+    """In order of first appearance. Nothing when a ring buffer is missing: the owner will rebuild all of them."""
+    windows = GroupWindows.empty(spec, cursor=0)
+    states = restore_windows(windows, stored)
+    if states is None:
         return
     for row, name in enumerate(windows.rings.names):
-        newest = int(windows.rings.newest[row])
-        if newest != NEVER:
-            yield _asset(windows, partition, row, name, newest)
-
-
-def _asset(windows: GroupWindows, partition: Partition, row: int, name: str, newest: int) -> StoredAsset:
-    watched, standing = windows.watched, windows.standings.get(name)
-    window = windows.rings.cut(np.array([row]), np.array([newest + 1]))  # (1, C, T)
-    return StoredAsset(
-        asset=name,
-        group=watched.name,
-        partition=partition,
-        channels=watched.channels,
-        newest_ns=watched.grid.time_ns(newest),
-        watermark_ns=watched.grid.time_ns(newest - watched.shape.lateness),
-        coverage=float(coverage(~np.isnan(window))[0]),
-        state=standing.state if standing else None,
-        since_ns=watched.grid.time_ns(standing.since) if standing else None,
-        window=window[0],
-    )
-
-
-def _without_judge(group: ResolvedGroup) -> Watched:
-    return Watched(
-        name=group.name,
-        channels=group.channel_names,
-        grid=group.grid,
-        shape=group.shape,
-        idle_after=group.idle_after,
-        rebuild_horizon=0,
-        max_assets=group.max_assets,
-        judge=cast("WindowClassifier", None),
-        model=cast("Any", None),
-        publishing=cast("Publishing", None),
-    )
+        if windows.rings.newest[row] != NEVER:
+            yield _stored_asset(windows, partition, row, states.get(name))
 
 
 def find_asset(assets: Iterable[StoredAsset], name: str) -> Mapping[Partition, StoredAsset]:
-    """The asset wherever it is stored; in more than one place only when it has moved."""
+    """The asset in every partition that stores it; more than one only when the asset has moved."""
     return {each.partition: each for each in assets if each.asset == name}
+
+
+def _stored_asset(windows: GroupWindows, partition: Partition, row: int, state: AssetState | None) -> StoredAsset:
+    spec, newest = windows.spec, int(windows.rings.newest[row])
+    window = windows.rings.cut(np.array([row]), np.array([newest + 1]))  # (1, C, T)
+    return StoredAsset(
+        asset=windows.rings.names[row],
+        group=spec.name,
+        partition=partition,
+        channels=spec.channels,
+        newest_ns=spec.grid.time_ns(newest),
+        watermark_ns=spec.grid.time_ns(newest - spec.shape.lateness),
+        coverage=float(coverage(~np.isnan(window))[0]),
+        state=state.state if state else None,
+        since_ns=spec.grid.time_ns(state.since) if state else None,
+        window=window[0],
+    )

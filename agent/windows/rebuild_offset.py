@@ -1,4 +1,4 @@
-"""From which offset lost windows could be rebuilt: the lowest one that any ring still needs. Pure."""
+"""The offset from which lost windows can be rebuilt: the lowest one that any ring buffer still needs. Pure."""
 
 from dataclasses import dataclass, field
 
@@ -7,39 +7,51 @@ import numpy as np
 from agent.windows.ring_buffers import NEVER
 from anchormoe.windows import Index
 
-_KEPT_NOTES = 32
+_MOST_NOTES = 32
+_PREFIX = "rebuild="
+
+
+def rebuild_metadata(offset: int) -> str:
+    """The metadata of a commit: where a reader whose windows are lost has to begin."""
+    return f"{_PREFIX}{offset}"
+
+
+def parse_rebuild_offset(metadata: str) -> int | None:
+    """What `rebuild_metadata` wrote, or None when another program made the commit."""
+    number = metadata.removeprefix(_PREFIX)
+    return int(number) if metadata.startswith(_PREFIX) and number.isdigit() else None
 
 
 @dataclass(slots=True)
 class RebuildOffset:
     """Notes of how far each asset was when an offset was reached.
 
-    `reach` is what a ring must hold again (steps); `silence` is how long an asset may be silent, by the group's clock,
-    before it no longer counts; `base` is where a rebuild begins when no note is good enough yet.
+    A rebuilt ring buffer must hold `needed_steps`. An asset without a record for `idle_steps`, by the group's clock,
+    is left out. `base` is where a rebuild begins as long as no note is good enough.
     """
 
-    reach: int
-    silence: int
+    needed_steps: int
+    idle_steps: int
     base: int = 0
     _notes: list[tuple[int, Index]] = field(default_factory=list)
 
-    def note(self, offset: int, newest: Index) -> None:
-        """All records below `offset` are in; the assets stand at `newest`."""
+    def record(self, offset: int, newest: Index) -> None:
+        """All records below `offset` are ingested; `newest` is each asset's newest index by then."""
         self._notes.append((offset, newest.copy()))
-        if len(self._notes) > _KEPT_NOTES:
-            # Thin the older half: an older, coarser note only makes a rebuild start a little earlier.
-            half = _KEPT_NOTES // 2
+        if len(self._notes) > _MOST_NOTES:
+            # Thin out the older half: an older, coarser note only makes a rebuild start a little earlier.
+            half = _MOST_NOTES // 2
             self._notes = self._notes[:half:2] + self._notes[half:]
 
-    def offset(self, newest: Index, heard: Index) -> int:
-        """Everything above newest − reach came at or after the offset of a note that stood at or below it.
+    def offset(self, newest: Index, last_seen: Index) -> int:
+        """The latest noted offset by which every asset was still at or below newest − needed_steps.
 
-        `heard` is where the group's clock stood when each asset was last heard: one that only lags behind counts.
+        `last_seen` is the group's clock at each asset's last record; an asset that merely lags behind still counts.
         """
-        counts = heard > heard.max(initial=NEVER) - self.silence
-        for offset, stood in reversed(self._notes):
+        counts = last_seen > last_seen.max(initial=NEVER) - self.idle_steps
+        for offset, noted in reversed(self._notes):
             then = np.full(len(newest), NEVER)
-            then[: len(stood)] = stood
-            if bool((then[counts] <= newest[counts] - self.reach).all()):
+            then[: len(noted)] = noted
+            if bool((then[counts] <= newest[counts] - self.needed_steps).all()):
                 return max(offset, self.base)
         return self.base

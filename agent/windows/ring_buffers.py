@@ -1,7 +1,8 @@
-"""The sliding windows of one group in one partition, as one array (assets × slots × channels). Pure.
+"""The recent samples of one group in one partition, as one array (assets × slots × channels). Pure.
 
-A slot is addressed by absolute index modulo the number of slots and holds the indices in (newest − slots, newest];
-NaN is a missing sample. Rows are assets in order of first sight, until one is freed. Without a sample a ring is empty.
+A slot is addressed by absolute index modulo the number of slots, so an asset's ring holds the indices in
+(newest − slots, newest]; NaN is a missing sample. Rows are given out in order of first appearance; a freed row is the
+next new asset's. Before its first sample an asset's ring is empty.
 """
 
 from collections.abc import Sequence
@@ -14,16 +15,16 @@ NEVER = np.int64(np.iinfo(np.int64).min // 4)
 """Newest index of an asset without a sample; far from overflow when steps are added."""
 
 _FIRST_CAPACITY = 8
-_WINDOWS_AT_ONCE = 64  # their places stay in the processor's cache
+_WINDOWS_PER_COPY = 64  # so that their addresses stay in the processor's cache
 
 
 class RingBuffers:
-    """Storage only: when a window is due is `agent.windowing`'s business."""
+    """Storage only; `agent.windows.assigner` decides when a window is due."""
 
     def __init__(self, shape: WindowShape, channels: int) -> None:
         self.shape = shape
         self.channels = channels
-        # How far a batch may advance an asset before its windows are cut; more would cost memory, less more rounds.
+        # How far an asset may advance before its windows must be cut: more costs memory, less costs more rounds.
         self.slack = max(shape.hop, shape.length // 2)
         self.slots = shape.length + shape.hop + shape.lateness + self.slack
         self.names: list[str] = []
@@ -35,12 +36,12 @@ class RingBuffers:
         self._clean = np.ones(_FIRST_CAPACITY, dtype=np.bool_)
 
     def __len__(self) -> int:
-        """Rows, also those that are free."""
+        """Rows, including free ones."""
         return len(self.names)
 
     @property
     def newest(self) -> Index:
-        """Highest index per asset; `NEVER` before the first sample. A view: callers advance through `advance`."""
+        """Highest index per row, `NEVER` before the first sample. A view; change it through `advance` only."""
         return self._newest[: len(self)]
 
     @property
@@ -48,14 +49,14 @@ class RingBuffers:
         return self._values.nbytes + self._newest.nbytes + self._dirty_from.nbytes + self._clean.nbytes
 
     def row(self, name: str) -> int:
-        """The asset's row, made on first sight."""
+        """The asset's row; a new asset gets one."""
         found = self.rows.get(name)
         return self._add(name) if found is None else found
 
     def advance(self, rows: Index, newest: Index, *, overwritten: Mask | None = None) -> None:
-        """Move each asset's newest index forward; the slots that come into use are emptied. Rows are distinct.
+        """Move each asset's newest index forward and empty the slots that this brings into use. Rows are distinct.
 
-        Where `overwritten`, every one of those slots is about to be written whole and need not be emptied first.
+        Where `overwritten`, the caller is about to write all of those slots whole, so they are not emptied first.
         """
         before = self._newest[rows]
         self._newest[rows] = np.maximum(before, newest)
@@ -63,16 +64,16 @@ class RingBuffers:
         if moved.any():
             rows, before, newest = rows[moved], before[moved], newest[moved]
             self._mark(rows, np.maximum(before + 1, newest - self.slots + 1))
-            used = before != NEVER  # a ring without a sample is empty
+            used = before != NEVER  # without a sample the ring is empty already
             self._empty(rows[used], before[used], newest[used])
 
     def write(self, rows: Index, index: Index, values: Floats) -> None:
-        """Samples within the rings, an asset's side by side in log order; a later one wins its slot by channel."""
+        """Samples within the rings, each asset's side by side in log order; per slot and channel the later wins."""
         if not len(rows):
             return
         place, missing = rows * self.slots + index % self.slots, np.isnan(values)
         if missing.any():
-            # An asset's samples stay together: where two share a slot, their order decides.
+            # All samples of an asset take the same path: where two share a slot, their order decides.
             mixed = np.isin(rows, rows[missing.any(axis=1)])
             self._write_each(place[mixed], values[mixed])
             self._write_whole(place[~mixed], values[~mixed])
@@ -82,14 +83,14 @@ class RingBuffers:
         self._mark(rows[first], np.minimum.reduceat(index, first))
 
     def cut(self, rows: Index, ends: Index) -> Floats:
-        """Windows (B, C, T) that end before `ends`; what lies after the newest or before the ring is missing.
+        """Windows (B, C, T) that end before the indices `ends`; what is not in the ring (any more) is NaN.
 
-        In memory a step's channels lie side by side, as in the ring: whoever needs another order copies anyway.
+        In memory a step's channels are side by side, as in the ring: a caller that needs another order copies anyway.
         """
         windows = np.empty((len(rows), self.shape.length, self.channels), dtype=np.float32)
         first, steps = (ends - self.shape.length) % self.slots, np.arange(self.shape.length)
-        for low in range(0, len(rows), _WINDOWS_AT_ONCE):
-            some = slice(low, low + _WINDOWS_AT_ONCE)
+        for low in range(0, len(rows), _WINDOWS_PER_COPY):
+            some = slice(low, low + _WINDOWS_PER_COPY)
             slots = first[some, None] + steps  # (B, T)
             slots -= self.slots * (slots >= self.slots)
             place = rows[some, None] * self.slots + slots
@@ -99,13 +100,13 @@ class RingBuffers:
         return windows
 
     def clear(self, row: int) -> None:
-        """Forget every sample of an asset: its next one is its first."""
+        """Drop every sample of an asset; its next one is its first."""
         self._values[row] = np.nan
         self._newest[row] = NEVER
         self._clean[row] = False
 
     def free(self, name: str) -> int:
-        """Forget the asset; the row it had is the next new asset's, and nameless until then."""
+        """Drop the asset. Its row, which is returned, goes to the next new asset and has no name until then."""
         row = self.rows.pop(name)
         self.clear(row)
         self._clean[row] = True
@@ -117,7 +118,7 @@ class RingBuffers:
         return np.flatnonzero(~self._clean[: len(self)])
 
     def pieces(self, row: int, *, whole: bool = False) -> tuple[tuple[int, bytes], ...]:
-        """What changed since `mark_clean`, as (byte offset, bytes); at most two pieces, because a ring wraps once."""
+        """What has changed since `mark_clean`, as (byte offset, bytes): at most two pieces, as a ring wraps once."""
         newest = int(self._newest[row])
         changed = self.slots if newest == NEVER else newest - int(self._dirty_from[row]) + 1
         count = self.slots if whole else min(changed, self.slots)
@@ -140,12 +141,12 @@ class RingBuffers:
         self._clean[rows] = True
 
     def mark_lost(self, rows: Sequence[int]) -> None:
-        """The stored copy is gone: the next pieces are the whole ring."""
+        """The stored copies are lost: the next pieces of these rows are their whole rings."""
         lost = np.array([row for row in rows if self.names[row]], dtype=np.int64)
         self._mark(lost, self._newest[lost] - self.slots + 1)
 
     def restore(self, name: str, newest: int, ring: bytes) -> int:
-        """Put a stored ring back: its row. Raises ValueError when its size does not fit this layout."""
+        """Put a stored ring back and return its row. Raises ValueError when its size does not fit this layout."""
         if len(ring) != self.ring_bytes:
             raise ValueError(f"ring of {name} has {len(ring)} bytes, not {self.ring_bytes}")
         row = self.row(name)
@@ -162,14 +163,14 @@ class RingBuffers:
         self._clean[rows] = False
 
     def _empty(self, rows: Index, before: Index, newest: Index) -> None:
-        """The slots of the indices in (before, newest]."""
+        """Fill the slots of the indices in (before, newest] with NaN."""
         fresh = np.minimum(newest - before, self.slots)
         asset = np.repeat(np.arange(len(rows)), fresh)
         back = np.arange(len(asset)) - np.repeat(np.cumsum(fresh) - fresh, fresh)  # 0 … fresh − 1 per asset
         self._samples[rows[asset] * self.slots + (newest[asset] - back) % self.slots] = np.nan
 
     def _write_whole(self, place: Index, values: Floats) -> None:
-        """A sample is moved as one item of bytes: several times faster than channel by channel."""
+        """Copy each sample as one item of bytes, which is several times faster than channel by channel."""
         np.put(self._items, place, np.ascontiguousarray(values).view(self._items.dtype))
 
     def _write_each(self, place: Index, values: Floats) -> None:
@@ -177,14 +178,14 @@ class RingBuffers:
         self._samples[place[sample], channel] = values[sample, channel]
 
     def _blank_outside(self, windows: Floats, rows: Index, ends: Index) -> None:
-        """Only where an asset jumped ahead, or fell silent, does a window reach over its ring's borders."""
+        """Fill with NaN what a window has outside its ring; that happens only when an asset jumped ahead or paused."""
         newest = self._newest[rows]
         for at in np.flatnonzero((ends - 1 > newest) | (ends - self.shape.length <= newest - self.slots)):
             index = np.arange(ends[at] - self.shape.length, ends[at])
             windows[at, :, (index > newest[at]) | (index <= newest[at] - self.slots)] = np.nan
 
     def _lay_out(self, values: Floats) -> None:
-        """The same memory three times: assets × slots × channels, samples × channels, and samples as items of bytes."""
+        """Three views of the same memory: assets × slots × channels, samples × channels, samples as items of bytes."""
         self._values = values
         self._samples = values.reshape(-1, self.channels)
         self._items = self._samples.view(np.dtype((np.void, self.slot_bytes))).reshape(-1)
@@ -203,7 +204,7 @@ class RingBuffers:
         return row
 
     def _grow(self) -> None:
-        """To twice the size; rows that no asset uses yet are never touched, so they cost no memory."""
+        """Double the rows. Those that no asset uses yet are never touched, so they take no physical memory."""
         used = len(self._values)
         grown = np.empty((2 * used, self.slots, self.channels), dtype=np.float32)
         grown[:used] = self._values
@@ -214,7 +215,7 @@ class RingBuffers:
 
 
 def first_of_each(row: Index) -> Mask:
-    """Where another asset's samples begin; an asset's stand side by side."""
+    """Where another asset's samples begin; each asset's are side by side."""
     first = np.ones(len(row), dtype=np.bool_)
     np.not_equal(row[1:], row[:-1], out=first[1:])
     return first

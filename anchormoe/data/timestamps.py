@@ -1,5 +1,6 @@
 """Turns a timestamp column (text, numbers, dates) into integer nanoseconds since 1970 in UTC."""
 
+import re
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,13 +16,20 @@ FIRST_YEAR, LAST_YEAR = 1678, 2261
 """What nanoseconds in 64 bits can say, in whole years."""
 Unit = Literal["s", "ms", "us", "ns"]
 
+# Keep in step with connectors.timestamps: a recording and a stream must not disagree about a text.
+_ISO_TIME = re.compile(
+    r"(?:\d{4}-\d\d-\d\d|\d{8})"
+    r"(?:[T ]\d\d(?::?\d\d(?::?\d\d(?:\.\d+)?)?)?(?P<zone> ?(?:Z|[+-]\d\d(?::?[0-5]\d)?))?)?",
+    re.ASCII,
+)
+
 
 def to_nanoseconds(path: Path, values: Any, *, offset_ns: int | None, unit: Unit | None) -> Nanoseconds:
     """`offset_ns` is taken from times without a zone; numbers need a `unit`. DataError names file and row."""
     _refuse_empty(path, values)
     if values.dtype.kind in "fiu":
         return _from_numbers(path, values, unit)
-    parsed = values if values.dtype.kind == "M" else _parsed(path, values)
+    parsed = values if values.dtype.kind == "M" else _parse(path, values)
     _refuse_out_of_range(path, values, parsed)
     if getattr(parsed.dtype, "tz", None) is not None:
         return _utc(parsed)
@@ -60,15 +68,19 @@ def _refuse_out_of_range(path: Path, values: Any, parsed: Any) -> None:
         raise DataError(f"{path}, row {far[0] + 1}: {str(values.iloc[far[0]])!r} is not between 1678 and 2262")
 
 
-def _parsed(path: Path, values: Any) -> Any:
-    """Text: all with a zone (then as UTC) or all without. Words that are no time are named by row."""
+def _parse(path: Path, values: Any) -> Any:
+    """Text: all with a zone (then as UTC) or all without. The error names the first row that is not a time."""
     import pandas
 
-    parsed = pandas.to_datetime(values, format="ISO8601", errors="coerce", utc=True)
+    texts = values.astype(str).str.strip().str.replace(",", ".", regex=False)
+    matches = [_ISO_TIME.fullmatch(text) for text in texts]
+    # pandas alone would also take `now`, years, slashes and single digits.
+    known = pandas.Series([matched is not None for matched in matches], index=texts.index)
+    parsed = pandas.to_datetime(texts.where(known), format="ISO8601", errors="coerce", utc=True)
     wrong = np.flatnonzero(parsed.isna().to_numpy())
     if len(wrong):
         raise DataError(f"{path}, row {wrong[0] + 1}: {str(values.iloc[wrong[0]])!r} is not an ISO 8601 time")
-    zoned = values.astype(str).str.contains(r"(?:Z|[+-]\d\d:?\d\d)\s*$", regex=True).to_numpy()
+    zoned = np.array([matched is not None and matched["zone"] is not None for matched in matches])
     if zoned.any() and not zoned.all():
         odd = np.flatnonzero(zoned != zoned[0])[0]
         raise DataError(f"{path}, row {odd + 1}: some timestamps have a time zone and some have none")

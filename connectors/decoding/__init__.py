@@ -1,4 +1,4 @@
-"""Records to columns: what a batch of bytes says, group by group, and which of its records say nothing usable. Pure."""
+"""Decodes a batch of records into columns per asset group, and names what is wrong with the others. Pure."""
 
 from connectors.decoding.binary import encode_chunk
 from connectors.decoding.decoder import Decoder

@@ -11,9 +11,9 @@ import numpy as np
 from msgspec.json import Decoder
 
 from connectors.decoding import diagnose
-from connectors.decoding.fast_json import REQUIRED, decode_all, read_times, stacked, struct_type, time_type
-from connectors.decoding.readings import Columns, Rejections, Times, Values
-from connectors.errors import RecordError
+from connectors.decoding.fast_json import REQUIRED, decode_all, read_times, struct_type, time_type
+from connectors.decoding.readings import RawReadings, Rejections, Times, Values, concatenate
+from connectors.errors import RecordError, list_names
 from connectors.record_schema import GroupLayout, RecordFormat
 from connectors.timestamps import END_NS, NS_PER_UNIT, TimeReader
 
@@ -22,10 +22,10 @@ PERIOD = "period_ms"
 
 
 class ChunkDecoder:
-    """Decodes the records of one group. A record is good as a whole or not at all."""
+    """Decodes the records of one group. A record is accepted or rejected as a whole."""
 
     def __init__(self, group: GroupLayout, format: RecordFormat) -> None:
-        self._format = format
+        self._group, self._format = group.name, format
         self._column = {channel.field: i for i, channel in enumerate(group.channels)}
         self._reader = TimeReader(format.time_unit, format.utc_offset_minutes)
         self._times_field = format.time_field or "ts"
@@ -39,7 +39,7 @@ class ChunkDecoder:
         ]
         self._decode = Decoder(struct_type(fields)).decode
 
-    def columns(self, values: Sequence[bytes], stamps_ns: Times, rejections: Rejections) -> Columns:
+    def decode(self, values: Sequence[bytes], stamps_ns: Times, rejections: Rejections) -> RawReadings:
         chunks, indices = decode_all(values, self._decode, self._explain, rejections)
         parts = []
         for index, chunk in zip(indices.tolist(), chunks, strict=True):
@@ -47,17 +47,17 @@ class ChunkDecoder:
                 parts.append(self._rows(index, chunk))
             except RecordError as error:
                 rejections[index] = error
-        return stacked(parts, len(self._column))
+        return concatenate(parts, len(self._column))
 
-    def _rows(self, index: int, chunk: Any) -> Columns:
+    def _rows(self, index: int, chunk: Any) -> RawReadings:
         numbers = self._numbers(chunk.f0)
         times = self._times(chunk, len(numbers))
-        return Columns(np.full(len(numbers), index), times, numbers, len(chunk.f0.keys() - self._column.keys()))
+        return RawReadings(np.full(len(numbers), index), times, numbers, len(chunk.f0.keys() - self._column.keys()))
 
     def _numbers(self, channels: dict[str, list[float | None]]) -> Values:
         diagnose.check_count(len(channels), self._format.max_channels)
         if self._format.on_unknown_channel == "reject":
-            diagnose.check_known(channels, frozenset(self._column))
+            diagnose.check_known(channels, self._column.keys(), self._group)
         samples = self._samples(channels)
         numbers = np.full((samples, len(self._column)), np.nan)
         for name in channels.keys() & self._column.keys():
@@ -65,37 +65,42 @@ class ChunkDecoder:
         return numbers
 
     def _samples(self, channels: dict[str, list[float | None]]) -> int:
-        lengths = {len(column) for column in channels.values()}
-        if len(lengths) > 1:
-            raise RecordError("wrong_type", "the channels have unequal lengths", field=self._values_field)
-        samples = lengths.pop() if lengths else 0
-        if samples == 0 or not channels.keys() & self._column.keys():
-            raise RecordError("empty", "no sample of a known channel", field=self._values_field)
+        by_length = {len(column): name for name, column in channels.items()}
+        if len(by_length) > 1:
+            (one, first), (other, second), *_ = by_length.items()
+            detail = f"the channels differ in length: {list_names([first])} has {one}, {list_names([second])} {other}"
+            raise RecordError("wrong_type", detail, field=self._values_field)
+        if not channels.keys() & self._column.keys():
+            raise diagnose.no_known_channel(channels, self._column, self._group, field=self._values_field)
+        [samples] = by_length
+        if samples == 0:
+            raise RecordError("empty", "the channels have no samples", field=self._values_field)
         if samples > self._format.max_samples:
-            raise RecordError("too_large", f"{samples} samples; the limit is {self._format.max_samples}")
+            raise RecordError("too_large", f"{samples} samples; records.max_samples is {self._format.max_samples}")
         return samples
 
     def _times(self, chunk: Any, samples: int) -> Times:
         if chunk.f1 is not None:
-            return self._listed(chunk.f1, samples)
+            return self._read_times(chunk.f1, samples)
         if chunk.f2 is None or chunk.f3 is None:
             absent = START if chunk.f2 is None else PERIOD
-            raise RecordError("missing_field", f"neither {self._times_field} nor {START} with {PERIOD}", field=absent)
+            detail = f"{absent} is missing: a chunk needs {self._times_field}, or {START} with {PERIOD}"
+            raise RecordError("missing_field", detail, field=absent)
         return regular_times(self._reader.read(chunk.f2, START), _period_ns(chunk.f3), samples)
 
-    def _listed(self, times: list[Any], samples: int) -> Times:
+    def _read_times(self, times: list[Any], samples: int) -> Times:
         if len(times) != samples:
             detail = f"{len(times)} times for {samples} samples"
             raise RecordError("wrong_type", detail, field=self._times_field)
         bad: Rejections = {}
-        listed = read_times(times, self._reader, self._times_field, np.arange(samples), bad)
+        time_ns = read_times(times, self._reader, self._times_field, np.arange(samples), bad)
         for error in bad.values():
             raise error
-        return listed
+        return time_ns
 
     def _explain(self, value: bytes) -> None:
         document = diagnose.parse(value)
-        channels = diagnose.as_object(diagnose.take(document, self._values_field), self._values_field)
+        channels = diagnose.as_object(diagnose.get(document, self._values_field), self._values_field)
         for name, column in channels.items():
             for number in _as_list(column, name):
                 diagnose.check_number(number, name)
@@ -107,20 +112,21 @@ class ChunkDecoder:
 
 
 def regular_times(start_ns: int, period_ns: int, samples: int) -> Times:
-    """Times that overflow, or do not advance, are refused."""
+    """Raises RecordError for times that do not advance or leave 1970–2116."""
     if period_ns <= 0 or not 0 <= start_ns <= start_ns + period_ns * samples < END_NS:
-        raise RecordError("bad_timestamp", f"start {start_ns} ns with a period of {period_ns} ns", field=START)
+        detail = f"start {start_ns} ns, period {period_ns} ns: times must advance and lie in 1970–2116"
+        raise RecordError("bad_timestamp", detail, field=START)
     return start_ns + period_ns * np.arange(samples, dtype=np.int64)
 
 
 def _period_ns(period_ms: float) -> int:
-    """One that does not advance, or that no time can hold, stays so; beyond that its size says nothing."""
+    """Extreme values are cut before rounding; `regular_times` refuses them all the same."""
     return round(min(max(period_ms, -1.0), float(END_NS)) * NS_PER_UNIT["ms"])
 
 
 def _as_list(value: Any, field: str) -> list[Any]:
     if not isinstance(value, list):
-        raise RecordError("wrong_type", f"{field} must be a list, not {type(value).__name__}", field=field)
+        raise RecordError("wrong_type", f"{field} must be an array, not {diagnose.describe(value)}", field=field)
     return value
 
 

@@ -1,4 +1,4 @@
-"""The decoder: bytes of a batch in, columns per asset group out. One bad record never affects another. Pure."""
+"""Decodes a batch of records into columns per asset group; a bad record never affects another. Pure."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -11,19 +11,19 @@ from connectors.decoding.chunked import ChunkDecoder
 from connectors.decoding.narrow import NarrowDecoder
 from connectors.decoding.postprocess import Postprocessor
 from connectors.decoding.raw_batch import RawBatch
-from connectors.decoding.readings import Columns, Decoded, Indices, Readings, Rejected, Rejections, Times
+from connectors.decoding.readings import Decoded, Indices, RawReadings, Readings, Rejected, Rejections, Times
 from connectors.decoding.wide import WideDecoder
 from connectors.record_schema import GroupLayout, RecordFormat
 from connectors.records import Batch
 
 
 class GroupDecoder(Protocol):
-    """One format for one group. `stamps_ns` are the records' own times; what is bad goes to `rejections` by index."""
+    """One format for one group. `stamps_ns` are the records' timestamps; rejections are by index into `values`."""
 
-    def columns(self, values: Sequence[bytes], stamps_ns: Times, rejections: Rejections) -> Columns: ...
+    def decode(self, values: Sequence[bytes], stamps_ns: Times, rejections: Rejections) -> RawReadings: ...
 
 
-_KINDS: dict[str, type[WideDecoder] | type[NarrowDecoder] | type[ChunkDecoder] | type[BinaryDecoder]] = {
+_DECODERS: dict[str, type[WideDecoder] | type[NarrowDecoder] | type[ChunkDecoder] | type[BinaryDecoder]] = {
     "wide": WideDecoder,
     "narrow": NarrowDecoder,
     "chunked": ChunkDecoder,
@@ -32,7 +32,7 @@ _KINDS: dict[str, type[WideDecoder] | type[NarrowDecoder] | type[ChunkDecoder] |
 
 
 class Decoder:
-    """Decodes the records of one format. Whether a record is good depends on itself alone, never on its batch."""
+    """Decodes the records of one format. Whether a record is accepted depends on itself alone, never on its batch."""
 
     def __init__(self, groups: Sequence[GroupLayout], format: RecordFormat) -> None:
         if format.kind == "binary" and format.asset_from == "field":
@@ -41,34 +41,37 @@ class Decoder:
         self._format = format
         self._directory = AssetDirectory(groups)
         self._asset_field = AssetField(format.asset_field) if format.asset_from == "field" else None
-        self._decoders: list[GroupDecoder] = [_KINDS[format.kind](group, format) for group in groups]
-        self._finishers = [Postprocessor(group, format.max_clock_skew_ns) for group in groups]
+        self._decoders: list[GroupDecoder] = [_DECODERS[format.kind](group, format) for group in groups]
+        self._postprocessors = [Postprocessor(group, format) for group in groups]
 
     def decode(self, batch: Batch) -> Decoded:
-        """1. size  2. asset and group  3. each group's columns  4. clock, scale, finiteness."""
+        """1. size  2. asset and group  3. each group's columns  4. clock skew, scaling, finiteness."""
         rejections: Rejections = {}
-        given = self._named(RawBatch.of(batch.records, self._format.max_bytes, rejections), rejections)
-        owners = self._directory.owners(given.keys)
-        ignored = self._refuse_unowned(owners, given.index, rejections)
+        raw = RawBatch.from_records(batch.records, self._format.max_bytes, rejections)
+        raw = self._replace_keys(raw, rejections)
+        owners = self._directory.owners(raw.keys)
+        ignored = self._reject_unowned(owners, raw.index, rejections)
         by_group = [np.flatnonzero(owners.group == number) for number in range(len(self._groups))]
-        found = [
-            self._readings(number, rows, given, owners, rejections) for number, rows in enumerate(by_group) if len(rows)
+        decoded = [
+            self._decode_group(number, rows, raw, owners, rejections)
+            for number, rows in enumerate(by_group)
+            if len(rows)
         ]
         rejected = [Rejected.of(index, rejections[index]) for index in sorted(rejections)]
-        readings, ignored_channels = [part for part, _ in found if len(part.record)], sum(count for _, count in found)
-        return Decoded(readings, rejected, ignored, ignored_channels)
+        readings = [part for part, _ in decoded if len(part.record)]
+        return Decoded(readings, rejected, ignored, sum(ignored_channels for _, ignored_channels in decoded))
 
-    def _named(self, given: RawBatch, rejections: Rejections) -> RawBatch:
-        """The keys are the assets, unless a field is."""
+    def _replace_keys(self, raw: RawBatch, rejections: Rejections) -> RawBatch:
+        """With the asset field as the key, where one is set."""
         if self._asset_field is None:
-            return given
+            return raw
         bad: Rejections = {}
-        names, good = self._asset_field.names(given.values, bad)
-        _report(bad, given.index, rejections)
-        return given.select(good).named(names)
+        assets, good = self._asset_field.read(raw.values, bad)
+        _add_rejections(bad, raw.index, rejections)
+        return raw.select(good).with_keys(assets)
 
-    def _refuse_unowned(self, owners: Owners, index: Indices, rejections: Rejections) -> int:
-        """How many were ignored."""
+    def _reject_unowned(self, owners: Owners, index: Indices, rejections: Rejections) -> int:
+        """Returns how many were ignored."""
         ignored = 0
         for row in np.flatnonzero(owners.group < 0).tolist():
             error = owners.error(row)
@@ -78,22 +81,22 @@ class Decoder:
                 rejections[int(index[row])] = error
         return ignored
 
-    def _readings(
-        self, number: int, rows: Indices, given: RawBatch, owners: Owners, rejections: Rejections
+    def _decode_group(
+        self, number: int, rows: Indices, raw: RawBatch, owners: Owners, rejections: Rejections
     ) -> tuple[Readings, int]:
-        """Of one group, and how many channels were ignored."""
-        mine, bad, finisher = given.select(rows), Rejections(), self._finishers[number]
-        columns = self._decoders[number].columns(mine.values, mine.stamps_ns, bad)
-        finisher.check_clock(columns, mine.stamps_ns, bad)
-        values = finisher.scaled(columns, bad)
-        _report(bad, mine.index, rejections)
+        """The readings of one group, and how many channels were ignored."""
+        own, bad, postprocessor = raw.select(rows), Rejections(), self._postprocessors[number]
+        readings = self._decoders[number].decode(own.values, own.stamps_ns, bad)
+        postprocessor.check_clock(readings, own.stamps_ns, bad)
+        values = postprocessor.scale(readings, bad)
+        _add_rejections(bad, own.index, rejections)
         if bad:
-            keep = ~np.isin(columns.row, list(bad))
-            columns, values = columns.only(keep), values[keep]
-        name, asset = self._groups[number].name, owners.number[rows][columns.row]
-        record = mine.index[columns.row]
-        return Readings(name, owners.names, asset, columns.time_ns, values, record), columns.ignored
+            keep = ~np.isin(readings.row, list(bad))
+            readings, values = readings.select(keep), values[keep]
+        name, asset = self._groups[number].name, owners.number[rows][readings.row]
+        record = own.index[readings.row]
+        return Readings(name, owners.names, asset, readings.time_ns, values, record), readings.ignored
 
 
-def _report(bad: Rejections, index: Indices, rejections: Rejections) -> None:
+def _add_rejections(bad: Rejections, index: Indices, rejections: Rejections) -> None:
     rejections.update({int(index[row]): error for row, error in bad.items()})

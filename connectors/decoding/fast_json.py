@@ -1,4 +1,4 @@
-"""Typed JSON decoding in bulk: the fast way for good records, one by one only when a batch has a bad one. Pure."""
+"""Typed JSON decoding in bulk; values are decoded one by one only when a batch has a bad one. Pure."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, TypeVar
@@ -7,9 +7,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from connectors.decoding.readings import Columns, Indices, Rejections
+from connectors.decoding.readings import Indices, Rejections
 from connectors.errors import RecordError
-from connectors.timestamps import END_NS, NS_PER_UNIT, TimeReader, TimeUnit, epoch_ns
+from connectors.timestamps import END_NS, NS_PER_UNIT, TimeReader, TimeUnit
 
 REQUIRED = msgspec.NODEFAULT
 
@@ -21,12 +21,12 @@ def struct_type(fields: Sequence[tuple[str, Any, Any]], *, forbid_unknown: bool 
     declared = [(f"f{i}", kind, default) for i, (_, kind, default) in enumerate(fields)]
     names = {f"f{i}": name for i, (name, _, _) in enumerate(fields)}
     return msgspec.defstruct(
-        "Row", declared, kw_only=True, rename=names, gc=False, forbid_unknown_fields=forbid_unknown
+        "Fields", declared, kw_only=True, rename=names, gc=False, forbid_unknown_fields=forbid_unknown
     )
 
 
 def time_type(unit: TimeUnit) -> Any:
-    """The type of a timestamp on the wire; a range makes the conversion to nanoseconds safe."""
+    """The type of a timestamp in JSON; the range makes the conversion to nanoseconds safe."""
     if unit == "iso":
         return str
     if unit == "ns":
@@ -37,7 +37,7 @@ def time_type(unit: TimeUnit) -> Any:
 def decode_all(
     values: Sequence[bytes], decode: Callable[[bytes], T], explain: Callable[[bytes], None], rejections: Rejections
 ) -> tuple[list[T], Indices]:
-    """The decoded values and their indices. Whether a value is good depends on itself alone, never on its batch."""
+    """The decoded values and their indices. Whether a value is accepted depends on itself alone, never on its batch."""
     try:
         return list(map(decode, values)), np.arange(len(values))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -58,11 +58,11 @@ def _one_by_one(
 
 
 def _reason(value: bytes, explain: Callable[[bytes], None], error: Exception) -> RecordError:
-    """`explain` reads the value slowly and raises; where it finds nothing wrong, the decoder has the word."""
+    """From `explain`, which reads the value slowly and raises; where it finds nothing wrong, from the decoder."""
     try:
         explain(value)
-    except RecordError as reason:
-        return reason
+    except RecordError as explained:
+        return explained
     unexplained = RecordError("not_json", str(error))
     unexplained.__cause__ = error
     return unexplained
@@ -75,12 +75,12 @@ def read_times(
     index: NDArray[np.int64],
     rejections: Rejections,
 ) -> NDArray[np.int64]:
-    """`times` are of `time_type`; a bad text is noted in `rejections` and read as 0."""
+    """`times` are of `time_type`; a bad ISO text is added to `rejections` and read as 0."""
     if reader.unit == "iso":
         return np.array(list(_iso_times(times, reader, field, index, rejections)), dtype=np.int64)
     if reader.unit == "ns":
         return np.array(times, dtype=np.int64)
-    return epoch_ns(np.array(times, dtype=np.float64), reader.unit)
+    return _epoch_ns(np.array(times, dtype=np.float64), reader.unit)
 
 
 def _iso_times(
@@ -98,9 +98,10 @@ def _iso_times(
             yield 0
 
 
-def stacked(parts: Sequence[Columns], channels: int) -> Columns:
-    """The rows of many chunks, one after the other."""
-    if not parts:
-        return Columns(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, channels)))
-    row, time_ns, values, ignored = zip(*parts, strict=True)
-    return Columns(np.concatenate(row), np.concatenate(time_ns), np.concatenate(values), sum(ignored))
+def _epoch_ns(times: NDArray[np.float64], unit: TimeUnit) -> NDArray[np.int64]:
+    """Exact for whole numbers: the fraction is scaled apart. `times` must lie in [0, END_NS / unit)."""
+    factor = NS_PER_UNIT[unit]
+    whole = np.floor(times)
+    nanoseconds: NDArray[np.int64] = whole.astype(np.int64) * factor
+    nanoseconds += np.rint((times - whole) * factor).astype(np.int64)
+    return nanoseconds

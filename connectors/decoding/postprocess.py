@@ -1,47 +1,73 @@
-"""The last step of decoding: clock, scale and finiteness, for all rows of a group at once. Pure."""
+"""The last step of decoding, for all rows of a group at once: clock skew, scaling, finiteness. Pure."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-from connectors.decoding.readings import Columns, Rejections, Times
+from connectors.decoding.readings import RawReadings, Rejections, Times
 from connectors.errors import RecordError
-from connectors.record_schema import GroupLayout
+from connectors.record_schema import GroupLayout, RecordFormat
+from connectors.timestamps import NS_PER_S, NS_PER_UNIT, TimeUnit, format_iso, guess_unit
+
+_DAY_S = 86_400
 
 
 class Postprocessor:
-    """Notes what is wrong by row index, as the group's decoder does, and scales the values."""
+    """Checks and scales the rows of one group; rejections are by row index, like those of the group's decoder."""
 
-    def __init__(self, group: GroupLayout, max_clock_skew_ns: int | None) -> None:
+    def __init__(self, group: GroupLayout, format: RecordFormat) -> None:
         self._fields = [channel.field for channel in group.channels]
         self._scale = np.array([channel.scale for channel in group.channels])
         self._offset = np.array([channel.offset for channel in group.channels])
-        self._plain = bool((self._scale == 1).all() and (self._offset == 0).all())
-        self._max_skew_ns = max_clock_skew_ns
+        self._unscaled = bool((self._scale == 1).all() and (self._offset == 0).all())
+        self._format = format
 
-    def scaled(self, columns: Columns, rejections: Rejections) -> NDArray[np.float32]:
-        """Float32 cannot hold what is beyond 3.4e38; such a value is as useless as an infinite one."""
+    def scale(self, readings: RawReadings, rejections: Rejections) -> NDArray[np.float32]:
+        """Rejects what is infinite or, after scaling, too large for a 32-bit float (3.4e38)."""
         with np.errstate(over="ignore"):
-            values = columns.values if self._plain else columns.values * self._scale + self._offset
+            values = readings.values if self._unscaled else readings.values * self._scale + self._offset
             scaled = values.astype(np.float32)
         infinite = np.isinf(scaled)
         if infinite.any():
             for row, channel in np.argwhere(infinite).tolist():
-                field = self._fields[channel]
-                rejections.setdefault(
-                    int(columns.row[row]), RecordError("non_finite", f"{field} is not finite", field=field)
-                )
+                field, value = self._fields[channel], readings.values[row, channel]
+                error = RecordError("non_finite", f"{field} is {value:g}, not a finite 32-bit number", field=field)
+                rejections.setdefault(int(readings.row[row]), error)
         return scaled
 
-    def check_clock(self, columns: Columns, stamps_ns: Times, rejections: Rejections) -> None:
-        """A record without a time of its own cannot vouch for the time in it, nor stand in for it."""
-        for row in np.flatnonzero(columns.time_ns < 0).tolist():
-            error = RecordError("bad_timestamp", "the record has no timestamp")
-            rejections.setdefault(int(columns.row[row]), error)
-        if self._max_skew_ns is None:
+    def check_clock(self, readings: RawReadings, stamps_ns: Times, rejections: Rejections) -> None:
+        """Rejects rows without a time, and rows too far from their record's timestamp, if it has one."""
+        for row in np.flatnonzero(readings.time_ns < 0).tolist():
+            error = RecordError("bad_timestamp", "the record has no timestamp, and records.time.field is null")
+            rejections.setdefault(int(readings.row[row]), error)
+        if self._format.max_clock_skew_ns is None:
             return
-        own = stamps_ns[columns.row]
-        far = (own >= 0) & (np.abs(columns.time_ns - own) > self._max_skew_ns)
+        own_ns = stamps_ns[readings.row]
+        far = (own_ns >= 0) & (np.abs(readings.time_ns - own_ns) > self._format.max_clock_skew_ns)
         for row in np.flatnonzero(far).tolist():
-            skew_s = (columns.time_ns[row] - own[row]) / 1e9
-            error = RecordError("clock_far", f"{skew_s:+.1f} s from the record's own time")
-            rejections.setdefault(int(columns.row[row]), error)
+            error = self._clock_error(int(readings.time_ns[row]), int(own_ns[row]), self._format.max_clock_skew_ns)
+            rejections.setdefault(int(readings.row[row]), error)
+
+    def _clock_error(self, time_ns: int, own_ns: int, limit_ns: int) -> RecordError:
+        apart_s = abs(time_ns - own_ns) / NS_PER_S
+        side = "after" if time_ns > own_ns else "before"
+        detail = f"{format_iso(time_ns)} is {_duration(apart_s)} {side} the record's timestamp, {format_iso(own_ns)}"
+        hint = self._unit_hint(time_ns, own_ns, limit_ns)
+        return RecordError(
+            "clock_far", f"{detail}; {hint or f'records.max_clock_skew is {_duration(limit_ns / NS_PER_S)}'}"
+        )
+
+    def _unit_hint(self, time_ns: int, own_ns: int, limit_ns: int) -> str:
+        unit: TimeUnit = "ns" if self._format.kind == "binary" else self._format.time_unit
+        if unit == "iso":
+            return ""
+        value = time_ns / NS_PER_UNIT[unit]
+        other = guess_unit(value, unit, first_ns=own_ns - limit_ns, last_ns=own_ns + limit_ns)
+        if other is None:
+            return ""
+        return f"it looks like {other}, " + (
+            "a chunk has nanoseconds" if self._format.kind == "binary" else f"records.time.unit is {unit}"
+        )
+
+
+def _duration(seconds: float) -> str:
+    return f"{round(seconds / _DAY_S, 1):g} d" if seconds >= _DAY_S else f"{round(seconds, 1):g} s"

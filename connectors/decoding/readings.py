@@ -1,4 +1,4 @@
-"""What decoding gives: columns of readings, and the records that could not be read. Pure."""
+"""The results of decoding: columns of readings, and the records that were rejected. Pure."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -29,6 +29,9 @@ Indices = NDArray[np.int64]
 Times = NDArray[np.int64]
 Values = NDArray[np.float64]
 
+Rejections = dict[int, RecordError]
+"""what is wrong, by index into the values that were passed"""
+
 
 @dataclass(frozen=True, slots=True)
 class Readings:
@@ -36,9 +39,9 @@ class Readings:
 
     group: str
     assets: list[str]
-    """names by number; more than those that occur. The same list as long as a name keeps its number"""
+    """names by asset number; more than those that occur. The same list as long as the numbers stay the same"""
     asset: NDArray[np.int64]
-    """(n,) number of the asset"""
+    """(n,) asset number"""
     time_ns: NDArray[np.int64]
     """(n,)"""
     values: NDArray[np.float32]
@@ -51,7 +54,7 @@ class Readings:
 class Rejected:
     """A record for the dead letters. `record` is its index in the batch, `reason` one of `REASONS`.
 
-    `exception` is the class of what was raised first: by a library, where it was one that refused.
+    `exception` is the class of the original exception: a library's, where one refused the record.
     """
 
     record: int
@@ -67,9 +70,9 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A batch after decoding: every record is in a reading, rejected, or counted in `ignored` (unknown asset).
+    """A decoded batch: every record is in a reading, rejected, or counted in `ignored` (unknown asset).
 
-    `ignored_channels` counts channels that were left out of the readings, once per record.
+    `ignored_channels` counts the unknown channels that were left out, once per record.
     """
 
     readings: list[Readings]
@@ -78,21 +81,24 @@ class Decoded:
     ignored_channels: int = 0
 
 
-class Columns(NamedTuple):
-    """Rows of one group before scaling: index into the values that were given, time, raw values (NaN = missing).
-
-    Rows of a value that turned out bad may be among them; who called drops them.
-    """
+class RawReadings(NamedTuple):
+    """Rows of one group before scaling. Rows of rejected values may be among them; the caller drops them."""
 
     row: NDArray[np.int64]
+    """(n,) index into the values that were passed"""
     time_ns: Times
+    """(n,)"""
     values: Values
+    """(n, C) unscaled, NaN = missing"""
     ignored: int = 0
-    """channels that nobody asked for, counted once per record"""
+    """unknown channels that were left out, counted once per record"""
 
-    def only(self, keep: NDArray[np.bool_]) -> "Columns":
-        return Columns(self.row[keep], self.time_ns[keep], self.values[keep], self.ignored)
+    def select(self, keep: NDArray[np.bool_]) -> "RawReadings":
+        return RawReadings(self.row[keep], self.time_ns[keep], self.values[keep], self.ignored)
 
 
-Rejections = dict[int, RecordError]
-"""what is wrong, by index into the values that were given"""
+def concatenate(parts: list[RawReadings], channels: int) -> RawReadings:
+    if not parts:
+        return RawReadings(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, channels)))
+    row, time_ns, values, ignored = zip(*parts, strict=True)
+    return RawReadings(np.concatenate(row), np.concatenate(time_ns), np.concatenate(values), sum(ignored))

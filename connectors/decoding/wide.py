@@ -13,21 +13,19 @@ from msgspec.structs import astuple
 
 from connectors.decoding import diagnose
 from connectors.decoding.fast_json import REQUIRED, decode_all, read_times, struct_type, time_type
-from connectors.decoding.readings import Columns, Indices, Rejections, Times, Values
+from connectors.decoding.readings import Indices, RawReadings, Rejections, Times, Values
 from connectors.errors import RecordError
 from connectors.record_schema import GroupLayout, RecordFormat
 from connectors.timestamps import TimeReader
 
 _LEAST_BYTES_PER_FIELD = 5  # "":0,
 
-Row = tuple[Any, ...]
-
 
 class WideDecoder:
     """Decodes the records of one group. A row is (channels …, time, other known fields …)."""
 
     def __init__(self, group: GroupLayout, format: RecordFormat) -> None:
-        self._format = format
+        self._group, self._format = group.name, format
         self._fields = tuple(channel.field for channel in group.channels)
         self._timed = format.time_field is not None
         self._other = tuple({format.asset_field} - {*self._fields, format.time_field})
@@ -38,24 +36,24 @@ class WideDecoder:
         self._packed = self._packed_type()
         self._pack = struct.Struct(self._pack_code()).pack
 
-    def columns(self, values: Sequence[bytes], stamps_ns: Times, rejections: Rejections) -> Columns:
-        structs, index, ignored = self._decoded(values, rejections)
+    def decode(self, values: Sequence[bytes], stamps_ns: Times, rejections: Rejections) -> RawReadings:
+        structs, index, ignored = self._decode_structs(values, rejections)
         numbers, times = self._split(structs, index, stamps_ns, rejections)
-        self._refuse_crowded(values, rejections)
-        self._refuse_blank(values, index, numbers, rejections)
-        return Columns(index, times, numbers, ignored)
+        self._reject_crowded(values, rejections)
+        self._reject_blank(values, index, numbers, rejections)
+        return RawReadings(index, times, numbers, ignored)
 
-    def _decoded(self, values: Sequence[bytes], rejections: Rejections) -> tuple[list[Any], Indices, int]:
-        """Also how many unknown channels were ignored. Where there are none, it costs nothing to know."""
+    def _decode_structs(self, values: Sequence[bytes], rejections: Rejections) -> tuple[list[Any], Indices, int]:
+        """Also returns how many unknown channels were ignored; they are only counted where there are some."""
         if self._format.on_unknown_channel == "ignore":
             try:
                 return list(map(self._decode_strictly, values)), np.arange(len(values)), 0
             except (MsgspecError, UnicodeDecodeError, RecursionError):
                 structs, index = decode_all(values, self._decode, self._explain, rejections)
-                return structs, index, sum(self._unknown(values[at]) for at in index.tolist())
+                return structs, index, sum(self._count_unknown(values[at]) for at in index.tolist())
         return *decode_all(values, self._decode, self._explain, rejections), 0
 
-    def _unknown(self, value: bytes) -> int:
+    def _count_unknown(self, value: bytes) -> int:
         document = diagnose.parse(value)
         channels = document if self._format.values_field is None else document[self._format.values_field]
         return len(channels.keys() - self._known)
@@ -72,7 +70,7 @@ class WideDecoder:
         return struct_type([(format.values_field, nested, REQUIRED), *other])
 
     def _packed_type(self) -> np.dtype[Any]:
-        """How a row lies in memory after packing; what is not needed shrinks to one byte, its truth value."""
+        """The memory layout of a packed row; other fields are not needed and shrink to one byte."""
         time = [("time", "<i8" if self._format.time_unit == "ns" else "<f8")] if self._timed else []
         return np.dtype([("values", "<f8", (len(self._fields),)), *time, ("other", "?", (len(self._other),))])
 
@@ -80,7 +78,7 @@ class WideDecoder:
         time = ("q" if self._format.time_unit == "ns" else "d") if self._timed else ""
         return f"<{len(self._fields)}d{time}{'?' * len(self._other)}"
 
-    def _rows(self, structs: list[Any]) -> Iterator[Row]:
+    def _rows(self, structs: list[Any]) -> Iterator[tuple[Any, ...]]:
         if self._format.values_field is None:
             return map(astuple, structs)
         return (astuple(row.f0) + astuple(row)[1:] for row in structs)
@@ -92,7 +90,7 @@ class WideDecoder:
             packed = np.frombuffer(b"".join(starmap(self._pack, self._rows(structs))), dtype=self._packed)
             numbers: Values = packed["values"]
             times: Any = packed["time"] if self._timed else None
-        except struct.error:  # a null, or times that are texts
+        except struct.error:  # a null, or times that are strings
             rows, width = list(self._rows(structs)), len(self._fields)
             numbers = np.array([row[:width] for row in rows], dtype=np.float64).reshape(len(rows), width)
             times = [row[width] for row in rows] if self._timed else None
@@ -100,37 +98,40 @@ class WideDecoder:
             return numbers, stamps_ns[index]
         return numbers, read_times(times, self._reader, str(self._format.time_field), index, rejections)
 
-    def _refuse_crowded(self, values: Sequence[bytes], rejections: Rejections) -> None:
-        """Only a long record can have too many fields, so the others are not even looked at."""
+    def _reject_crowded(self, values: Sequence[bytes], rejections: Rejections) -> None:
+        """Only a long record can have too many fields, so the others are not parsed again."""
         long = self._format.max_channels * _LEAST_BYTES_PER_FIELD
         if self._format.on_unknown_channel == "reject" or max(map(len, values), default=0) < long:
             return
         for index, value in enumerate(values):
             if len(value) >= long and index not in rejections:
-                self._refuse_if_crowded(index, value, rejections)
+                self._reject_if_crowded(index, value, rejections)
 
-    def _refuse_if_crowded(self, index: int, value: bytes, rejections: Rejections) -> None:
+    def _reject_if_crowded(self, index: int, value: bytes, rejections: Rejections) -> None:
         try:
             self._channels(diagnose.parse(value))
         except RecordError as error:
             rejections[index] = error
 
-    def _refuse_blank(self, values: Sequence[bytes], index: Indices, numbers: Values, rejections: Rejections) -> None:
-        """A sample whose channels are all null is a sample; one that names no channel is nothing."""
+    def _reject_blank(self, values: Sequence[bytes], index: Indices, numbers: Values, rejections: Rejections) -> None:
+        """A sample whose channels are all null is accepted; a record without any channel of the group is not."""
         suspects = np.flatnonzero(np.isnan(numbers[:, 0]))
         for row in suspects[np.isnan(numbers[suspects]).all(axis=1)]:
-            where = int(index[row])
-            if where not in rejections and not self._channels(diagnose.parse(values[where])).keys() & set(self._fields):
-                rejections[where] = RecordError("empty", "the record names no channel of its group")
+            at = int(index[row])
+            if at in rejections:
+                continue
+            channels = self._channels(diagnose.parse(values[at]))
+            if not channels.keys() & set(self._fields):
+                rejections[at] = diagnose.no_known_channel(channels, self._fields, self._group, field=None)
 
     def _channels(self, document: diagnose.Document) -> diagnose.Document:
-        """The part that holds the channels, without the time and the asset."""
+        """The part of the record that holds the channels, without time and asset."""
         if self._format.values_field is None:
             meta = {self._format.time_field, *self._other}
             channels = {name: value for name, value in document.items() if name not in meta}
         else:
             field = self._format.values_field
-            channels = diagnose.as_object(diagnose.take(document, field), field)
+            channels = diagnose.as_object(diagnose.get(document, field), field)
         diagnose.check_count(len(channels), self._format.max_channels)
         return channels
 
@@ -138,8 +139,8 @@ class WideDecoder:
         document = diagnose.parse(value)
         channels = self._channels(document)
         if self._format.on_unknown_channel == "reject":
-            diagnose.check_known(channels, frozenset(self._fields))
+            diagnose.check_known(channels, self._fields, self._group)
         if self._format.time_field is not None:
-            self._reader.read(diagnose.take(document, self._format.time_field), self._format.time_field)
+            self._reader.read(diagnose.get(document, self._format.time_field), self._format.time_field)
         for field in self._fields:
             diagnose.check_number(channels.get(field), field)

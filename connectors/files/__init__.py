@@ -1,4 +1,4 @@
-"""Recordings in files as a source: JSONL, CSV, Parquet or logged records, resumable."""
+"""Files as a resumable source: JSONL, CSV, Parquet or logged records."""
 
 from connectors.files.rows import FileFormat
 from connectors.files.source import FileSource, find_files, matching_files

@@ -1,4 +1,4 @@
-"""The records of some files, one after the other, as a numbered log."""
+"""The records of several files as one log with consecutive offsets."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -14,11 +14,11 @@ _BLOCK = 1 << 20
 
 
 class FileLines:
-    """Offsets are line numbers from 0, running on from file to file; the header line of a CSV file is not counted."""
+    """Offsets are line numbers from 0, counted on from file to file, without the header lines of CSV files."""
 
     def __init__(self, paths: Sequence[Path], format: FileFormat) -> None:
         self._paths = tuple(paths)
-        self._formats = [_fitted(format, path) for path in self._paths]
+        self._formats = [_resolve_format(format, path) for path in self._paths]
         counts = [_count(path, own) for path, own in zip(self._paths, self._formats, strict=True)]
         self._starts = list(accumulate(counts, initial=0))
         self._records: Iterator[tuple[int, Record | None]] = iter(())
@@ -29,11 +29,11 @@ class FileLines:
         return self._starts[-1]
 
     def records(self) -> Iterator[Record]:
-        """All of them, apart from what `read` does."""
+        """All of them, independent of `read`."""
         return (record for _, record in self._from(0) if record is not None)
 
     def read(self, offset: int, max_records: int) -> tuple[list[Record], int]:
-        """Blank lines are numbered and not given."""
+        """The records from `offset` on, and the next offset. Blank lines count, but give no record."""
         if offset != self._next:
             self._records, self._next = self._from(max(offset, 0)), max(offset, 0)
         records: list[Record] = []
@@ -51,7 +51,7 @@ class FileLines:
             start, stop = self._starts[number], self._starts[number + 1]
             path, format = self._paths[number], self._formats[number]
             if format.kind == "parquet":
-                from connectors.files.parquet import read_rows  # its library is heavy and comes with [train] only
+                from connectors.files.parquet import read_rows  # pyarrow is heavy, and comes with [train] only
 
                 yield from read_rows(path, format, start, max(offset - start, 0))
             else:
@@ -61,20 +61,20 @@ class FileLines:
 def _read_lines(
     path: Path, format: FileFormat, start: int, skip: int, lines: int
 ) -> Iterator[tuple[int, Record | None]]:
-    """No further than the lines that were counted: what is appended later would shift the files behind it."""
-    with _opened(path) as file:
+    """Only the lines that were counted at the start: lines appended later would shift the offsets of the next file."""
+    with _open(path) as file:
         header = format.header(file.readline()) if format.kind == "csv" else ()
         for index, line in enumerate(islice(file, skip, lines), start + skip):
             yield index, format.record(index, line.rstrip(b"\r\n"), header) if line.strip() else None
 
 
-def _fitted(format: FileFormat, path: Path) -> FileFormat:
-    """Looks into the file when its kind is still open."""
-    with _opened(path) as file:
+def _resolve_format(format: FileFormat, path: Path) -> FileFormat:
+    """With the kind and the asset of this file filled in."""
+    with _open(path) as file:
         return format.for_file(path, file.read(64))
 
 
-def _opened(path: Path) -> BinaryIO:
+def _open(path: Path) -> BinaryIO:
     try:
         return path.open("rb")
     except OSError as error:
@@ -91,7 +91,7 @@ def _count(path: Path, format: FileFormat) -> int:
 
 def _count_lines(path: Path) -> int:
     lines, last = 0, b"\n"
-    with _opened(path) as file:
+    with _open(path) as file:
         try:
             while block := file.read(_BLOCK):
                 lines, last = lines + block.count(b"\n"), block[-1:]

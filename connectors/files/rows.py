@@ -1,4 +1,4 @@
-"""One line of a file as one record: JSON as it is, a CSV row as a wide JSON object, a logged record whole. Pure."""
+"""A line of a file as a record: JSON as it is, a CSV row as a wide JSON object, a logged record unchanged. Pure."""
 
 import csv
 import math
@@ -13,23 +13,22 @@ import orjson
 from connectors.errors import RecordError
 from connectors.jsonl import from_line, to_line
 from connectors.records import Message, Record, RecordLike
-from connectors.timestamps import TimeReader, TimeUnit
+from connectors.timestamps import NS_PER_MS, TimeReader, TimeUnit
 
 _NO_TIMESTAMP = -1  # as in Kafka
-_NS_PER_MS = 1_000_000
 _LOGGED = "records"
 _TIMESTAMP = "timestamp_ms"
 FILE_NAME = "{file}"
-"""In `FileFormat.asset`: the file's name without its ending."""
+"""In `FileFormat.asset`: the file's name without its suffix."""
 
 FileKind = Literal["auto", "jsonl", "csv", "log", "parquet"]
 
 
 @dataclass(frozen=True, slots=True)
 class FileFormat:
-    """How lines are read. The key is `asset`, or else what `asset_field` says; `time_field` is the record's time.
+    """How lines become records. The key is `asset`, or else the field `asset_field`; the timestamp is `time_field`.
 
-    A `log` holds records as they came, whatever they are: bytes, key, headers and timestamp (see `logged`).
+    A file of kind `log` holds whole records: bytes, key, headers and timestamp (see `to_log_line`).
     """
 
     kind: FileKind = "jsonl"
@@ -41,22 +40,22 @@ class FileFormat:
     delimiter: str = ","
 
     def for_file(self, path: Path, beginning: bytes) -> "FileFormat":
-        """With nothing left open: the kind by the file's ending and first bytes, the asset by its name."""
+        """With the kind from the file's suffix and first bytes, and the asset from its name, where needed."""
         asset = None if self.asset is None else self.asset.replace(FILE_NAME, path.stem)
         kind = _kind(path.suffix.lower(), beginning) if self.kind == "auto" else self.kind
         return replace(self, kind=kind, asset=asset)
 
     def record(self, offset: int, line: bytes, header: Sequence[str]) -> Record:
-        """A line that cannot be read is handed on as it is: the decoder names what is wrong, and nothing is lost."""
+        """A line that cannot be parsed becomes a record as it is, so that the decoder can name what is wrong."""
         if self.kind == "log":
-            return _from_log(offset, line)
+            return _from_log_line(offset, line)
         try:
             fields = orjson.loads(line) if self.kind == "jsonl" else self._cells(line, header)
         except ValueError:
             return Record(offset, _NO_TIMESTAMP, self._key({}), line)
         value = line if self.kind == "jsonl" else orjson.dumps(fields)
-        known = fields if isinstance(fields, dict) else {}
-        return Record(offset, self._timestamp(known), self._key(known), value)
+        document = fields if isinstance(fields, dict) else {}
+        return Record(offset, self._timestamp(document), self._key(document), value)
 
     def from_fields(self, offset: int, fields: dict[str, Any]) -> Record:
         return Record(offset, self._timestamp(fields), self._key(fields), orjson.dumps(fields))
@@ -67,7 +66,7 @@ class FileFormat:
     def _cells(self, line: bytes, header: Sequence[str]) -> dict[str, Any]:
         cells = self._split(line)
         if len(cells) != len(header):
-            raise ValueError(f"{len(cells)} cells under {len(header)} names")
+            raise ValueError(f"{len(cells)} cells, but {len(header)} columns in the header")
         texts = {self.asset_field, *([self.time_field] if self.time_unit == "iso" else [])}
         pairs = zip(header, cells, strict=True)
         return {name: cell if name in texts else _number(cell) for name, cell in pairs}
@@ -82,24 +81,24 @@ class FileFormat:
     def _timestamp(self, fields: dict[str, Any]) -> int:
         try:
             reader = _time_reader(self.time_unit, self.utc_offset_minutes)
-            return reader.read(fields.get(self.time_field), self.time_field) // _NS_PER_MS
+            return reader.read(fields.get(self.time_field), self.time_field) // NS_PER_MS
         except RecordError:
             return _NO_TIMESTAMP
 
 
 @lru_cache
 def _time_reader(unit: TimeUnit, utc_offset_minutes: int | None) -> TimeReader:
-    """Made once, asked for every line."""
+    """Cached: it is needed for every line."""
     return TimeReader(unit, utc_offset_minutes)
 
 
-def logged(record: RecordLike) -> bytes:
-    """A line of a `log`: reading it gives the very record again, but for its offset."""
+def to_log_line(record: RecordLike) -> bytes:
+    """A line of a `log` file: reading it gives the same record again, except for its offset."""
     stamp = (_TIMESTAMP, str(record.timestamp).encode())
     return to_line(Message(_LOGGED, record.key, record.value, (stamp, *record.headers)))
 
 
-def _from_log(offset: int, line: bytes) -> Record:
+def _from_log_line(offset: int, line: bytes) -> Record:
     try:
         message = from_line(line)
         (name, stamp), *headers = message.headers
@@ -109,14 +108,14 @@ def _from_log(offset: int, line: bytes) -> Record:
     return Record(offset, timestamp, message.key, message.value, tuple(headers))
 
 
-def _kind(ending: str, beginning: bytes) -> FileKind:
-    if ending in (".csv", ".parquet"):
-        return "csv" if ending == ".csv" else "parquet"
+def _kind(suffix: str, beginning: bytes) -> FileKind:
+    if suffix in (".csv", ".parquet"):
+        return "csv" if suffix == ".csv" else "parquet"
     return "log" if beginning.startswith(b'{"stream":"%s"' % _LOGGED.encode()) else "jsonl"
 
 
 def _number(cell: str) -> int | float | str | None:
-    """An empty cell and the usual words for it are missing; what is no finite number stays a text."""
+    """None for an empty cell and the usual words for missing; what is not a finite number stays a string."""
     text = cell.strip()
     if text.lower() in ("", "nan", "na", "null", "none"):
         return None

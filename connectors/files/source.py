@@ -1,4 +1,4 @@
-"""Files as a bounded source: every file a partition, or all of them one after the other as a single one."""
+"""Files as a bounded source: one partition per file, or all files one after the other as a single partition."""
 
 import asyncio
 import glob
@@ -19,7 +19,10 @@ _SUFFIXES = {".jsonl", ".ndjson", ".csv", ".parquet"}
 
 
 class FileSource(LogSource):
-    """Positions are kept in the file `positions`, so that a restart goes on; without one this object keeps them."""
+    """Commits to the file `positions`, so that a restart resumes; without one, positions live as long as this object.
+
+    `offset_ranges` says what is read of each partition; known after `start`.
+    """
 
     def __init__(
         self,
@@ -29,88 +32,89 @@ class FileSource(LogSource):
         topic: str = "files",
         single_partition: bool = False,
         positions: Path | None = None,
-        span: LogRange | None = None,
+        log_range: LogRange | None = None,
     ) -> None:
-        parts = [tuple(paths)] if single_partition else [(path,) for path in paths]
-        self._file_log = _FileLog(topic, parts, format, span or LogRange())
+        partitions = [tuple(paths)] if single_partition else [(path,) for path in paths]
+        self._file_log = _FileLog(topic, partitions, format, log_range or LogRange())
         self._positions_path = positions
         super().__init__(self._file_log, MemoryOffsetStore(), bounded=True)
 
     @property
-    def stretches(self) -> Mapping[Partition, OffsetRange]:
-        """What is read of each partition; known after `start`."""
-        return self._file_log.stretches
+    def offset_ranges(self) -> Mapping[Partition, OffsetRange]:
+        return self._file_log.offset_ranges
 
     async def start(self, assignment: Assignment) -> None:
-        """Raises `ConnectorError` naming the file that cannot be read, or the positions of other files."""
+        """Raises `ConnectorError` for a file that cannot be read, or positions that belong to other files."""
         await asyncio.to_thread(self._file_log.open)
         if self._positions_path is not None:
-            self._commits = FileOffsetStore(self._positions_path, self._file_log.names)
+            self._offsets = FileOffsetStore(self._positions_path, self._file_log.names)
         await super().start(assignment)
 
 
 class _FileLog:
-    """Each partition a sequence of files."""
+    """Each partition is a sequence of files."""
 
-    def __init__(self, topic: str, parts: Sequence[tuple[Path, ...]], format: FileFormat, span: LogRange) -> None:
-        self._format, self._span = format, span
-        self.stretches: dict[Partition, OffsetRange] = {}
-        self._parts = {Partition(topic, number): paths for number, paths in enumerate(parts)}
+    def __init__(
+        self, topic: str, partitions: Sequence[tuple[Path, ...]], format: FileFormat, log_range: LogRange
+    ) -> None:
+        self._format, self._range = format, log_range
+        self.offset_ranges: dict[Partition, OffsetRange] = {}
+        self._paths = {Partition(topic, number): paths for number, paths in enumerate(partitions)}
         self._lines: dict[Partition, FileLines] = {}
 
     @property
     def partitions(self) -> tuple[Partition, ...]:
-        return tuple(self._parts)
+        return tuple(self._paths)
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(" + ".join(path.name for path in paths) for paths in self._parts.values())
+        return tuple(" + ".join(path.name for path in paths) for paths in self._paths.values())
 
     def open(self) -> None:
-        if not any(self._parts.values()):
-            raise ConnectorError("there is no file to read")
-        self._lines = {partition: FileLines(paths, self._format) for partition, paths in self._parts.items()}
-        self.stretches = {partition: self._stretch(lines) for partition, lines in self._lines.items()}
+        if not any(self._paths.values()):
+            raise ConnectorError("no file to read")
+        self._lines = {partition: FileLines(paths, self._format) for partition, paths in self._paths.items()}
+        self.offset_ranges = {partition: self._resolve_range(lines) for partition, lines in self._lines.items()}
 
-    def first(self, partition: Partition) -> int:
-        return self.stretches[partition].begin
+    def first_offset(self, partition: Partition) -> int:
+        return self.offset_ranges[partition].begin
 
     def read(self, partition: Partition, offset: int, max_records: int) -> tuple[Sequence[Record], int]:
-        end = self.stretches[partition].end
-        records, behind = self._lines[partition].read(offset, max_records)
-        if behind <= end:
-            return records, behind
+        end = self.offset_ranges[partition].end
+        records, next_offset = self._lines[partition].read(offset, max_records)
+        if next_offset <= end:
+            return records, next_offset
         return [record for record in records if record.offset < end], end
 
-    def behind(self, partition: Partition, offset: int) -> int:
-        return max(self.stretches[partition].end - offset, 0)
+    def lag(self, partition: Partition, offset: int) -> int:
+        return max(self.offset_ranges[partition].end - offset, 0)
 
-    def ended(self, partition: Partition, offset: int) -> bool:
-        return self.behind(partition, offset) == 0
+    def at_end(self, partition: Partition, offset: int) -> bool:
+        return self.lag(partition, offset) == 0
 
-    def due_in_s(self) -> float:
+    def next_record_in_s(self) -> float:
         return math.inf
 
-    def _stretch(self, lines: FileLines) -> OffsetRange:
-        if self._span.everything:
+    def watch(self, appended: asyncio.Event) -> None:
+        """Files are read as far as they went at the start."""
+
+    def unwatch(self, appended: asyncio.Event) -> None:
+        """See `watch`."""
+
+    def _resolve_range(self, lines: FileLines) -> OffsetRange:
+        if self._range.is_whole_log:
             return OffsetRange(0, 0, lines.end)
-        return resolve_offsets(self._span, lines.records, first=0, behind=lines.end)
-
-    def watch(self, news: asyncio.Event) -> None:
-        """A recording does not grow."""
-
-    def unwatch(self, news: asyncio.Event) -> None:
-        """A recording does not grow."""
+        return resolve_offsets(self._range, lines.records, log_start=0, log_end=lines.end)
 
 
 def matching_files(patterns: Iterable[Path]) -> tuple[Path, ...]:
-    """The files behind patterns, in the order of their names; one that matches nothing stays, and is missed later."""
+    """The files that match the patterns, by name. A pattern without a match stays, so that opening it fails."""
     found = [sorted(glob.glob(str(pattern), recursive=True)) or [str(pattern)] for pattern in patterns]
     return tuple(dict.fromkeys(Path(name) for names in found for name in names))
 
 
-def find_files(place: Path) -> tuple[Path, ...]:
-    """The file itself, or the JSONL, CSV and Parquet files of a directory in the order of their names."""
-    if not place.is_dir():
-        return (place,)
-    return tuple(sorted(path for path in place.iterdir() if path.suffix in _SUFFIXES))
+def find_files(path: Path) -> tuple[Path, ...]:
+    """The file itself, or the JSONL, CSV and Parquet files of a directory, by name."""
+    if not path.is_dir():
+        return (path,)
+    return tuple(sorted(each for each in path.iterdir() if each.suffix in _SUFFIXES))

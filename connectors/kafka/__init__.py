@@ -1,1 +1,1 @@
-"""Kafka through aiokafka: a source with fenced hand-over, a sink that waits for every acknowledgement, topics."""
+"""Kafka through aiokafka: sources, a sink that waits for every acknowledgement, topics."""

@@ -1,4 +1,4 @@
-"""How to reach a cluster: addresses, TLS, SASL. The one place that turns them into aiokafka's arguments."""
+"""How to reach a cluster: addresses, TLS and SASL as arguments of aiokafka's clients."""
 
 import ssl
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """`password` never shows in a repr, so it never reaches a log."""
+    """Passwords are left out of the repr, so that they never reach a log."""
 
     bootstrap: str
     protocol: str = "PLAINTEXT"
@@ -21,21 +21,21 @@ class Cluster:
     client_id: str = "anchormoe-agent"
 
     def arguments(self) -> dict[str, Any]:
-        """Keyword arguments that consumer, producer and admin client share."""
-        given: dict[str, Any] = {
+        """Keyword arguments for consumer, producer and admin client."""
+        arguments: dict[str, Any] = {
             "bootstrap_servers": self.bootstrap,
             "client_id": self.client_id,
             "security_protocol": self.protocol,
         }
         if self.protocol.endswith("SSL"):
-            given["ssl_context"] = self._tls()
+            arguments["ssl_context"] = self._tls()
         if self.protocol.startswith("SASL"):
-            given |= {
+            arguments |= {
                 "sasl_mechanism": self.mechanism or "PLAIN",
                 "sasl_plain_username": self.username,
                 "sasl_plain_password": self.password,
             }
-        return given
+        return arguments
 
     def _tls(self) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=self.ca_file)

@@ -1,4 +1,4 @@
-"""aiokafka's exceptions in our words, at the edge."""
+"""Translates aiokafka's exceptions into ours."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,16 +11,17 @@ from aiokafka.errors import (
     UnknownTopicOrPartitionError,
 )
 
+from connectors.base import Fenced
 from connectors.errors import ConnectorError
 
 
 @contextmanager
 def translate_errors(what: str) -> Iterator[None]:
-    """`what` says what was tried; the cause follows."""
+    """`what` says what failed; the cause follows."""
     try:
         yield
     except CommitFailedError as error:
-        raise ConnectorError(f"{what}: the group has rebalanced, another member may own the partition") from error
+        raise Fenced(f"{what}: the group has rebalanced, another member may own the partition") from error
     except UnknownTopicOrPartitionError as error:
         raise ConnectorError(f"{what}: there is no such topic") from error
     except (KafkaError, IllegalStateError, OSError) as error:
@@ -28,7 +29,9 @@ def translate_errors(what: str) -> Iterator[None]:
 
 
 def describe_error(error: Exception) -> str:
-    """What a person can act on: a client that met no broker shows its address book instead."""
+    """One line that a person can act on, where aiokafka shows a list of addresses or nothing."""
     if isinstance(error, KafkaConnectionError) and "bootstrap" in str(error):
         return "no broker answers there; start it, or correct the address or the security"
+    if isinstance(error, TimeoutError) and not str(error):
+        return "no answer in time"
     return str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""What a cluster says about itself and some topics. Reads only, and makes no topic by asking for it."""
+"""Facts about a cluster and some of its topics, for `validate --online`. Reads only, and creates no topic."""
 
 import asyncio
 import logging
@@ -28,13 +28,13 @@ _LOGIN_ERRORS = (
     UnsupportedSaslMechanismError,
 )
 _NEVER_OPENED_S = 0.1
-"""A socket that was never opened is never reported closed."""
+"""Waiting for the close of a socket that was never opened would take the whole time-out."""
 _READ = ("cleanup.policy", "message.timestamp.type", "min.insync.replicas", "retention.bytes", "retention.ms")
 
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """`replicas` of the partition that has fewest; `config` is None where this login may not see it."""
+    """`replicas` is the lowest number of any partition; `config` is None where this login may not read it."""
 
     partitions: int
     replicas: int
@@ -43,18 +43,18 @@ class TopicFacts:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """Topics that are not there, or not for this login, are not in `topics`."""
+    """`topics` lacks those that do not exist or that this login may not see."""
 
     brokers: int
     topics: Mapping[str, TopicFacts]
 
 
 async def inspect_cluster(cluster: Cluster, topics: Collection[str], *, timeout_s: float) -> ClusterFacts | Outage:
-    """Answers within some time-outs, whatever the cluster does."""
+    """Returns within three time-outs, whatever the cluster does."""
     with _quiet():
         try:
             async with asyncio.timeout(3 * timeout_s):
-                return await _knock(cluster, timeout_s) or await _facts(cluster, topics, timeout_s)
+                return await _try_addresses(cluster, timeout_s) or await _read_facts(cluster, topics, timeout_s)
         except TimeoutError:
             return Outage("unreachable", f"no answer from {cluster.bootstrap} in time")
         except (KafkaError, OSError) as error:
@@ -62,25 +62,25 @@ async def inspect_cluster(cluster: Cluster, topics: Collection[str], *, timeout_
             return _outage(error) or Outage("unreachable", one_line(reason))
 
 
-async def _knock(cluster: Cluster, timeout_s: float) -> Outage | None:
-    """The first address that lets us in is enough. The admin client would hide why none does."""
+async def _try_addresses(cluster: Cluster, timeout_s: float) -> Outage | None:
+    """None as soon as one address accepts us. The admin client would hide why none does."""
     try:
         given = cluster.arguments()
     except OSError as error:  # certificates and keys that cannot be read
         return tls_failure(error) or Outage("tls", one_line(error))
-    found: list[Outage] = []
+    outages: list[Outage] = []
     for address in given.pop("bootstrap_servers").split(","):
-        outage = await _knock_at(address, given, timeout_s)
+        outage = await _try_address(address, given, timeout_s)
         if outage is None:
             return None
-        found.append(outage)
-    return next((outage for outage in found if outage.kind != "unreachable"), found[0])
+        outages.append(outage)
+    return next((outage for outage in outages if outage.kind != "unreachable"), outages[0])
 
 
-async def _knock_at(address: str, given: Mapping[str, Any], timeout_s: float) -> Outage | None:
+async def _try_address(address: str, given: Mapping[str, Any], timeout_s: float) -> Outage | None:
     host, _, port = address.rpartition(":")
     connection = AIOKafkaConnection(host, int(port), request_timeout_ms=int(timeout_s * 1000), **given)
-    closing_s = timeout_s  # over TLS the other side says goodbye too
+    closing_s = timeout_s  # over TLS the other side takes part in closing
     try:
         async with asyncio.timeout(timeout_s):
             await connection.connect()
@@ -88,11 +88,11 @@ async def _knock_at(address: str, given: Mapping[str, Any], timeout_s: float) ->
         closing_s = _NEVER_OPENED_S
         return Outage("unreachable", f"no answer from {address} within {timeout_s:g} s")
     except KafkaError as error:
-        closed = f"{address} hangs up, perhaps because it expects TLS, a login or a client certificate"
+        closed = f"{address} closes the connection; perhaps it expects TLS, a login or a client certificate"
         return _outage(error) or Outage("unreachable", closed)
-    except (OSError, ValueError) as error:  # SCRAM: a server that cannot prove itself is a ValueError
+    except (OSError, ValueError) as error:  # SCRAM raises ValueError for a server that does not know the password
         closing_s = _NEVER_OPENED_S
-        return _outage(error) or Outage("unreachable", f"cannot connect to {address}: {_words(error)}")
+        return _outage(error) or Outage("unreachable", f"cannot connect to {address}: {_describe(error)}")
     finally:
         await asyncio.wait([connection.close()], timeout=closing_s)
     return None
@@ -100,25 +100,25 @@ async def _knock_at(address: str, given: Mapping[str, Any], timeout_s: float) ->
 
 def _outage(error: Exception) -> Outage | None:
     if isinstance(error, _LOGIN_ERRORS):
-        words = error.args[0] if error.args and isinstance(error.args[0], str) else type(error).__name__
-        return Outage("login", one_line(words))
+        reason = error.args[0] if error.args and isinstance(error.args[0], str) else type(error).__name__
+        return Outage("login", one_line(reason))
     return tls_failure(error)
 
 
-def _words(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return one_line((isinstance(error, OSError) and error.strerror) or error)
 
 
-async def _facts(cluster: Cluster, names: Collection[str], timeout_s: float) -> ClusterFacts:
+async def _read_facts(cluster: Cluster, names: Collection[str], timeout_s: float) -> ClusterFacts:
     admin = AIOKafkaAdminClient(request_timeout_ms=int(timeout_s * 1000), **cluster.arguments())
     try:
         await admin.start()
         brokers = len((await admin.describe_cluster())["brokers"])
-        # All topics, not only ours: a broker may make a topic that is asked for by name.
+        # All topics, not only ours: a broker may create a topic that is asked for by name.
         described = {one["topic"]: one["partitions"] for one in await admin.describe_topics()}
-        there = [name for name in names if described.get(name)]
-        configs = await _configs(admin, there)
-        return ClusterFacts(brokers, {name: _topic(described[name], configs.get(name)) for name in there})
+        existing = [name for name in names if described.get(name)]
+        configs = await _configs(admin, existing)
+        return ClusterFacts(brokers, {name: _topic(described[name], configs.get(name)) for name in existing})
     finally:
         await admin.close()
 
@@ -128,20 +128,20 @@ def _topic(partitions: list[dict[str, Any]], config: Mapping[str, str] | None) -
 
 
 async def _configs(admin: Any, names: Collection[str]) -> dict[str, dict[str, str]]:
-    """What holds, whether set for the topic or taken from the broker."""
-    wanted = [ConfigResource(ConfigResourceType.TOPIC, name, configs=dict.fromkeys(_READ)) for name in names]
-    answers = await admin.describe_configs(wanted) if wanted else []
+    """The effective values, whether set for the topic or the broker's defaults."""
+    resources = [ConfigResource(ConfigResourceType.TOPIC, name, configs=dict.fromkeys(_READ)) for name in names]
+    responses = await admin.describe_configs(resources) if resources else []
     return {
         name: {entry[0]: entry[1] for entry in entries}
-        for answer in answers
-        for code, _, _, name, entries in answer.resources
+        for response in responses
+        for code, _, _, name, entries in response.resources
         if not code
     }
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The client logs each failure on its own; ours is told once, by the caller."""
+    """The client logs every failure itself; the caller reports it once."""
     logger = logging.getLogger("aiokafka")
     before = logger.level
     logger.setLevel(logging.CRITICAL + 1)

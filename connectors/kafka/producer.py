@@ -1,4 +1,4 @@
-"""Whole records into topics: bytes, key, headers and the record's own timestamp, acknowledged by all replicas."""
+"""Writes whole records to topics: bytes, key, headers and the record's own timestamp."""
 
 import asyncio
 from collections.abc import Iterable
@@ -16,38 +16,38 @@ _TIMEOUT_MS = 30_000
 _LINGER_MS = 5
 
 
+async def start_producer(cluster: Cluster, *, timeout_ms: int, **options: Any) -> Any:
+    """An idempotent producer whose writes are acknowledged by all in-sync replicas. Raises ConnectorError."""
+    producer = AIOKafkaProducer(
+        acks="all", enable_idempotence=True, request_timeout_ms=timeout_ms, **options, **cluster.arguments()
+    )
+    try:
+        await producer.start()
+    except (KafkaError, OSError) as error:
+        await producer.stop()
+        raise ConnectorError(f"cannot write to Kafka at {cluster.bootstrap}: {describe_error(error)}") from error
+    return producer
+
+
 class RecordProducer:
-    """The producing side of a plant: for simulated records and for records that are sent again."""
+    """Produces input records: simulated ones, and dead letters that are sent again."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._producer: Any = None
 
     async def start(self) -> None:
-        producer = AIOKafkaProducer(
-            acks="all",
-            enable_idempotence=True,
-            linger_ms=_LINGER_MS,
-            max_batch_size=1 << 18,
-            request_timeout_ms=_TIMEOUT_MS,
-            **self._cluster.arguments(),
+        self._producer = await start_producer(
+            self._cluster, timeout_ms=_TIMEOUT_MS, linger_ms=_LINGER_MS, max_batch_size=1 << 18
         )
-        try:
-            await producer.start()
-        except (KafkaError, OSError) as error:
-            await producer.stop()
-            raise ConnectorError(
-                f"cannot write to Kafka at {self._cluster.bootstrap}: {describe_error(error)}"
-            ) from error
-        self._producer = producer
 
     async def write(self, topic: str, records: Iterable[RecordLike], *, partition: int | None = None) -> None:
-        """In order per key; returns when all are safe. Without a partition the key decides, as Kafka's clients do."""
+        """In order per key; returns when all are acknowledged. Without a partition the key decides, as in Kafka."""
         try:
             async with asyncio.timeout(2 * _TIMEOUT_MS / 1000):
                 await asyncio.gather(*[await self._send(topic, record, partition) for record in records])
         except (KafkaError, OSError, TimeoutError, AssertionError) as error:
-            raise ConnectorError(f"writing to {topic} failed: {error or 'no acknowledgement in time'}") from error
+            raise ConnectorError(f"writing to {topic} failed: {describe_error(error)}") from error
 
     async def close(self) -> None:
         if self._producer is not None:

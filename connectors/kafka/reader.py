@@ -1,4 +1,4 @@
-"""A topic read by someone downstream: alone or in a group, from now, a time, the beginning or where they stopped."""
+"""Reads a topic for downstream consumers: alone or in a group, from the end, a time, the beginning or a commit."""
 
 import asyncio
 import logging
@@ -19,12 +19,12 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadOptions:
     """What to read and where to begin.
 
     A partition begins behind its offset in `after`; else at the group's commit; else at the first record published
-    at or after `since_ms` (epoch); else at the beginning if `from_beginning`; else at what comes next. `look_back`
-    records before that are read too, for those who must remember them; `TopicReader.is_new` tells them apart.
+    at or after `since_ms` (epoch); else at the beginning if `from_beginning`; else at the end. The `look_back` records
+    before that are read as well, for callers that de-duplicate; `TopicReader.is_new` tells them apart.
     """
 
     topic: str
@@ -39,57 +39,60 @@ class Reading:
 class TopicReader:
     """Without a group all partitions are read and nothing is committed."""
 
-    def __init__(self, cluster: Cluster, reading: Reading) -> None:
-        self._cluster, self._reading = cluster, reading
+    def __init__(self, cluster: Cluster, options: ReadOptions) -> None:
+        self._cluster, self._options = cluster, options
         self._consumer: Any = None
         self._first: dict[TopicPartition, int] = {}
         self._handled: dict[TopicPartition, int] = {}
         self._failed: Exception | None = None
 
     async def start(self) -> None:
-        """Raises ConnectorError; whatever happens, `close` puts everything away."""
-        with translate_errors(f"cannot read {self._reading.topic} at {self._cluster.bootstrap}"):
+        """Raises ConnectorError. Call `close` in any case."""
+        with translate_errors(f"cannot read {self._options.topic} at {self._cluster.bootstrap}"):
             self._consumer = AIOKafkaConsumer(
-                group_id=self._reading.group,
+                group_id=self._options.group,
                 enable_auto_commit=False,
                 auto_offset_reset="earliest",  # only when retention removes what we were about to read
-                request_timeout_ms=self._reading.request_ms,
+                request_timeout_ms=self._options.request_ms,
                 **self._cluster.arguments(),
             )
             await self._consumer.start()
-            if self._reading.topic not in await self._consumer.topics():  # subscribing would wait for it for ever
+            if self._options.topic not in await self._consumer.topics():  # subscribing would wait for it forever
                 raise UnknownTopicOrPartitionError
-            self._consumer.subscribe([self._reading.topic], listener=_Listener(self))
-            if self._reading.group is None:  # there is no rebalance that would tell the listener
+            self._consumer.subscribe([self._options.topic], listener=_Listener(self))
+            if self._options.group is None:  # no rebalance will call the listener
                 await self.take(await self._all_partitions())
 
     async def poll(self, *, max_records: int, timeout_s: float) -> list[Batch]:
-        """What is there, or nothing after the time-out.
+        """What is there, or an empty list after the time-out.
 
-        aiokafka fetches from a partition before its listener has said where to begin: such records are left out here,
-        and `take` seeks to where they belong.
+        aiokafka fetches from a partition before its listener has set the position: such records are left out here, and
+        `take` seeks to the right place.
         """
         with translate_errors("polling failed"):
             polled = await self._consumer.getmany(timeout_ms=int(timeout_s * 1000), max_records=max_records)
         if self._failed is not None:
             raise self._failed
         self._refuse_growth()
-        standing = {at: records for at, records in polled.items() if records and at in self._first}
-        return [Batch(Partition(at.topic, at.partition), records) for at, records in standing.items()]
+        return [
+            Batch(Partition(at.topic, at.partition), records)
+            for at, records in polled.items()
+            if records and at in self._first
+        ]
 
     def is_new(self, partition: Partition, offset: int) -> bool:
-        """False for what was read only to look back."""
-        return offset >= self._first.get(_at(partition), 0)
+        """False for the records of `look_back`."""
+        return offset >= self._first.get(_topic_partition(partition), 0)
 
     def handled(self, partition: Partition, offset: int) -> None:
-        """The record and all before it need not be read again by this group; looking back takes nothing back."""
-        if (first := self._first.get(at := _at(partition))) is not None:
+        """The group need not read this record and those before it again; an older offset changes nothing."""
+        if (first := self._first.get(at := _topic_partition(partition))) is not None:
             self._handled[at] = max(offset + 1, self._handled.get(at, first))
 
     async def commit(self) -> None:
-        """Without effect without a group. A refused commit is no harm: the next owner reads those records again."""
-        held = self._consumer.assignment() if self._reading.group and self._consumer else set()
-        positions = {at: offset for at, offset in self._handled.items() if at in held}
+        """Does nothing without a group. A refused commit is harmless: the next owner reads those records again."""
+        assigned = self._consumer.assignment() if self._options.group and self._consumer else set()
+        positions = {at: offset for at, offset in self._handled.items() if at in assigned}
         self._handled.clear()
         if not positions:
             return
@@ -97,10 +100,10 @@ class TopicReader:
             try:
                 await self._consumer.commit(positions)
             except (CommitFailedError, IllegalStateError) as error:
-                _log.warning("commit of %s refused, its records may come again: %s", self._reading.topic, error)
+                _log.warning("commit to %s refused, some records may be read again: %s", self._options.topic, error)
 
     async def close(self) -> None:
-        """Commits what was handled and leaves the group. A `take` under way needs the consumer until it has stopped."""
+        """Commits what was handled and leaves the group. A running `take` needs the consumer until it has stopped."""
         if self._consumer is None:
             return
         try:
@@ -110,22 +113,22 @@ class TopicReader:
             self._consumer = None
 
     async def take(self, partitions: Collection[TopicPartition]) -> None:
-        """Stand where each partition begins for this reader.
+        """Seeks to where each partition begins for this reader.
 
-        The next commit keeps that place also when nothing was handled: a later owner who found none would begin with
-        what comes next by then, and the records in between would be lost.
+        The next commit stores that position even if nothing was handled: a later owner without a commit would begin
+        at the end of the log by then, and the records in between would be lost.
         """
         if not partitions:
             return
         lowest = await self._consumer.beginning_offsets(partitions)
-        fallback = await self._beginnings(partitions, lowest)
+        fallback = await self._default_offsets(partitions, lowest)
         for at in partitions:
-            first = max(await self._resumed(at, fallback[at]), lowest[at])
+            first = max(await self._start_offset(at, fallback[at]), lowest[at])
             self._first[at] = self._handled[at] = first
-            self._consumer.seek(at, max(first - self._reading.look_back, lowest[at]))
+            self._consumer.seek(at, max(first - self._options.look_back, lowest[at]))
 
     async def give(self, partitions: Collection[TopicPartition]) -> None:
-        """Hand partitions over to another member."""
+        """Commits before the partitions go to another member."""
         try:
             await self.commit()
         finally:
@@ -134,33 +137,33 @@ class TopicReader:
                 self._handled.pop(at, None)
 
     def fail(self, error: Exception) -> None:
-        """aiokafka logs and forgets what a listener raises; we remember it for the next poll."""
+        """aiokafka only logs what a listener raises; the next poll raises it."""
         self._failed = self._failed or error
 
     async def _all_partitions(self) -> Collection[TopicPartition]:
-        """aiokafka assigns them when the metadata arrive, and tells nobody."""
-        async with asyncio.timeout(self._reading.request_ms / 1000):
+        """aiokafka assigns them when the metadata arrive, without calling the listener."""
+        async with asyncio.timeout(self._options.request_ms / 1000):
             while not self._consumer.assignment():  # noqa: ASYNC110  # aiokafka has no event to wait for
                 await asyncio.sleep(_METADATA_CHECK_S)
-        held: Collection[TopicPartition] = self._consumer.assignment()
-        return held
+        assigned: Collection[TopicPartition] = self._consumer.assignment()
+        return assigned
 
     def _refuse_growth(self) -> None:
-        """aiokafka forgets all positions when a topic grows under a reader without a group."""
-        if self._reading.group is None and self._consumer.assignment() != self._first.keys():
-            raise ConnectorError(f"{self._reading.topic} has got more partitions; read on from where you stopped")
+        """aiokafka loses all positions when a topic gets more partitions under a reader without a group."""
+        if self._options.group is None and self._consumer.assignment() != self._first.keys():
+            raise ConnectorError(f"{self._options.topic} now has more partitions; start again from the last offsets")
 
-    async def _resumed(self, at: TopicPartition, otherwise: int) -> int:
-        given = self._reading.after.get(Partition(at.topic, at.partition))
+    async def _start_offset(self, at: TopicPartition, default: int) -> int:
+        given = self._options.after.get(Partition(at.topic, at.partition))
         if given is not None:
             return given + 1
-        committed = await self._consumer.committed(at) if self._reading.group else None
-        return otherwise if committed is None else int(committed)
+        committed = await self._consumer.committed(at) if self._options.group else None
+        return default if committed is None else int(committed)
 
-    async def _beginnings(
+    async def _default_offsets(
         self, partitions: Collection[TopicPartition], lowest: Mapping[TopicPartition, int]
     ) -> Mapping[TopicPartition, int]:
-        wanted = self._reading
+        wanted = self._options
         if wanted.since_ms is None and wanted.from_beginning:
             return lowest
         ends: dict[TopicPartition, int] = await self._consumer.end_offsets(partitions)
@@ -179,12 +182,12 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka is
 
     async def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
         try:
-            with translate_errors("cannot find the beginning"):
+            with translate_errors("cannot find where to begin"):
                 await self._reader.take(assigned)
         except ConnectorError as error:
             self._reader.fail(error)
             raise
 
 
-def _at(partition: Partition) -> TopicPartition:
+def _topic_partition(partition: Partition) -> TopicPartition:
     return TopicPartition(partition.topic, partition.number)

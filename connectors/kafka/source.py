@@ -1,7 +1,7 @@
-"""A consumer group as a source. Partitions come and go; positions are committed with the owner's metadata."""
+"""A consumer-group member as a source. Offsets are committed by the caller, with metadata of its own."""
 
-import asyncio
 from collections.abc import Collection, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from connectors.records import Batch, Partition, Position
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What to read and how patient the group is with its members, in milliseconds."""
+    """Topics and group, and Kafka's time-outs for a member in milliseconds."""
 
     topics: tuple[str, ...]
     group: str
@@ -33,47 +33,33 @@ class Subscription:
 
 
 class KafkaSource:
-    """Offsets are committed by the caller alone. A failure in a hand-over comes up in the next `poll`."""
+    """Nothing is committed automatically. An error while partitions are assigned or revoked is raised by `poll`."""
 
     def __init__(self, cluster: Cluster, subscription: Subscription) -> None:
         self._cluster, self._subscription = cluster, subscription
         self._consumer: Any = None
         self._admin: Any = None
-        self._failed: BaseException | None = None
+        self._failed: Exception | None = None
 
     @property
     def exhausted(self) -> bool:
-        """A topic has no end."""
+        """Never: a topic has no end."""
         return False
 
     async def start(self, assignment: Assignment) -> None:
-        """Join the group; partitions arrive through `assignment` while polling."""
-        wanted = self._subscription
-        with translate_errors(f"cannot read from Kafka at {self._cluster.bootstrap}"):
-            self._consumer = AIOKafkaConsumer(
-                group_id=wanted.group,
-                group_instance_id=wanted.instance_id,
-                enable_auto_commit=False,
-                auto_offset_reset=wanted.start_from,
-                session_timeout_ms=wanted.session_ms,
-                heartbeat_interval_ms=wanted.heartbeat_ms,
-                rebalance_timeout_ms=wanted.rebalance_ms,
-                max_poll_interval_ms=wanted.max_poll_ms,
-                request_timeout_ms=wanted.request_ms,
-                max_partition_fetch_bytes=wanted.max_partition_bytes,
-                # An empty fetch holds up the next one of the same broker, also for partitions that were just resumed.
-                fetch_max_wait_ms=100,
-                **self._cluster.arguments(),
-            )
-            self._admin = AIOKafkaAdminClient(request_timeout_ms=wanted.request_ms, **self._cluster.arguments())
-            self._consumer.subscribe(wanted.topics, listener=_Listener(self, assignment))
-            try:
+        """Joins the group; partitions are assigned through `assignment` while polling. Raises ConnectorError."""
+        async with AsyncExitStack() as on_failure:
+            on_failure.push_async_callback(self.close)
+            with translate_errors(f"cannot read from Kafka at {self._cluster.bootstrap}"):
+                self._consumer = self._make_consumer()
+                self._consumer.subscribe(self._subscription.topics, listener=_Listener(self, assignment))
+                self._admin = AIOKafkaAdminClient(
+                    request_timeout_ms=self._subscription.request_ms, **self._cluster.arguments()
+                )
                 await self._admin.start()
                 await self._require_topics()
                 await self._consumer.start()
-            except BaseException:
-                await self.close()
-                raise
+            on_failure.pop_all()
 
     async def poll(self, *, max_records: int, timeout_s: float) -> list[Batch]:
         self._raise_failure()
@@ -83,8 +69,8 @@ class KafkaSource:
         return [Batch(Partition(at.topic, at.partition), records) for at, records in polled.items() if records]
 
     async def committed(self, partition: Partition) -> Position | None:
-        """The admin client gives the metadata; the consumer does not."""
-        at = _at(partition)
+        """From the admin client, because the consumer does not give the metadata."""
+        at = _topic_partition(partition)
         with translate_errors(f"cannot read the committed offset of {partition}"):
             found = await self._admin.list_consumer_group_offsets(self._subscription.group, partitions=[at])
         known = found.get(at)
@@ -92,23 +78,23 @@ class KafkaSource:
 
     async def first_offset(self, partition: Partition) -> int:
         with translate_errors(f"cannot read the first offset of {partition}"):
-            first = await self._consumer.beginning_offsets([_at(partition)])
-        return int(first[_at(partition)])
+            first = await self._consumer.beginning_offsets([_topic_partition(partition)])
+        return int(first[_topic_partition(partition)])
 
     async def start_offset(self, partition: Partition) -> int:
         if self._subscription.start_from == "earliest":
             return await self.first_offset(partition)
         with translate_errors(f"cannot read the end of {partition}"):
-            ends = await self._consumer.end_offsets([_at(partition)])
-        return int(ends[_at(partition)])
+            ends = await self._consumer.end_offsets([_topic_partition(partition)])
+        return int(ends[_topic_partition(partition)])
 
     def seek(self, partition: Partition, offset: int) -> None:
-        self._consumer.seek(_at(partition), offset)
+        self._consumer.seek(_topic_partition(partition), offset)
 
     async def commit(self, positions: Mapping[Partition, Position]) -> None:
         with translate_errors("commit refused"):
             await self._consumer.commit(
-                {_at(at): OffsetAndMetadata(to.offset, to.metadata) for at, to in positions.items()}
+                {_topic_partition(at): OffsetAndMetadata(to.offset, to.metadata) for at, to in positions.items()}
             )
 
     def pause(self, partitions: Collection[Partition]) -> None:
@@ -124,21 +110,39 @@ class KafkaSource:
             return {}
         with translate_errors("cannot read the end of the log"):
             ends = await self._consumer.end_offsets(assigned)
-            positions = await asyncio.gather(*(self._consumer.position(at) for at in assigned))
-        lags = zip(assigned, positions, strict=True)
-        return {Partition(at.topic, at.partition): max(ends[at] - position, 0) for at, position in lags}
+            positions = {at: await self._consumer.position(at) for at in assigned}
+        return {Partition(at.topic, at.partition): max(ends[at] - positions[at], 0) for at in assigned}
 
     async def close(self) -> None:
-        """Leaves the group, so that the others need not wait for a time-out."""
-        for part in (self._consumer, self._admin):
-            if part is not None:
-                await (part.stop() if part is self._consumer else part.close())
+        """Leaves the group, so that the other members take over without waiting for a time-out."""
+        if self._consumer is not None:
+            await self._consumer.stop()
+        if self._admin is not None:
+            await self._admin.close()
         self._consumer = self._admin = None
 
+    def _make_consumer(self) -> Any:
+        wanted = self._subscription
+        return AIOKafkaConsumer(
+            group_id=wanted.group,
+            group_instance_id=wanted.instance_id,
+            enable_auto_commit=False,
+            auto_offset_reset=wanted.start_from,
+            session_timeout_ms=wanted.session_ms,
+            heartbeat_interval_ms=wanted.heartbeat_ms,
+            rebalance_timeout_ms=wanted.rebalance_ms,
+            max_poll_interval_ms=wanted.max_poll_ms,
+            request_timeout_ms=wanted.request_ms,
+            max_partition_fetch_bytes=wanted.max_partition_bytes,
+            # An empty fetch delays the next one of the same broker, also for partitions that were just resumed.
+            fetch_max_wait_ms=100,
+            **self._cluster.arguments(),
+        )
+
     async def _require_topics(self) -> None:
-        """A group would wait for a missing topic without a word."""
-        there = set(await self._admin.list_topics())
-        missing = [topic for topic in self._subscription.topics if topic not in there]
+        """The consumer would wait for a missing topic without an error."""
+        existing = set(await self._admin.list_topics())
+        missing = [topic for topic in self._subscription.topics if topic not in existing]
         if missing:
             raise ConnectorError(f"there is no topic {', '.join(missing)} at {self._cluster.bootstrap}")
 
@@ -146,8 +150,8 @@ class KafkaSource:
     def failed(self) -> bool:
         return self._failed is not None
 
-    def fail(self, error: BaseException) -> None:
-        """aiokafka logs and forgets what a listener raises; we remember it for the next poll."""
+    def fail(self, error: Exception) -> None:
+        """aiokafka only logs what a listener raises; the next poll raises it."""
         self._failed = self._failed or error
 
     def _raise_failure(self) -> None:
@@ -155,8 +159,8 @@ class KafkaSource:
             raise self._failed
 
     def _assigned(self, partitions: Collection[Partition]) -> list[TopicPartition]:
-        held = self._consumer.assignment()
-        return [_at(partition) for partition in partitions if _at(partition) in held]
+        assigned = self._consumer.assignment()
+        return [at for at in map(_topic_partition, partitions) if at in assigned]
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka is untyped
@@ -164,14 +168,14 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka is
         self._source, self._assignment = source, assignment
 
     async def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
-        await self._tell(self._assignment.revoked, revoked)
+        await self._notify(self._assignment.revoked, revoked)
 
     async def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
-        """Nothing is taken by a reader whose hand-over failed: its next poll ends it."""
+        """A source that failed to give its partitions up takes no new ones: its next poll raises."""
         if not self._source.failed:
-            await self._tell(self._assignment.assigned, assigned)
+            await self._notify(self._assignment.assigned, assigned)
 
-    async def _tell(self, call: Any, at: Collection[TopicPartition]) -> None:
+    async def _notify(self, call: Any, at: Collection[TopicPartition]) -> None:
         try:
             await call([Partition(each.topic, each.partition) for each in at])
         except Exception as error:
@@ -179,5 +183,5 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka is
             raise
 
 
-def _at(partition: Partition) -> TopicPartition:
+def _topic_partition(partition: Partition) -> TopicPartition:
     return TopicPartition(partition.topic, partition.number)

@@ -1,1 +1,1 @@
-"""Redis and Valkey as the window store: rings as strings, fenced scripts, bounded chunks."""
+"""Redis and Valkey as the window store: ring buffers as strings, written by fenced scripts in bounded chunks."""

@@ -1,4 +1,4 @@
-"""Ways to hurt a Redis server over its own protocol, for trials: keys that vanish, no memory left, no answers."""
+"""Faults of a Redis server for chaos experiments: lost keys, no memory left, delayed replies."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -8,13 +8,13 @@ from connectors.redis.server import Server, translate_errors
 
 _KEYS_AT_ONCE = 500
 _NO_MEMORY_BYTES = 1
-"""Below what any server uses, so every command that needs memory is refused."""
+"""Less than any server uses, so that every command that needs memory is refused."""
 
 
 async def forget_keys(server: Server, prefix: str) -> int:
-    """Remove every key below the prefix, and no other. How many there were."""
-    async with _client(server, "cannot remove keys") as client:
-        found = [key async for key in client.scan_iter(match=f"{_literally(prefix)}:*", count=1000)]
+    """Deletes every key below the prefix, and no other. Returns how many."""
+    async with _connection(server, "cannot remove keys") as client:
+        found = [key async for key in client.scan_iter(match=f"{_escape_pattern(prefix)}:*", count=1000)]
         for low in range(0, len(found), _KEYS_AT_ONCE):
             await client.unlink(*found[low : low + _KEYS_AT_ONCE])
         return len(found)
@@ -22,8 +22,8 @@ async def forget_keys(server: Server, prefix: str) -> int:
 
 @asynccontextmanager
 async def limit_memory(server: Server) -> AsyncIterator[None]:
-    """The whole server refuses to store anything meanwhile."""
-    async with _client(server, "cannot limit the memory") as client:
+    """While this context is open, the whole server refuses to store anything."""
+    async with _connection(server, "cannot limit the memory") as client:
         before = (await client.config_get("maxmemory"))["maxmemory"]
         try:
             await client.config_set("maxmemory", _NO_MEMORY_BYTES)
@@ -33,13 +33,13 @@ async def limit_memory(server: Server) -> AsyncIterator[None]:
 
 
 async def delay_replies(server: Server, for_s: float) -> None:
-    """The whole server takes commands and answers them only after this time."""
-    async with _client(server, "cannot pause the clients") as client:
+    """The whole server accepts commands and replies only after this time."""
+    async with _connection(server, "cannot pause the clients") as client:
         await client.execute_command("CLIENT", "PAUSE", int(for_s * 1000), "ALL")
 
 
 @asynccontextmanager
-async def _client(server: Server, what: str) -> AsyncIterator[Any]:
+async def _connection(server: Server, what: str) -> AsyncIterator[Any]:
     client = server.client()
     try:
         with translate_errors(what):
@@ -48,5 +48,5 @@ async def _client(server: Server, what: str) -> AsyncIterator[Any]:
         await client.aclose()
 
 
-def _literally(prefix: str) -> str:
+def _escape_pattern(prefix: str) -> str:
     return "".join(f"\\{letter}" if letter in "*?[]^\\" else letter for letter in prefix)

@@ -1,4 +1,4 @@
-"""What a Redis or Valkey server says about how it keeps things. Reads only."""
+"""How a Redis or Valkey server evicts and persists, for `validate --online`. Reads only."""
 
 import asyncio
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _READ = ("maxmemory-policy", "appendonly", "save")
 
 @dataclass(frozen=True, slots=True)
 class RedisFacts:
-    """None where this login, or a managed server, does not tell."""
+    """None where this login, or a managed server, does not say."""
 
     maxmemory_policy: str | None
     append_only: bool | None
@@ -22,13 +22,13 @@ class RedisFacts:
 
 
 async def inspect_redis(server: Server, *, timeout_s: float) -> RedisFacts | Outage:
-    """Answers within some time-outs, whatever the server does."""
+    """Returns within three time-outs, whatever the server does."""
     client: Any = None
     try:
         async with asyncio.timeout(3 * timeout_s):
             client = server.client()
             await client.ping()
-            return await _configured(client) or await _informed(client)
+            return await _from_config(client) or await _from_info(client)
     except TimeoutError:
         return Outage("unreachable", f"no answer from {server.url} in time")
     except (exceptions.RedisError, OSError) as error:
@@ -38,7 +38,7 @@ async def inspect_redis(server: Server, *, timeout_s: float) -> RedisFacts | Out
             await client.aclose()
 
 
-async def _configured(client: Any) -> RedisFacts | None:
+async def _from_config(client: Any) -> RedisFacts | None:
     try:
         # One by one: servers before 7.0 take a single name.
         found = {name: value for one in _READ for name, value in (await client.config_get(one)).items()}
@@ -49,8 +49,8 @@ async def _configured(client: Any) -> RedisFacts | None:
     return RedisFacts(found["maxmemory-policy"], found.get("appendonly") == "yes", bool(found.get("save")))
 
 
-async def _informed(client: Any) -> RedisFacts:
-    """Where CONFIG is forbidden, INFO may still speak; it does not say when snapshots are taken."""
+async def _from_info(client: Any) -> RedisFacts:
+    """Where CONFIG is forbidden, INFO may be allowed; it does not say when snapshots are taken."""
     try:
         memory, disk = await client.info("memory"), await client.info("persistence")
     except exceptions.ResponseError:

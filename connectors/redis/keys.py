@@ -1,25 +1,25 @@
-"""The names under which windows are kept. Pure.
+"""The keys of stored windows. Pure.
 
     <prefix>:{<topic>:<number>}:claim                    hash: epoch, token, write (number of the last one)
     <prefix>:{<topic>:<number>}:<layout>:header          hash: header, assets (a JSON list), torn (0 or 1)
     <prefix>:{<topic>:<number>}:<layout>:ring:<asset>    string: raw little-endian float32, slot after slot
 
-The braces are a hash tag: all keys of a partition live in one slot of a Redis Cluster, so one script may touch them.
+The braces are a hash tag: all keys of a partition are in one slot of a Redis Cluster, so one script may use them.
 """
 
 from connectors.records import Partition
 
 
 def claim_key(prefix: str, partition: Partition) -> str:
-    return f"{_home(prefix, partition)}:claim"
+    return f"{_partition_prefix(prefix, partition)}:claim"
 
 
 def header_key(prefix: str, partition: Partition, layout: str) -> str:
-    return f"{_home(prefix, partition)}:{layout}:header"
+    return f"{_partition_prefix(prefix, partition)}:{layout}:header"
 
 
 def ring_key(prefix: str, partition: Partition, layout: str, asset: str) -> str:
-    return f"{_home(prefix, partition)}:{layout}:ring:{asset}"
+    return f"{_partition_prefix(prefix, partition)}:{layout}:ring:{asset}"
 
 
 def header_pattern(prefix: str) -> str:
@@ -27,5 +27,5 @@ def header_pattern(prefix: str) -> str:
     return f"{prefix}:{{*}}:*:header"
 
 
-def _home(prefix: str, partition: Partition) -> str:
+def _partition_prefix(prefix: str, partition: Partition) -> str:
     return f"{prefix}:{{{partition.topic}:{partition.number}}}"

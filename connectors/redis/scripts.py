@@ -1,8 +1,8 @@
-"""The fenced scripts. Each one compares the owner's token before it writes; a missing token is a refusal.
+"""The fenced scripts. Each compares the owner's token before it writes, and refuses when there is none.
 
-Writes of an owner carry growing numbers: a server that was slow also runs commands that were given up meanwhile, in no
-certain order, and an older one must not undo a later one. Between its first ring and its header a checkpoint is marked
-as torn: rings that ran ahead of their header have overwritten what the header's windows need.
+An owner numbers its writes: a slow server also runs commands whose caller has timed out, in any order, and an older
+write must not undo a newer one. Between its first ring and its header a checkpoint is marked as torn: rings that are
+newer than their header have overwritten what the header's windows need.
 """
 
 CLAIM = """
@@ -13,13 +13,13 @@ return epoch
 """
 
 FENCED = -1
-"""What the scripts below answer to a writer whose token is not the present one."""
+"""Reply to a writer whose token is not the current one."""
 
 UNCLAIMED = -2
-"""What they answer when there is no token at all."""
+"""Reply when there is no token at all."""
 
-OVERTAKEN = -3
-"""What they answer to a write that comes after a later one of the same owner."""
+STALE = -3
+"""Reply to a write that arrives after a newer one of the same owner."""
 
 _CHECK = """
 local owner = redis.call('HGET', KEYS[1], 'token')
@@ -61,8 +61,8 @@ return lost
 SAVE_HEADER = (
     _CHECK
     + """
--- KEYS: claim, header, rings whose life is prolonged …, rings that go …   ARGV: token, write, ttl ms, header, assets,
--- number of rings that go
+-- KEYS: claim, header, rings to prolong …, rings to delete …   ARGV: token, write, ttl ms, header, assets,
+-- number of rings to delete
 local kept = #KEYS - tonumber(ARGV[6])
 for ring = 3, kept do
   if redis.call('PEXPIRE', KEYS[ring], ARGV[3]) == 0 then return ring - 2 end

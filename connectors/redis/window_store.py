@@ -1,29 +1,26 @@
-"""Checkpoints of windows in Redis or Valkey: written by fenced scripts in chunks, the header last."""
+"""Stores checkpoints of windows in Redis or Valkey: fenced scripts write the rings in chunks, then the header."""
 
-import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import orjson
 
 from connectors.base import Checkpoint, Claim, ClaimLost, Fenced, RingWrite, StoredWindows
-from connectors.errors import ConnectorError, TransientError
+from connectors.errors import ConnectorError
 from connectors.failpoints import AFTER_RINGS, hit
 from connectors.records import Partition
 from connectors.redis.keys import claim_key, header_key, ring_key
-from connectors.redis.scripts import CLAIM, FENCED, OVERTAKEN, SAVE_HEADER, SAVE_RINGS, UNCLAIMED
-from connectors.redis.server import Server, translate_errors
-
-Answer = TypeVar("Answer")
+from connectors.redis.scripts import CLAIM, FENCED, SAVE_HEADER, SAVE_RINGS, STALE, UNCLAIMED
+from connectors.redis.server import Server, no_retry, run_command
+from connectors.redis.window_reader import read_checkpoint
 
 _CHUNK_BYTES = 1_000_000
-_RINGS_PER_READ = 256
 
 
 class RedisWindowStore:
-    """Every key has a time to live; rings of silent assets are prolonged when half of it has passed."""
+    """Every key has a time to live; that of rings which are not written is renewed when half of it has passed."""
 
     def __init__(
         self,
@@ -40,38 +37,36 @@ class RedisWindowStore:
         self._writes = 0
 
     async def start(self) -> None:
-        """Connect, and refuse a server that may throw windows away."""
+        """Connects, and refuses a server that may evict windows. Raises ConnectorError."""
         self._client = self._server.client()
-        await self._retry_never("cannot reach Redis", self._client.ping())
+        with no_retry():
+            await run_command("cannot reach Redis", self._client.ping())
         try:
-            policy = await self._do("cannot read maxmemory-policy", self._client.config_get("maxmemory-policy"))
+            policy = await run_command("cannot read maxmemory-policy", self._client.config_get("maxmemory-policy"))
         except ConnectorError:
             return  # managed servers forbid CONFIG; `validate` warns about it
-        found = policy.get("maxmemory-policy", "noeviction")
-        if found != "noeviction":
-            raise ConnectorError(f"Redis must not evict windows: maxmemory-policy is {found}, not noeviction")
+        eviction = policy.get("maxmemory-policy", "noeviction")
+        if eviction != "noeviction":
+            raise ConnectorError(f"Redis must not evict windows: maxmemory-policy is {eviction}, not noeviction")
 
     async def claim(self, partition: Partition) -> Claim:
         token = secrets.token_hex(16)
-        script = self._client.eval(CLAIM, 1, claim_key(self._prefix, partition), token, self._ttl_ms)
-        epoch = await self._do(f"cannot claim {partition}", script)
+        command = self._client.eval(CLAIM, 1, claim_key(self._prefix, partition), token, self._ttl_ms)
+        epoch = await run_command(f"cannot claim {partition}", command)
         return Claim(partition, int(epoch), token)
 
     async def verify(self, claim: Claim) -> None:
-        asked = self._client.hget(claim_key(self._prefix, claim.partition), "token")
-        found = await self._do(f"cannot check the claim of {claim.partition}", asked)
-        _require(claim, UNCLAIMED if found is None else FENCED if found.decode() != claim.token else 0)
+        command = self._client.hget(claim_key(self._prefix, claim.partition), "token")
+        token = await run_command(f"cannot check the claim of {claim.partition}", command)
+        _require_claim(claim, UNCLAIMED if token is None else FENCED if token.decode() != claim.token else 0)
 
     async def load(self, claim: Claim, layout: str) -> StoredWindows | None:
-        """None also when the last checkpoint got no further than its rings."""
-        asked = self._client.hmget(header_key(self._prefix, claim.partition, layout), "header", "assets", "torn")
-        header, listed, torn = await self._do(f"cannot read the windows of {claim.partition}", asked)
-        if header is None or listed is None or torn == b"1":
-            return None
-        return StoredWindows(header, await self._rings(claim.partition, layout, orjson.loads(listed)))
+        """None also when the last checkpoint is torn."""
+        stored = await read_checkpoint(self._client, self._prefix, claim.partition, layout)
+        return None if stored is None else stored.windows
 
     async def save(self, claim: Claim, layout: str, checkpoint: Checkpoint) -> Sequence[str]:
-        """1. rings in chunks, 2. if none had vanished, the header."""
+        """1. the rings in chunks  2. the header, unless a ring was lost."""
         lost: list[str] = []
         for chunk in _chunks(checkpoint.writes):
             lost += await self._save_rings(claim, layout, chunk)
@@ -82,15 +77,6 @@ class RedisWindowStore:
         if self._client is not None:
             await self._client.aclose()
             self._client = None
-
-    async def _rings(self, partition: Partition, layout: str, assets: list[str]) -> dict[str, bytes]:
-        rings: dict[str, bytes] = {}
-        for low in range(0, len(assets), _RINGS_PER_READ):
-            part = assets[low : low + _RINGS_PER_READ]
-            keys = [ring_key(self._prefix, partition, layout, asset) for asset in part]
-            values = await self._do(f"cannot read the windows of {partition}", self._client.mget(keys))
-            rings |= {asset: ring for asset, ring in zip(part, values, strict=True) if ring is not None}
-        return rings
 
     async def _save_rings(self, claim: Claim, layout: str, writes: Sequence[RingWrite]) -> list[str]:
         keys = [ring_key(self._prefix, claim.partition, layout, write.asset) for write in writes]
@@ -105,63 +91,51 @@ class RedisWindowStore:
         return [writes[at].asset for at in lost]
 
     async def _save_header(self, claim: Claim, layout: str, checkpoint: Checkpoint) -> list[str]:
-        """Also prolongs rings that were not written for long (an expired one is lost) and lets the forgotten go."""
+        """Also renews rings that were not written for long (an expired one is lost) and deletes forgotten ones."""
         now, half_life_s = self._clock(), self._ttl_ms / 2000
         rings = {ring_key(self._prefix, claim.partition, layout, asset): asset for asset in checkpoint.assets}
         old = [key for key in rings if now - self._touched.setdefault(key, now - 2 * half_life_s) > half_life_s]
-        gone = [ring_key(self._prefix, claim.partition, layout, asset) for asset in checkpoint.forgotten]
-        keys = [header_key(self._prefix, claim.partition, layout), *old, *gone]
-        arguments = [checkpoint.header, orjson.dumps(list(checkpoint.assets)), len(gone)]
-        vanished = await self._script(claim, SAVE_HEADER, keys, arguments)
-        if vanished:
-            return [rings[old[int(vanished) - 1]]]
+        deleted = [ring_key(self._prefix, claim.partition, layout, asset) for asset in checkpoint.forgotten]
+        keys = [header_key(self._prefix, claim.partition, layout), *old, *deleted]
+        arguments = [checkpoint.header, orjson.dumps(list(checkpoint.assets)), len(deleted)]
+        lost = await self._script(claim, SAVE_HEADER, keys, arguments)
+        if lost:
+            return [rings[old[int(lost) - 1]]]
         self._touched.update(dict.fromkeys(old, now))
-        for key in gone:
+        for key in deleted:
             self._touched.pop(key, None)
         return []
 
     async def _script(self, claim: Claim, script: str, keys: list[str], arguments: list[Any]) -> Any:
         self._writes += 1
         all_keys = [claim_key(self._prefix, claim.partition), *keys]
-        called = self._client.eval(
+        command = self._client.eval(
             script, len(all_keys), *all_keys, claim.token, self._writes, self._ttl_ms, *arguments
         )
-        answer = await self._do(f"cannot store the windows of {claim.partition}", called)
-        _require(claim, answer)
-        return answer
-
-    async def _do(self, what: str, command: Awaitable[Answer]) -> Answer:
-        """Shielded: a cancelled command once left its answer for the next caller to read (CVE-2023-28858)."""
-        with translate_errors(what):
-            return await asyncio.shield(asyncio.ensure_future(command))
-
-    async def _retry_never(self, what: str, command: Awaitable[Any]) -> None:
-        """At the start an unreachable server is an error, not a phase."""
-        try:
-            await self._do(what, command)
-        except TransientError as error:
-            raise ConnectorError(str(error)) from error
+        reply = await run_command(f"cannot store the windows of {claim.partition}", command)
+        _require_claim(claim, reply)
+        return reply
 
 
-def _require(claim: Claim, answer: Any) -> None:
-    if answer == UNCLAIMED:
-        raise ClaimLost(f"nobody holds the claim of {claim.partition}")
-    if answer == FENCED:
+def _require_claim(claim: Claim, reply: Any) -> None:
+    if reply == UNCLAIMED:
+        raise ClaimLost(f"no owner holds {claim.partition}")
+    if reply == FENCED:
         raise Fenced(f"{claim.partition} has another owner")
-    if answer == OVERTAKEN:
-        raise ConnectorError(f"a later write of {claim.partition} came first")
+    if reply == STALE:
+        raise ConnectorError(f"stale write to {claim.partition} rejected: a newer one was applied")
 
 
 def _chunks(writes: Sequence[RingWrite]) -> Iterator[list[RingWrite]]:
-    """At most `_CHUNK_BYTES` per script call, at least one ring: a long script would block every other client."""
+    """At most `_CHUNK_BYTES` per script call, but at least one ring: a long script blocks every other client."""
     chunk: list[RingWrite] = []
-    held = 0
+    chunk_bytes = 0
     for write in writes:
         size = sum(len(piece) for _, piece in write.pieces)
-        if chunk and held + size > _CHUNK_BYTES:
+        if chunk and chunk_bytes + size > _CHUNK_BYTES:
             yield chunk
-            chunk, held = [], 0
+            chunk, chunk_bytes = [], 0
         chunk.append(write)
-        held += size
+        chunk_bytes += size
     if chunk:
         yield chunk

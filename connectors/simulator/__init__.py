@@ -1,4 +1,4 @@
-"""A simulated plant as a source: wide JSON records keyed by asset, with faults, and dirt as real topics have it."""
+"""A simulated plant as a source: wide JSON records keyed by asset, with faults and corrupted data."""
 
 from connectors.simulator.corruption import CLEAN, CorruptionSettings
 from connectors.simulator.source import SimulatorSource

@@ -1,4 +1,4 @@
-"""The truth of a simulated asset as stretches of equal state. Pure."""
+"""The true states of a simulated asset as intervals. Pure."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -10,7 +10,7 @@ from connectors.simulator.plants import SimulatedAsset
 
 
 class LabelledInterval(NamedTuple):
-    """Samples from `first` on, up to and without `stop`. State 0 is normal."""
+    """Samples `first` up to but without `stop`. State 0 is normal."""
 
     state: int
     first: int
@@ -18,20 +18,20 @@ class LabelledInterval(NamedTuple):
 
 
 def labelled_intervals(asset: SimulatedAsset, samples: int) -> Iterator[LabelledInterval]:
-    """In order, without holes, from sample 0 to `samples`."""
-    held: LabelledInterval | None = None
-    for stretch in _by_cycle(asset, samples):
-        if held is not None and held.state == stretch.state:
-            held = LabelledInterval(held.state, held.first, stretch.stop)
+    """In order, without gaps, from sample 0 to `samples`; neighbours differ in state."""
+    current: LabelledInterval | None = None
+    for interval in _intervals_by_cycle(asset, samples):
+        if current is not None and current.state == interval.state:
+            current = LabelledInterval(current.state, current.first, interval.stop)
             continue
-        if held is not None:
-            yield held
-        held = stretch
-    if held is not None:
-        yield held
+        if current is not None:
+            yield current
+        current = interval
+    if current is not None:
+        yield current
 
 
-def _by_cycle(asset: SimulatedAsset, samples: int) -> Iterator[LabelledInterval]:
+def _intervals_by_cycle(asset: SimulatedAsset, samples: int) -> Iterator[LabelledInterval]:
     size = asset.kind.cycle_samples
     for cycle in range(-(-samples // size)):
         labels = asset.labels(cycle)[: samples - cycle * size]

@@ -1,7 +1,7 @@
 """Pumps for a month: faults of minutes to hours, glitches of seconds, broken sensors, lost connections. Pure.
 
-The physics is the simulator's. It is asked an hour at a time, and every hour has at most one fault, so that a month of
-ten samples a second is made in minutes. What an hour holds depends on the pump's name and the seed alone.
+The physics is the simulator's. It is run an hour at a time, and every hour has at most one fault, so that a month of
+ten samples a second takes minutes. The content of an hour depends only on the pump's name and the seed.
 """
 
 import asyncio
@@ -26,15 +26,15 @@ HOUR = 36_000
 CHUNK = 600
 """Samples per record: a minute."""
 MOST = 64
-"""Offsets of a minute; those that are not used stay holes."""
+"""Offsets per minute; unused ones are gaps."""
 STATES = KINDS["pump"].states
 WEIGHTS = {"bearing_wear": 0.65, "blockage": 0.25, "cavitation": 0.10}
-"""How often each fault comes among all: what wears slowly comes more often than what an operator provokes."""
+"""Share of each fault: slow wear is more frequent than what an operator causes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
-    """From one sample to another: a fault by its state, `sensor` (then `channel`) or `silence`."""
+class Disturbance:
+    """From one sample to another: the state of a fault, `sensor` (of `channel`) or `silence`."""
 
     what: str
     start: int
@@ -57,42 +57,42 @@ class Pump:
         self.name, self.hours, self._seed = name, hours, seed
         self._asset = SimulatedAsset(name, KINDS["pump"], seed)
         self._dice = np.random.default_rng([seed, *name.encode()])
-        self.faults: list[Happening] = []
-        self.glitches: list[Happening] = []
-        self._fill()
-        self.outages = [*self._some("sensor", every_h=100, least_s=600, most_s=6 * 3600)]
-        self.outages += [*self._some("silence", every_h=60, least_s=90, most_s=1800)]
+        self.faults: list[Disturbance] = []
+        self.glitches: list[Disturbance] = []
+        self._draw_faults()
+        self.outages = [*self._draw_outages("sensor", every_h=100, least_s=600, most_s=6 * 3600)]
+        self.outages += [*self._draw_outages("silence", every_h=60, least_s=90, most_s=1800)]
 
-    def _fill(self) -> None:
+    def _draw_faults(self) -> None:
         """Hour by hour: in one of five a fault begins, in two of five there is a glitch."""
         hour = 0
         while hour < self.hours:
-            luck = self._dice.random()
-            if luck < 0.2:
+            drawn = self._dice.random()
+            if drawn < 0.2:
                 fault = self._fault(hour)
                 self.faults.append(fault)
                 hour = fault.stop // HOUR
-            elif luck < 0.6:
+            elif drawn < 0.6:
                 start = hour * HOUR + int(self._dice.integers(600, HOUR - 1200))
                 length = int(self._dice.integers(20, 80))
-                self.glitches.append(Happening(self._state(), start, start + length, ramp=5))
+                self.glitches.append(Disturbance(self._state(), start, start + length, ramp=5))
             hour += 1
 
-    def _fault(self, hour: int) -> Happening:
+    def _fault(self, hour: int) -> Disturbance:
         """Two minutes to four hours, most of them short; it ends a minute before an hour's end."""
         start = hour * HOUR + int(self._dice.integers(3000, 18_000))
         stop = start + int(1200 * 120 ** self._dice.random())
         stop = min(stop, stop // HOUR * HOUR + HOUR - 600, self.hours * HOUR - 600)
-        return Happening(self._state(), start, stop, 0.6 + 0.4 * self._dice.random())
+        return Disturbance(self._state(), start, stop, 0.6 + 0.4 * self._dice.random())
 
     def _state(self) -> str:
         return str(self._dice.choice(list(WEIGHTS), p=list(WEIGHTS.values())))
 
-    def _some(self, what: str, *, every_h: float, least_s: int, most_s: int) -> Iterator[Happening]:
+    def _draw_outages(self, what: str, *, every_h: float, least_s: int, most_s: int) -> Iterator[Disturbance]:
         for _ in range(self._dice.poisson(self.hours / every_h)):
             start = int(self._dice.integers(0, self.hours * HOUR))
             stop = start + 10 * int(least_s * (most_s / least_s) ** self._dice.random())
-            yield Happening(what, start, stop, channel=int(self._dice.integers(5)))
+            yield Disturbance(what, start, stop, channel=int(self._dice.integers(5)))
 
     def hour(self, number: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Values (n, C) with NaN where a sensor gave nothing, and which samples were sent (n,)."""
@@ -101,7 +101,7 @@ class Pump:
         kind = self._asset.kind
         block = Block(self._asset.seed, index, index - base, kind.period_ns / 1e9, STATES, self._episode(base))
         values, sent = kind.signals(block).astype(np.float32), np.ones(HOUR, bool)
-        for one in self._troubles(number):
+        for one in self._outages_of_hour(number):
             hit = slice(max(one.start - base, 0), max(one.stop - base, 0))
             if one.what == "silence":
                 sent[hit] = False
@@ -109,15 +109,15 @@ class Pump:
                 values[hit, one.channel] = np.nan
         return values, sent
 
-    def _troubles(self, number: int) -> list[Happening]:
-        """The outages, and dirt of seconds: every few minutes a sensor or the connection stutters."""
+    def _outages_of_hour(self, number: int) -> list[Disturbance]:
+        """The outages, and short ones: every few minutes a sensor or the connection stutters for seconds."""
         dice, base = np.random.default_rng([self._seed, number, *self.name.encode()]), number * HOUR
         starts = base + dice.integers(0, HOUR, dice.poisson(12))
-        dirt = [
-            Happening(str(dice.choice(["sensor", "silence"], p=[0.7, 0.3])), int(at), int(at + dice.integers(5, 100)))
+        stutters = [
+            Disturbance(str(dice.choice(["sensor", "silence"], p=[0.7, 0.3])), int(at), int(at + dice.integers(5, 100)))
             for at in starts
         ]
-        return [one for one in self.outages if one.start < base + HOUR and one.stop > base] + dirt
+        return [one for one in self.outages if one.start < base + HOUR and one.stop > base] + stutters
 
     def _episode(self, base: int) -> Episode:
         found = self._by_hour.get(base // HOUR)
@@ -127,13 +127,13 @@ class Pump:
         return Episode(state, start, stop, found.ramp, found.severity, 2 * found.ramp)
 
     @cached_property
-    def _by_hour(self) -> dict[int, Happening]:
+    def _by_hour(self) -> dict[int, Disturbance]:
         every = [*self.faults, *self.glitches]
         return {hour: one for one in every for hour in range(one.start // HOUR, one.stop // HOUR + 1)}
 
 
 class MonthLog:
-    """Some minutes of the pumps, each a binary chunk; silences leave holes. One partition, minute by minute."""
+    """Minutes of the pumps as binary chunks; silences leave gaps. One partition, minute by minute."""
 
     def __init__(self, pumps: Sequence[Pump], minutes: range) -> None:
         self._pumps, self._minutes = tuple(pumps), minutes
@@ -141,7 +141,7 @@ class MonthLog:
 
     partitions = (Partition("month", 0),)
 
-    def first(self, partition: Partition) -> int:
+    def first_offset(self, partition: Partition) -> int:
         return self._minutes.start * MOST
 
     def read(self, partition: Partition, offset: int, max_records: int) -> tuple[list[Record], int]:
@@ -164,20 +164,20 @@ class MonthLog:
                 )
                 offset += 1
 
-    def behind(self, partition: Partition, offset: int) -> int:
-        return 0 if self.ended(partition, offset) else 1
+    def lag(self, partition: Partition, offset: int) -> int:
+        return 0 if self.at_end(partition, offset) else 1
 
-    def ended(self, partition: Partition, offset: int) -> bool:
+    def at_end(self, partition: Partition, offset: int) -> bool:
         return offset >= self._minutes.stop * MOST
 
-    def due_in_s(self) -> float:
+    def next_record_in_s(self) -> float:
         return math.inf
 
-    def watch(self, news: asyncio.Event) -> None:
-        """Everything is there from the beginning."""
+    def watch(self, appended: asyncio.Event) -> None:
+        """Nothing to watch: the log is complete from the start."""
 
-    def unwatch(self, news: asyncio.Event) -> None:
-        """Nobody was watched."""
+    def unwatch(self, appended: asyncio.Event) -> None:
+        """Nothing was watched."""
 
 
 def _runs(sent: NDArray[np.bool_]) -> Iterator[slice]:

@@ -1,4 +1,4 @@
-"""How long a killed worker takes to know its alarms again: a real broker, a real worker, many alarms.
+"""How long a killed worker takes to recover its alarms: a real broker, a real worker, many alarms.
 
 `python -m tests.bench.alarm_recovery --out FILE` measures it alone.
 """
@@ -36,12 +36,12 @@ def recovery(directory: Path, *, alarms: int) -> Recovery:
     broker = KafkaBroker(quick_start=False)
     try:
         broker.start()
-        return _measured(broker, directory, alarms)
+        return _measure(broker, directory, alarms)
     finally:
         broker.close()
 
 
-def _measured(broker: KafkaBroker, directory: Path, alarms: int) -> Recovery:
+def _measure(broker: KafkaBroker, directory: Path, alarms: int) -> Recovery:
     plant = AlarmPlant(
         broker.bootstrap,
         directory,
@@ -71,7 +71,7 @@ def _raise(plant: AlarmPlant, alarms: int) -> float:
 
 
 def _again(plant: AlarmPlant, alarms: int) -> float:
-    """The next acknowledged input shows that all is known: a reminder of every alarm that waits."""
+    """Until a tick has reminded of every alarm, which shows that all are recovered."""
     plant.write((f"hall-{at}", tick(alarms / 100 + 10)) for at in range(4))
     began = time.monotonic()
     worker = plant.worker()
@@ -83,7 +83,7 @@ def _again(plant: AlarmPlant, alarms: int) -> float:
 
 
 def _both(broker: KafkaBroker, directory: Path) -> tuple[float, ...]:
-    """A plant of its own with few alarms, so that the group's change of hands is what takes the time."""
+    """With few alarms, so that the rebalance is what takes the time."""
     place = directory / "both"
     place.mkdir()
     plant = AlarmPlant(broker.bootstrap, place, "both", rules=[rule("wear", states=["worn"])], session="6s")
@@ -107,7 +107,7 @@ def _both(broker: KafkaBroker, directory: Path) -> tuple[float, ...]:
 
 
 def _version() -> str:
-    """The commit that was measured: the figures may be older than the page that shows them."""
+    """The commit that was measured, which may be older than the page."""
     git = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
     return git.stdout.strip()
 

@@ -1,4 +1,4 @@
-"""What every sink promises. A new sink passes by giving `SinkContract` one `world` fixture."""
+"""The contract of sinks. A new sink is tested by a subclass of `SinkContract` with a `world` fixture."""
 
 from typing import Protocol
 
@@ -10,7 +10,7 @@ from connectors.records import DEAD_LETTERS, EVENTS, STATES, Message
 
 
 class World(Protocol):
-    """A place to write to, empty at first."""
+    """A destination that is empty at first."""
 
     def open(self) -> Sink: ...
     async def stored(self, stream: str) -> list[Message]:
@@ -27,7 +27,7 @@ class SinkContract:
     def world(self) -> World:
         raise NotImplementedError
 
-    async def test_what_was_written_is_found_in_order(self, world: World) -> None:
+    async def test_messages_are_stored_in_order(self, world: World) -> None:
         sink = world.open()
         await sink.start()
         await sink.write([event(0), event(1)])
@@ -45,7 +45,7 @@ class SinkContract:
         await sink.close()
 
     @pytest.mark.parametrize("value", [b"\x00\xff\nraw", b'{"a":\n1}', b"null", b"", b"not json", None])
-    async def test_bytes_come_back_as_they_were(self, world: World, value: bytes | None) -> None:
+    async def test_any_bytes_are_stored_unchanged(self, world: World, value: bytes | None) -> None:
         sink = world.open()
         await sink.start()
         letter = Message(DEAD_LETTERS, b"\xffkey", value, (("reason", b"not_json"), ("original", b"\xfe\x00")))
@@ -60,7 +60,7 @@ class SinkContract:
         assert await world.stored(EVENTS) == []
         await sink.close()
 
-    async def test_another_sink_goes_on_after_the_first(self, world: World) -> None:
+    async def test_a_second_sink_appends_to_what_the_first_wrote(self, world: World) -> None:
         for number in range(2):
             sink = world.open()
             await sink.start()
@@ -68,7 +68,7 @@ class SinkContract:
             await sink.close()
         assert await world.stored(EVENTS) == [event(0), event(1)]
 
-    async def test_a_closed_sink_refuses(self, world: World) -> None:
+    async def test_a_closed_sink_refuses_to_write(self, world: World) -> None:
         sink = world.open()
         await sink.start()
         await sink.close()

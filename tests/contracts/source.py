@@ -1,4 +1,4 @@
-"""What every source promises. A new source passes by giving `SourceContract` one `world` fixture."""
+"""The contract of sources. A new source is tested by a subclass of `SourceContract` with a `world` fixture."""
 
 import asyncio
 from collections.abc import Collection
@@ -15,12 +15,12 @@ class World(Protocol):
     """A log with at least 20 records in each of two or more partitions, and nothing committed."""
 
     async def open(self) -> Source:
-        """Another reader of the same log and the same positions, not started; it has no more than what is there now."""
+        """Another reader of the same log and positions, not started."""
         ...
 
 
 class Watcher:
-    """An assignment that writes down what it was told."""
+    """An assignment that remembers its partitions."""
 
     def __init__(self) -> None:
         self.partitions: list[Partition] = []
@@ -45,7 +45,7 @@ async def started(world: World) -> tuple[Source, list[Partition]]:
 
 
 async def drain(source: Source, *, max_records: int = 7, quiet_polls: int = 8) -> dict[Partition, list[RecordLike]]:
-    """Everything there is: a bounded source says when, a live one falls silent."""
+    """Reads until a bounded source is exhausted, or a live one has given nothing for some polls."""
     seen: dict[Partition, list[RecordLike]] = {}
     quiet = 0
     while not source.exhausted and quiet < quiet_polls:
@@ -65,7 +65,7 @@ class SourceContract:
     def world(self) -> World:
         raise NotImplementedError
 
-    async def test_start_announces_the_partitions(self, world: World) -> None:
+    async def test_start_assigns_the_partitions(self, world: World) -> None:
         source, partitions = await started(world)
         assert len(partitions) >= 2
         await source.close()
@@ -80,7 +80,7 @@ class SourceContract:
             assert offsets == sorted(set(offsets))
         await source.close()
 
-    async def test_a_poll_gives_no_more_than_asked_for(self, world: World) -> None:
+    async def test_a_poll_returns_no_more_than_max_records(self, world: World) -> None:
         source, _ = await started(world)
         while batches := await source.poll(max_records=5, timeout_s=0.1):
             assert 0 < sum(len(batch.records) for batch in batches) <= 5
@@ -97,7 +97,7 @@ class SourceContract:
         assert [await source.committed(partition) for partition in partitions] == [None] * len(partitions)
         await source.close()
 
-    async def test_a_restart_goes_on_at_the_committed_offset_with_its_metadata(self, world: World) -> None:
+    async def test_a_restart_resumes_at_the_committed_offset_with_its_metadata(self, world: World) -> None:
         first, partitions = await started(world)
         whole = await drain(first)
         positions = {
@@ -119,7 +119,7 @@ class SourceContract:
         assert {p: rows(r) for p, r in again.items()} == {partitions[0]: rows(whole[partitions[0]][3:])}
         await source.close()
 
-    async def test_a_paused_partition_is_silent_and_loses_nothing(self, world: World) -> None:
+    async def test_a_paused_partition_gives_nothing_and_loses_nothing(self, world: World) -> None:
         source, partitions = await started(world)
         source.pause([partitions[0]])
         others = set(await drain(source))
@@ -146,7 +146,7 @@ class SourceContract:
         assert set((await source.lag()).values()) == {0}
         await source.close()
 
-    async def test_a_commit_for_a_partition_of_somebody_else_is_refused(self, world: World) -> None:
+    async def test_a_commit_for_a_partition_that_is_not_assigned_is_refused(self, world: World) -> None:
         source, _ = await started(world)
         with pytest.raises(ConnectorError, match="nobody"):
             await source.commit({Partition("nobody", 9): Position(1)})

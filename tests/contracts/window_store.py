@@ -1,4 +1,4 @@
-"""What every window store promises. A new store passes by giving `WindowStoreContract` one `world` fixture."""
+"""The contract of window stores. A new one is tested by a subclass of `WindowStoreContract` with a `world` fixture."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -13,7 +13,7 @@ THERE = Partition("readings", 4)
 
 
 class World(Protocol):
-    """One store that is empty at first and can lose things."""
+    """One store that is empty at first and can lose what it holds."""
 
     def open(self) -> WindowStore:
         """Another client of the same store, not started."""
@@ -114,7 +114,7 @@ class WindowStoreContract:
         await store.close()
         await other.close()
 
-    async def test_a_claim_is_good_until_the_next_one(self, world: World) -> None:
+    async def test_a_claim_is_valid_until_the_next_one(self, world: World) -> None:
         store, other = await opened(world), await opened(world)
         old = await store.claim(HERE)
         await store.verify(old)
@@ -125,7 +125,7 @@ class WindowStoreContract:
         await store.close()
         await other.close()
 
-    async def test_a_missing_claim_is_a_refusal(self, world: World) -> None:
+    async def test_a_lost_claim_is_refused(self, world: World) -> None:
         store = await opened(world)
         claim = await store.claim(HERE)
         await world.flush()
@@ -143,7 +143,7 @@ class WindowStoreContract:
         patches = [RingWrite("a", 4, ((1, b"x"),)), RingWrite("b", 4, ((1, b"y"),))]
         assert list(await store.save(claim, "layout", checkpoint(patches, b"two"))) == ["a"]
         stored = await store.load(claim, "layout")
-        # A store may also disown windows whose header was not written after their rings.
+        # A store may also refuse windows whose header was not written after their rings.
         assert stored is None or (stored.header == b"one" and "a" not in stored.rings)
         assert list(await store.save(claim, "layout", checkpoint([whole("a", b"0x23"), patches[1]], b"two"))) == []
         repaired = await store.load(claim, "layout")
@@ -168,8 +168,8 @@ class WindowStoreContract:
         assert (stored.header, dict(stored.rings)) == (b"two", {"b": b"4567"})
         await store.close()
 
-    async def test_the_ring_of_a_forgotten_asset_is_gone(self, world: World) -> None:
-        """Whoever lists it again without writing it whole is told that it is lost."""
+    async def test_the_ring_of_a_forgotten_asset_is_deleted(self, world: World) -> None:
+        """Listing it again without writing it whole reports it as lost."""
         store = await opened(world)
         claim = await store.claim(HERE)
         await store.save(claim, "layout", checkpoint([whole("a", b"0123"), whole("b", b"4567")], b"head"))

@@ -1,6 +1,6 @@
-"""The long campaign behind docs/results/faults.md: injuries of every kind, on a broker and a Redis of its own.
+"""The long campaign behind docs/results/faults.md: faults of every kind, on a broker and a Redis of its own.
 
-python -m tests.fault.campaign --injuries 100 --out docs/results/faults.md
+python -m tests.fault.campaign --faults 100 --out docs/results/faults.md
 """
 
 import argparse
@@ -17,12 +17,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
+from agent.chaos.agents import ChaosError
 from agent.chaos.config import ExperimentNames, ExperimentPace
 from agent.chaos.context import Services
-from agent.chaos.errors import ChaosError
-from agent.chaos.experiment import Experiment, ExperimentSize, run_experiment
-from agent.chaos.faults import INJURIES, Fault
-from agent.chaos.plan import in_turn
+from agent.chaos.experiment import Experiment, ExperimentSize, plan_faults, run_experiment
+from agent.chaos.faults import FAULTS, Fault
 from agent.chaos.report import ExperimentResult
 from agent.logs import set_up_logs
 from connectors.errors import ConnectorError
@@ -38,48 +37,48 @@ MEMBER_TIMEOUT_S = 3.0
 def main() -> None:
     given = _arguments()
     set_up_logs("console", "error")
-    kinds = [INJURIES[name] for name in given.only] or list(INJURIES.values())
-    order = in_turn(kinds, given.injuries, Random(given.seed))
-    rounds = [order[low : low + given.per_trial] for low in range(0, len(order), given.per_trial)]
-    campaign = Campaign(seed=given.seed, wanted=given.injuries, member_timeout_s=MEMBER_TIMEOUT_S)
+    kinds = [FAULTS[name] for name in given.only] or list(FAULTS.values())
+    order = plan_faults(kinds, given.faults, Random(given.seed))
+    rounds = [order[low : low + given.per_round] for low in range(0, len(order), given.per_round)]
+    campaign = Campaign(seed=given.seed, wanted=given.faults, member_timeout_s=MEMBER_TIMEOUT_S)
     broker = KafkaBroker(properties=BROKER)
     try:
         broker.start()
-        for number, injuries in enumerate(rounds):
+        for number, faults in enumerate(rounds):
             campaign.seconds = time.monotonic() - campaign.begun_s
             if given.minutes and campaign.seconds > 60 * given.minutes:
-                print("time is up", flush=True)
+                print("stopped by --minutes", flush=True)
                 break
-            _one_round(campaign, broker, injuries, given.seed + number, given.logs)
+            _run_round(campaign, broker, faults, given.seed + number, given.logs)
             _write(campaign, given.out, given.json)
     finally:
         broker.close()
     sys.exit(0 if campaign.same else 1)
 
 
-def _one_round(campaign: Campaign, broker: KafkaBroker, injuries: Sequence[Fault], seed: int, logs: Path) -> None:
-    """Every other round with a Redis that forgets when it is killed."""
+def _run_round(campaign: Campaign, broker: KafkaBroker, faults: Sequence[Fault], seed: int, logs: Path) -> None:
+    """Every other round with a Redis without persistence."""
     directory = logs / f"round-{seed}"
     with _redis(persistent=seed % 2 == 0) as redis:
-        trial = _trial(broker, redis, directory, seed)
+        experiment = _experiment(broker, redis, directory, seed)
         try:
-            outcome = asyncio.run(run_experiment(trial, injuries, lambda line: print(f"[{seed}] {line}", flush=True)))
+            result = asyncio.run(run_experiment(experiment, faults, lambda line: print(f"[{seed}] {line}", flush=True)))
         except (ChaosError, ConnectorError) as error:
-            campaign.failures.append(Failure(seed, [injury.name for injury in injuries], str(error)))
+            campaign.failures.append(Failure(seed, [fault.name for fault in faults], str(error)))
             print(f"[{seed}] FAILED: {error}", flush=True)
             return
-    campaign.outcomes.append(outcome)
+    campaign.results.append(result)
     campaign.loads.append(os.getloadavg()[2])
-    print(f"[{seed}] {_line(outcome)}", flush=True)
-    if outcome.same:
+    print(f"[{seed}] {_summary(result)}", flush=True)
+    if result.same:
         shutil.rmtree(directory)
 
 
-def _line(outcome: ExperimentResult) -> str:
-    compared = outcome.comparison
+def _summary(result: ExperimentResult) -> str:
+    compared = result.comparison
     return (
-        f"{'same' if outcome.same else 'DIFFERENT'}: {outcome.expected} expected, {len(compared.missing)} missing, "
-        f"{len(compared.extra)} extra, {len(compared.different)} different, {outcome.repeated} repeated"
+        f"{'same' if result.same else 'DIFFERENT'}: {result.expected} expected, {len(compared.missing)} missing, "
+        f"{len(compared.extra)} extra, {len(compared.different)} different, {result.repeated} repeated"
     )
 
 
@@ -93,7 +92,7 @@ def _redis(*, persistent: bool) -> Iterator[RedisServer]:
         server.close()
 
 
-def _trial(broker: KafkaBroker, redis: RedisServer, directory: Path, seed: int) -> Experiment:
+def _experiment(broker: KafkaBroker, redis: RedisServer, directory: Path, seed: int) -> Experiment:
     directory.mkdir(parents=True)
     names = ExperimentNames(f"chaos-{uuid.uuid4().hex[:8]}")
     plant = write_plant(
@@ -112,18 +111,20 @@ def _write(campaign: Campaign, out: Path | None, as_json: Path | None) -> None:
     if out is not None:
         out.write_text(report(campaign), encoding="utf-8")
     if as_json is not None:
-        as_json.write_text(json.dumps([outcome.as_json() for outcome in campaign.outcomes], indent=2))
+        as_json.write_text(json.dumps([result.as_json() for result in campaign.results], indent=2))
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--injuries", type=int, default=100)
-    parser.add_argument("--per-trial", type=int, default=10, help="injuries between two comparisons")
+    parser.add_argument("--faults", type=int, default=100, help="how many")
+    parser.add_argument("--per-round", type=int, default=10, help="faults between two comparisons")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", action="append", default=[], choices=sorted(INJURIES), help="these kinds; repeatable")
-    parser.add_argument("--minutes", type=float, help="begin no further round after this time")
-    parser.add_argument("--out", type=Path, help="where the report goes")
-    parser.add_argument("--json", type=Path, help="where every figure goes")
+    parser.add_argument(
+        "--only", action="append", default=[], choices=sorted(FAULTS), help="only this fault; repeatable"
+    )
+    parser.add_argument("--minutes", type=float, help="start no further round after this time")
+    parser.add_argument("--out", type=Path, help="file for the report")
+    parser.add_argument("--json", type=Path, help="file for all results")
     parser.add_argument(
         "--logs", type=Path, default=Path(tempfile.mkdtemp(prefix="chaos-")), help="logs of failed rounds"
     )

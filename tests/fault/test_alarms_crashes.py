@@ -1,4 +1,4 @@
-"""Two workers, kill -9, rebalance, restart: the alarms are what an undisturbed run over the same log gives."""
+"""Two workers, kill -9, rebalances, restarts: the alarms are those of an undisturbed run over the same log."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def test_kills_and_rebalances_change_neither_alarms_nor_transitions(plant: Alarm
     plant.wait(lambda: len(plant.read("transitions")) > len(so_far) // 2)
     plant.write(entries[700:])
     workers.kill(0)
-    workers.kill(0)  # nobody is left
+    workers.kill(0)  # no worker is left
     workers.start()
     workers.start()
     plant.wait(lambda: {one["id"] for one in plant.read("transitions")} >= transitions.keys(), timeout_s=60)
@@ -39,7 +39,7 @@ def test_kills_and_rebalances_change_neither_alarms_nor_transitions(plant: Alarm
     assert shown.keys() >= {one["alarm"] for one in transitions.values()}
 
 
-def test_a_restart_raises_nothing_anew(plant: AlarmPlant, workers: Workers) -> None:
+def test_a_restart_raises_no_alarm_again(plant: AlarmPlant, workers: Workers) -> None:
     workers.start()
     plant.wait(lambda: plant.exists("inputs"))
     asset = "pump-1-a"
@@ -50,5 +50,5 @@ def test_a_restart_raises_nothing_anew(plant: AlarmPlant, workers: Workers) -> N
     workers.start()
     plant.write([*entries, ("hall-1", command(20, "ack", f"wear:{asset}"))])
     plant.wait(lambda: len(plant.read("transitions")) > 1)
-    told = {one["id"]: one["change"] for one in plant.read("transitions")}
-    assert list(told.values()) == ["raised", "acknowledged"]
+    found = {one["id"]: one["change"] for one in plant.read("transitions")}
+    assert list(found.values()) == ["raised", "acknowledged"]

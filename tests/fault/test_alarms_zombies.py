@@ -1,4 +1,4 @@
-"""A worker that is frozen past its session, replaced, and then wakes: it changes nothing that its successor did."""
+"""A worker that is frozen for longer than its session and replaced changes nothing when it wakes up."""
 
 import pytest
 

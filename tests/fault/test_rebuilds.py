@@ -8,19 +8,18 @@ import pytest
 from aiokafka import TopicPartition
 from aiokafka.admin import RecordsToDelete
 
-from agent.app import build
+from agent.app import build_pipeline
 from agent.offline.compare import compare
 from agent.offline.event_set import EventSet
 from agent.offline.replay import replay
 from agent.settings import load_plant
-from agent.windows.group import parse_rebuild_offset
-from connectors.kafka.bounded import BoundedKafkaSource
+from agent.windows.rebuild_offset import parse_rebuild_offset
+from connectors.kafka.bounded import BoundedKafkaSource, read_records
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.group_offsets import GroupOffsets
-from connectors.kafka.snapshot import snapshot
 from connectors.records import EVENTS, Message
 from connectors.simulator import CLEAN
-from connectors.timestamps import TimeReader
+from connectors.timestamps import parse_iso
 from tests.support.agent_process import START_NS, Names, create_topics, produce, pump_records, write_plant
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -52,7 +51,7 @@ class World:
     async def run_to_the_end(self):
         stop = asyncio.Event()
         progress = GroupOffsets(self.cluster, self.names.input, self.plant.settings.consumer_group, partitions=1)
-        agent = asyncio.create_task(build(self.plant).run(stop))
+        agent = asyncio.create_task(build_pipeline(self.plant).run(stop))
         while not agent.done() and await progress.committed() != await progress.ends():  # noqa: ASYNC110
             await asyncio.sleep(0.1)
         await progress.close()
@@ -61,7 +60,7 @@ class World:
 
     async def published(self):
         found = EventSet()
-        async for record in snapshot(self.cluster, self.names.output("events")):
+        async for record in read_records(self.cluster, self.names.output("events")):
             found.add(Message(EVENTS, record.key, record.value, tuple(record.headers)))
         assert found.conflicts == 0
         return found
@@ -88,7 +87,7 @@ def world(kafka, redis_factory, topic_name, tmp_path):
 
 
 async def clean_pumps(samples):
-    return [record for _, record in await pump_records(3, samples, partitions=1, dirt=CLEAN)]
+    return [record for _, record in await pump_records(3, samples, partitions=1, corruption=CLEAN)]
 
 
 def index_of(record):
@@ -101,7 +100,7 @@ def silent_for(records, first, stop):
 
 
 def time_index(text):
-    return (TimeReader("iso", utc_offset_minutes=0).read(text, "time") - START_NS) // PERIOD_NS
+    return (parse_iso(text) - START_NS) // PERIOD_NS
 
 
 async def test_an_asset_that_was_silent_for_a_while_is_rebuilt_with_its_gap(world):

@@ -1,4 +1,4 @@
-"""An orderly end under load, as a process: published, stored, committed, the group left; and a second signal."""
+"""SIGTERM under load: the process publishes, stores, commits and leaves the group; a second signal cancels that."""
 
 import asyncio
 import os
@@ -8,15 +8,13 @@ import time
 import orjson
 import pytest
 
-from agent.chaos.agents import AgentProcess
-from agent.chaos.waiting import until
+from agent.chaos.agents import AgentProcess, wait_until
 from agent.offline.event_set import EventSet
 from agent.offline.replay import replay
 from agent.settings import load_plant
-from connectors.kafka.bounded import BoundedKafkaSource
+from connectors.kafka.bounded import BoundedKafkaSource, read_records
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.group_offsets import GroupOffsets
-from connectors.kafka.snapshot import snapshot
 from connectors.records import EVENTS, Message
 from connectors.redis.fault_injection import delay_replies
 from connectors.redis.server import Server
@@ -44,7 +42,7 @@ class World:
 
     async def working(self):
         self.agent.start()
-        assert await until(lambda: self.agent.working, STARTING_S), self.agent.said().decode()
+        assert await wait_until(lambda: self.agent.has_partition, STARTING_S), self.agent.read_log().decode()
 
     async def committed(self):
         group = self.plant.settings.consumer_group
@@ -56,15 +54,15 @@ class World:
 
     async def published(self):
         found = EventSet()
-        async for record in snapshot(self.cluster, self.names.output("events")):
+        async for record in read_records(self.cluster, self.names.output("events")):
             found.add(Message(EVENTS, record.key, record.value, tuple(record.headers)))
         return set(found.values())
 
     async def expected_below(self, committed):
-        """What a calm run says about the records that were committed."""
+        """What a replay publishes for the records that were committed."""
         source = BoundedKafkaSource(self.cluster, [self.names.input])
-        calm = await replay(self.plant, source, stop=asyncio.Event(), report=lambda done, total: None)
-        places = ((value, orjson.loads(value)["input"]) for value in calm.events.values())
+        reference = await replay(self.plant, source, stop=asyncio.Event(), report=lambda done, total: None)
+        places = ((value, orjson.loads(value)["input"]) for value in reference.events.values())
         return {value for value, place in places if place["offset"] < committed[place["partition"]]}
 
     def members(self):
@@ -86,7 +84,7 @@ async def test_sigterm_under_load_publishes_stores_commits_and_leaves_the_group(
     flow = asyncio.create_task(world.flow(1500, per_second=600))
     await asyncio.sleep(4)
     begun_s = time.monotonic()
-    assert await world.agent.terminate(60) == 0, world.agent.said().decode()
+    assert await world.agent.terminate(60) == 0, world.agent.read_log().decode()
     took_s = time.monotonic() - begun_s
     assert await asyncio.to_thread(world.members) == ("Empty", 0)
     await flow
@@ -96,7 +94,7 @@ async def test_sigterm_under_load_publishes_stores_commits_and_leaves_the_group(
     assert await world.published() == await world.expected_below(committed)
 
 
-async def test_a_second_signal_ends_what_the_first_one_waits_for(world):
+async def test_a_second_signal_cancels_what_the_first_one_waits_for(world):
     await world.working()
     await world.flow(300, per_second=None)
     await delay_replies(Server(world.redis.url), 60)
@@ -105,8 +103,8 @@ async def test_a_second_signal_ends_what_the_first_one_waits_for(world):
     assert world.agent.running
     begun_s = time.monotonic()
     world.agent.signal(signal.SIGTERM)
-    assert await until(lambda: not world.agent.running, 15), world.agent.said().decode()
+    assert await wait_until(lambda: not world.agent.running, 15), world.agent.read_log().decode()
     assert world.agent.returncode == 1
-    assert b"second signal" in world.agent.said()
-    assert b"Traceback" not in world.agent.said()
+    assert b"second signal" in world.agent.read_log()
+    assert b"Traceback" not in world.agent.read_log()
     assert time.monotonic() - begun_s < 10

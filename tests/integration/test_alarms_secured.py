@@ -1,4 +1,4 @@
-"""The alarm worker through TLS and a login on a real broker; who cannot log in is told so in one line."""
+"""The alarm worker with TLS and a login on a real broker; a refused login is one line of error."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +25,7 @@ def broker() -> Iterator[KafkaBroker]:
 
 
 @pytest.fixture
-def doors(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, Any]]:
+def connections(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, Any]]:
     monkeypatch.setenv("ALARM_PASSWORD", PASSWORD)
     authority, own = {"ca_file": str(broker.authority.certificate)}, broker.authority.issue("alarms")
     login = {"username": "ada", "password": {"env": "ALARM_PASSWORD"}}
@@ -41,9 +41,9 @@ def doors(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> dict[str, dic
 
 @pytest.mark.parametrize("name", ["PLAIN", "SCRAM-SHA-256", "mtls"])
 def test_inputs_become_alarms_behind_tls_and_a_login(
-    broker: KafkaBroker, doors: dict[str, dict[str, Any]], tmp_path: Path, topic_name: str, name: str
+    broker: KafkaBroker, connections: dict[str, dict[str, Any]], tmp_path: Path, topic_name: str, name: str
 ) -> None:
-    plant = AlarmPlant(broker.bootstrap, tmp_path, topic_name, door=doors[name])
+    plant = AlarmPlant(broker.bootstrap, tmp_path, topic_name, connection=connections[name])
     worker = plant.worker()
     try:
         plant.wait(lambda: plant.exists("inputs"))
@@ -61,14 +61,14 @@ def test_inputs_become_alarms_behind_tls_and_a_login(
 @pytest.mark.parametrize("name", ["PLAIN", "SCRAM-SHA-256"])
 def test_a_worker_that_cannot_log_in_says_so_in_one_line_and_fails(
     broker: KafkaBroker,
-    doors: dict[str, dict[str, Any]],
+    connections: dict[str, dict[str, Any]],
     tmp_path: Path,
     topic_name: str,
     monkeypatch: pytest.MonkeyPatch,
     name: str,
 ) -> None:
     monkeypatch.setenv("ALARM_PASSWORD", "wrong battery")
-    plant = AlarmPlant(broker.bootstrap, tmp_path, topic_name, door=doors[name])
+    plant = AlarmPlant(broker.bootstrap, tmp_path, topic_name, connection=connections[name])
     worker = plant.worker()
     plant.wait(lambda: not worker.alive)
     assert worker.stop() == 1

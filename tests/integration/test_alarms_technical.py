@@ -1,4 +1,4 @@
-"""Every technical trouble, from the event the agent publishes to an alarm of its own kind, on a real broker."""
+"""Every technical condition, from the agent's event to an alarm of its own, on a real broker."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -6,15 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from agent.alarms.core.catalogue import parts_of
-from tests.support.alarm_commands import told
+from agent.alarms.core.catalogue import split_alarm_id
 from tests.support.alarm_workers import AlarmPlant, Worker, rule
 from tests.support.event_samples import samples
 from tests.support.services.kafka import Broker
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(200)]
 
-TROUBLES = {
+CONDITIONS = {
     "silent": {"technical": "no_data"},
     "lost": {"technical": "channel_dropout"},
     "refused": {"technical": "model_refused"},
@@ -32,7 +31,7 @@ def plant(kafka: Broker, tmp_path: Path, topic_name: str) -> AlarmPlant:
         topic_name,
         tick="500ms",
         consoles=[{"name": "hall", "assets": ["pump-*"]}],
-        rules=[rule(name, priority="low", **facts) for name, facts in TROUBLES.items()],
+        rules=[rule(name, priority="low", **facts) for name, facts in CONDITIONS.items()],
         max_event_age="36500d",
     )
 
@@ -45,16 +44,16 @@ def worker(plant: AlarmPlant) -> Iterator[Worker]:
     started.kill()
 
 
-def test_every_technical_event_raises_an_alarm_of_its_own_kind(plant: AlarmPlant, worker: Worker) -> None:
-    """The events are the agent's own; they were written long after their windows ended, so the agent is late, too."""
+def test_every_technical_event_raises_its_alarm(plant: AlarmPlant, worker: Worker) -> None:
+    """The events are the agent's own, written long after the ends of their windows, so the lag alarm is raised, too."""
     plant.send(replace(one, stream=f"{plant.name}-events") for one in samples().events)
-    plant.wait(lambda: raised(plant).keys() >= TROUBLES.keys() and "refused:pumps" in alarms_raised(plant))
+    plant.wait(lambda: raised(plant).keys() >= CONDITIONS.keys() and "refused:pumps" in alarms_raised(plant))
     found = raised(plant)
-    assert found.keys() == TROUBLES.keys()
+    assert found.keys() == CONDITIONS.keys()
     assert {one["kind"] for one in found.values()} == {"technical"}
-    assert {parts_of(one["alarm"])[1] for name, one in found.items() if name != "refused"} == {"pump-1"}
+    assert {split_alarm_id(one["alarm"])[1] for name, one in found.items() if name != "refused"} == {"pump-1"}
     assert found["lost"]["channel"] == "q"
-    answer = told(plant, "ack", "refused:pumps", "--by", "ada")
+    answer = plant.alarm("ack", "refused:pumps", "--by", "ada")
     assert answer.stdout == "refused:pumps: ack done by ada\n", answer.stderr
 
 

@@ -1,4 +1,4 @@
-"""A real worker on a real broker: events in, alarms out, commands obeyed."""
+"""A worker on a real broker: inputs become transitions, alarms and audit."""
 
 from collections.abc import Iterator
 from pathlib import Path

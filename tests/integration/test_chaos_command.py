@@ -1,4 +1,4 @@
-"""`anchormoe-agent trial` as people run it: its own names, its verdict, and nothing of others touched."""
+"""`anchormoe-agent chaos` as people run it: names of its own, its result, and nothing else touched."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ def topics_of(kafka):
     return set(kafka._ask(lambda admin: admin.list_topics())) - {"__consumer_offsets"}
 
 
-async def test_a_trial_on_a_cluster_of_ones_own_leaves_it_as_it_was(kafka, redis_factory, topic_name, tmp_path):
+async def test_an_experiment_leaves_the_cluster_as_it_was(kafka, redis_factory, topic_name, tmp_path):
     redis, names = redis_factory("valkey"), Names(topic_name)
     create_topics(kafka, names, 1)
     with redis.connect() as client:
@@ -26,7 +26,7 @@ async def test_a_trial_on_a_cluster_of_ones_own_leaves_it_as_it_was(kafka, redis
     options = [
         "--only",
         "redis-flush",
-        "--injuries",
+        "--faults",
         "1",
         "--agents",
         "1",
@@ -40,7 +40,7 @@ async def test_a_trial_on_a_cluster_of_ones_own_leaves_it_as_it_was(kafka, redis
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert (found["same"], found["comparison"]["missing"], found["comparison"]["extra"]) == (True, [], [])
-    assert [injury["injury"] for injury in found["injuries"]] == ["redis-flush"]
+    assert [fault["fault"] for fault in found["faults"]] == ["redis-flush"]
     assert found["namespace"].startswith("chaos-")
     assert await asyncio.to_thread(topics_of, kafka) == before
     with redis.connect() as client:

@@ -5,6 +5,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -25,7 +26,7 @@ from connectors.kafka.cluster import Cluster
 from connectors.kafka.sink import Delivery, KafkaSink
 from connectors.records import DEAD_LETTERS, EVENTS, STATES, Message
 from tests.support.event_samples import samples
-from tests.unit.connectors.slow_goodbye import goodbyes_said
+from tests.support.tls_connections import connections_closed
 
 REPOSITORY = Path(__file__).parents[2]
 CONTRACTS = REPOSITORY / "docs" / "contracts"
@@ -54,7 +55,7 @@ class World:
             await sink.close()
 
     def read(self, **options: Any) -> AsyncGenerator[ReceivedEvent, None]:
-        given: dict[str, Any] = {"topic": self.topic, "from_beginning": True} | options
+        given: dict[str, Any] = {"topic": self.topic} | options
         return read_events(self.kafka.bootstrap, **given)
 
     async def stored(self, stream: str, count: int) -> list[Any]:
@@ -144,27 +145,27 @@ async def test_assets_and_states_are_chosen(world: World) -> None:
     assert all(isinstance(event.data, ExplainedEvent) for event in found)
 
 
-async def test_without_a_beginning_only_what_comes_next_is_read(world: World) -> None:
+async def test_from_the_latest_only_what_comes_next_is_read(world: World) -> None:
     await world.publish(samples().events[:5])
-    events = world.read(from_beginning=False)
+    events = world.read(start="latest")
     waiting = asyncio.create_task(taken(events, 1))
     await asyncio.sleep(2)
-    await world.publish(samples().events)  # a repeat of something before the beginning stays a repeat
+    await world.publish(samples().events)  # a repeat of something before the start stays a repeat
     assert (await waiting)[0].id not in ids(samples().events[:5])
 
 
-async def test_since_begins_with_what_was_published_then(world: World) -> None:
+async def test_from_a_time_what_was_published_since_is_read(world: World) -> None:
     await world.publish(samples().events[:5])
     await asyncio.sleep(0.05)
     between = datetime.now(tz=UTC)
     await asyncio.sleep(0.05)
     await world.publish(samples().events[5:9])
-    found = await all_within(world.read(since=between, from_beginning=False))
+    found = await all_within(world.read(start=between))
     assert sorted(event.id for event in found) == sorted(ids(samples().events[5:9]))
     in_an_hour = between + timedelta(hours=1)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(3):
-            await anext(world.read(since=in_an_hour))
+            await anext(world.read(start=in_an_hour))
 
 
 async def test_a_group_goes_on_behind_the_last_handled_event_and_still_knows_the_repeats(world: World) -> None:
@@ -183,6 +184,63 @@ async def test_a_reader_that_keeps_positions_itself_goes_on_behind_them(world: W
     behind = {event.partition: event.offset for event in first}
     second = await all_within(world.read(after=behind))
     assert sorted(event.id for event in [*first, *second]) == sorted(ids(samples().events))
+
+
+async def test_a_new_group_starts_with_the_oldest_event_and_later_resumes(world: World) -> None:
+    """Also when `start` says otherwise by then: a group that has committed goes on where it stopped."""
+    events = of_asset("pump-1")
+    await world.publish(events)
+    group = f"g-{world.topic}"
+    assert [event.id for event in await taken(world.read(group=group), 2)] == ids(events[:2])
+    assert [event.id for event in await taken(world.read(group=group, start="latest"), 1)] == ids(events[1:2])
+
+
+@pytest.mark.parametrize(("leave", "last_line"), [("break", ""), ("raise ValueError('left')", "ValueError: left")])
+async def test_leaving_the_loop_ends_within_a_second_and_leaves_the_group(
+    world: World, leave: str, last_line: str
+) -> None:
+    await world.publish(samples().events)
+    program = f"""
+import asyncio, sys, time
+from agent.client import read_events
+
+async def main():
+    global left
+    async for event in read_events({world.kafka.bootstrap!r}, topic={world.topic!r}, group="left-{world.topic}"):
+        left = time.monotonic()
+        print("leaving", file=sys.stderr)
+        {leave}
+
+try:
+    asyncio.run(main())
+finally:
+    import atexit
+    atexit._run_exitfuncs()
+    print(time.monotonic() - left)
+"""
+    command = [sys.executable, "-W", "error", "-c", program]
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60, cwd=REPOSITORY)
+    assert float(done.stdout) < 1, done.stderr
+    said = done.stderr.partition("leaving\n")[2]  # a new broker's first group has a warning of aiokafka before
+    assert (said.splitlines() or [""])[-1] == last_line
+    assert said.count("Error") == last_line.count("Error"), said
+    assert await asyncio.to_thread(members, world, f"left-{world.topic}") == 0
+
+
+def members(world: World, group: str) -> int:
+    [answer] = world.kafka._ask(lambda admin: admin.describe_consumer_groups([group]))
+    return sum(len(each[5]) for each in answer.groups)
+
+
+async def test_a_reader_whose_loop_is_blocked_stays_in_its_group(world: World) -> None:
+    """Handlers often block (an HTTP request, a database); the group must not take the partitions away for that."""
+    await world.publish(of_asset("pump-1"))
+    group = f"g-{world.topic}"
+    async with asyncio.timeout(60), aclosing(world.read(group=group)) as events:
+        await anext(events)
+        time.sleep(12)  # noqa: ASYNC251  # aiokafka's session time-out is 10 s
+        assert await asyncio.to_thread(members, world, group) == 1
+        assert (await anext(events)).id == ids(of_asset("pump-1"))[1]
 
 
 @pytest.mark.slow
@@ -239,9 +297,9 @@ async def test_events_are_read_over_tls_with_a_login(kafka_factory: Any, topic_n
         ca_file=str(broker.authority.certificate),
     )
     await world.publish(samples().events[:3], cluster)
-    found = await taken(read_events(cluster, topic=world.topic, group="g", from_beginning=True), 3)
+    found = await taken(read_events(cluster, topic=world.topic, group="g"), 3)
     assert sorted(event.id for event in found) == sorted(ids(samples().events[:3]))
-    await goodbyes_said()
+    await connections_closed()
 
 
 def command(*arguments: str) -> list[str]:
@@ -270,7 +328,7 @@ async def test_tail_prints_json_lines_that_are_cloudevents_and_needs_no_torch(wo
     assert done.returncode == 0, done.stderr
     events = [JSONFormat().read(None, line) for line in done.stdout.splitlines()]
     assert [event.get_id() for event in events] == ids(of_asset("pump-1"))
-    assert done.stderr.endswith("Ctrl-C ends\nFalse\n")
+    assert done.stderr.endswith("Ctrl-C stops\nFalse\n")
 
 
 async def test_tail_tells_events_to_people_and_ends_cleanly_with_ctrl_c(world: World, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from prometheus_client.parser import text_string_to_metric_families
 
-from agent.runtime.alongside import run_with_helpers
+from agent.runtime.lifecycle import run_with_helpers
 from anchormoe import AnchorMoEClassifier
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.source import KafkaSource, Subscription
@@ -102,7 +102,7 @@ class Agent:
 
     @property
     def url(self) -> str | None:
-        return next((line["url"] for line in self.lines() if line["event"] == "health and metrics"), None)
+        return next((line["url"] for line in self.lines() if line["event"] == "serving health and metrics"), None)
 
 
 @pytest.fixture
@@ -172,9 +172,9 @@ def test_the_running_agent_tells_how_it_is_and_keeps_its_loop_free(kafka, redis_
         assert total(figures, "anchormoe_position") == 1000 * ASSETS + 1
         assert figures["anchormoe_dead_letters_total"] == {(("reason", "not_json"),): 1}
         assert total(figures, "anchormoe_events_total") == total(figures, "anchormoe_windows_total") > 0
-        assert figures["anchormoe_stage_seconds_count"][(("stage", "judge"),)] > 0
+        assert figures["anchormoe_stage_seconds_count"][(("stage", "classify"),)] > 0
         assert total(figures, "anchormoe_checkpoint_bytes_total") > 0
-        assert 0 < total(figures, "anchormoe_loop_delay_peak_seconds") < LONGEST_LOOP_DELAY_S
+        assert 0 < total(figures, "anchormoe_loop_delay_max_seconds") < LONGEST_LOOP_DELAY_S
         ticks = figures["anchormoe_loop_delay_seconds_bucket"]
         assert ticks[(("le", "0.1"),)] > PROMPT * ticks[(("le", "+Inf"),)]
 
@@ -210,7 +210,7 @@ def test_a_taken_port_ends_the_run_before_anything_is_connected(bundle, closing)
         wait_for(lambda: agent.process.pid is None)
     assert agent.last_words() == [
         f"error: http.port: cannot listen on 127.0.0.1:{port}: Address already in use; "
-        "choose another one, or 0 for any free one",
+        "choose another port, or 0 for any free one",
         "exit code 2",
     ]
 
@@ -224,7 +224,7 @@ async def test_a_restart_of_the_consumer_loses_nothing_and_repeats_nothing(kafka
 
     async def read(records: int) -> None:
         async with asyncio.timeout(60):
-            while agent.tally.records < records or agent.vitals.queued_batches:  # noqa: ASYNC110  # plain values
+            while agent.counters.records < records or agent.progress.queued_batches:  # noqa: ASYNC110  # plain values
                 await asyncio.sleep(0.02)
 
     async def restart_between_two_halves() -> None:
@@ -238,7 +238,7 @@ async def test_a_restart_of_the_consumer_loses_nothing_and_repeats_nothing(kafka
     await run_with_helpers(agent.run(stop), [restart_between_two_halves()])
     ids = [dict(message.headers)["ce_id"] for message in sink.of(EVENTS)]
     assert len(ids) == len(set(ids)) == 20
-    assert {held.epoch for held in agent.vitals.holdings.values()} == {2}
+    assert {owned.epoch for owned in agent.status.partitions.values()} == {2}
 
 
 async def send(bootstrap: str, topic: str, steps: range) -> None:
@@ -265,7 +265,7 @@ def test_a_broker_that_stops_answering_ends_the_agent_with_one_line(
         wait_for(lambda: agent.process.pid is None, 120)
     finally:
         os.kill(broker.pid, signal.SIGCONT)
-    assert "no progress: the source is restarted" in [line["event"] for line in agent.lines()]
+    assert "no progress; restarting the source" in [line["event"] for line in agent.lines()]
     error, code = agent.last_words()
     assert error.startswith("error: ")
     assert code == "exit code 1"

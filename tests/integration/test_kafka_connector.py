@@ -1,22 +1,28 @@
 """The Kafka source and sink on a real broker: the contracts, and what only a group can do."""
 
 import asyncio
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
+from connectors.append_log import Entry
+from connectors.base import Source
 from connectors.errors import ConnectorError
+from connectors.kafka.admin import COMPACTED, TopicPlan, configure_topic, ensure_topics, existing_topics
 from connectors.kafka.cluster import Cluster
+from connectors.kafka.compacted_log import CompactedLog
 from connectors.kafka.sink import Delivery, KafkaSink
 from connectors.kafka.source import KafkaSource, Subscription
-from connectors.records import DEAD_LETTERS, EVENTS, STATES, Message, Partition, Position
+from connectors.records import DEAD_LETTERS, EVENTS, STATES, Batch, Message, Partition, Position
 from tests.contracts.sink import SinkContract
 from tests.contracts.source import SourceContract, Watcher, started
-from tests.unit.connectors.slow_goodbye import goodbyes_said
+from tests.support.tls_connections import connections_closed
 
 
 class SourceWorld:
-    def __init__(self, kafka, topic):
+    def __init__(self, kafka: Any, topic: str) -> None:
         self.kafka, self.topic = kafka, topic
         self.filled = False
 
@@ -24,11 +30,13 @@ class SourceWorld:
         if not self.filled:
             await fill(self.kafka, self.topic)
             self.filled = True
-        quick = {"session_ms": 6_000, "heartbeat_ms": 500, "rebalance_ms": 8_000}
-        return KafkaSource(Cluster(self.kafka.bootstrap), Subscription((self.topic,), f"group-{self.topic}", **quick))
+        quick = Subscription(
+            (self.topic,), f"group-{self.topic}", session_ms=6_000, heartbeat_ms=500, rebalance_ms=8_000
+        )
+        return KafkaSource(Cluster(self.kafka.bootstrap), quick)
 
 
-async def fill(kafka, topic, *, records=20, partitions=2):
+async def fill(kafka: Any, topic: str, *, records: int = 20, partitions: int = 2) -> None:
     kafka.create_topic(topic, partitions)
     producer = AIOKafkaProducer(bootstrap_servers=kafka.bootstrap)
     await producer.start()
@@ -42,12 +50,12 @@ async def fill(kafka, topic, *, records=20, partitions=2):
 
 class TestKafkaSource(SourceContract):
     @pytest.fixture
-    def world(self, kafka, topic_name):
+    def world(self, kafka: Any, topic_name: str) -> SourceWorld:
         return SourceWorld(kafka, topic_name)
 
 
 class SinkWorld:
-    def __init__(self, kafka, topic):
+    def __init__(self, kafka: Any, topic: str) -> None:
         self.kafka = kafka
         self.topics = {stream: f"{topic}-{stream}" for stream in (EVENTS, STATES, DEAD_LETTERS)}
         for name in self.topics.values():
@@ -62,7 +70,7 @@ class SinkWorld:
         )
         await consumer.start()
         ends = await consumer.end_offsets(consumer.assignment())
-        found = []
+        found: list[Message] = []
         while len(found) < sum(ends.values()):
             for records in (await consumer.getmany(timeout_ms=500)).values():
                 found += [Message(stream, record.key, record.value, tuple(record.headers)) for record in records]
@@ -72,11 +80,11 @@ class SinkWorld:
 
 class TestKafkaSink(SinkContract):
     @pytest.fixture
-    def world(self, kafka, topic_name):
+    def world(self, kafka: Any, topic_name: str) -> SinkWorld:
         return SinkWorld(kafka, topic_name)
 
 
-async def test_a_commit_keeps_its_metadata_for_the_next_owner(kafka, topic_name):
+async def test_a_commit_stores_its_metadata_for_the_next_owner(kafka: Any, topic_name: str) -> None:
     world = SourceWorld(kafka, topic_name)
     source, partitions = await started(world)
     await source.commit({partitions[0]: Position(7, "rebuild=3")})
@@ -88,7 +96,7 @@ async def test_a_commit_keeps_its_metadata_for_the_next_owner(kafka, topic_name)
     await other.close()
 
 
-async def test_a_second_member_takes_a_share_and_the_first_one_is_told(kafka, topic_name):
+async def test_a_second_member_gets_a_share_and_the_first_one_is_revoked(kafka: Any, topic_name: str) -> None:
     world = SourceWorld(kafka, topic_name)
     watchers = [Watcher(), Watcher()]
     sources = [await world.open() for _ in watchers]
@@ -100,9 +108,9 @@ async def test_a_second_member_takes_a_share_and_the_first_one_is_told(kafka, to
         await source.close()
 
 
-async def test_a_hand_over_that_fails_stops_the_reader(kafka, topic_name):
+async def test_a_failing_revocation_is_raised_by_the_next_poll(kafka: Any, topic_name: str) -> None:
     class Broken(Watcher):
-        async def revoked(self, partitions):
+        async def revoked(self, partitions: Collection[Partition]) -> None:
             if partitions:
                 raise ConnectorError("the windows could not be stored")
 
@@ -119,7 +127,7 @@ async def test_a_hand_over_that_fails_stops_the_reader(kafka, topic_name):
     await second.close()
 
 
-async def test_a_broker_that_is_not_there_is_one_clear_error():
+async def test_an_unreachable_broker_is_named_in_the_error() -> None:
     cluster = Cluster("127.0.0.1:1")
     source = KafkaSource(cluster, Subscription(("readings",), "group"))
     with pytest.raises(ConnectorError, match=r"127\.0\.0\.1:1"):
@@ -129,7 +137,7 @@ async def test_a_broker_that_is_not_there_is_one_clear_error():
         await KafkaSink(cluster, Delivery({EVENTS: "events"})).start()
 
 
-async def test_sasl_over_tls_works_and_a_wrong_password_is_refused(kafka_factory, topic_name):
+async def test_sasl_over_tls_works_and_a_wrong_password_is_refused(kafka_factory: Any, topic_name: str) -> None:
     broker = kafka_factory(users={"agent": "secret"})
     await asyncio.to_thread(broker.create_topic, topic_name, 1)
     given = {
@@ -151,11 +159,17 @@ async def test_sasl_over_tls_works_and_a_wrong_password_is_refused(kafka_factory
     await source.close()
     with pytest.raises(ConnectorError):
         await KafkaSink(Cluster(broker.sasl_tls_bootstrap, password="wrong", **given), Delivery({})).start()
-    await goodbyes_said()
+    await connections_closed()
 
 
-async def poll_until(sources, reached, *, until_records=None, timeout_s=40.0):
-    found = []
+async def poll_until(
+    sources: Sequence[Source],
+    reached: Callable[[], bool],
+    *,
+    until_records: int | None = None,
+    timeout_s: float = 40.0,
+) -> list[Batch]:
+    found: list[Batch] = []
     async with asyncio.timeout(timeout_s):
         while not reached() and (until_records is None or len(found) < until_records):
             for source in sources:
@@ -163,7 +177,9 @@ async def poll_until(sources, reached, *, until_records=None, timeout_s=40.0):
     return found
 
 
-async def test_missing_output_topics_are_made_and_a_missing_input_topic_is_named(kafka, topic_name):
+async def test_missing_output_topics_are_created_and_a_missing_input_topic_is_named(
+    kafka: Any, topic_name: str
+) -> None:
     topics = {stream: f"{topic_name}-{stream}" for stream in (EVENTS, STATES)}
     sink = KafkaSink(Cluster(kafka.bootstrap), Delivery(topics, partitions=2))
     await sink.start()
@@ -172,3 +188,43 @@ async def test_missing_output_topics_are_made_and_a_missing_input_topic_is_named
     source = KafkaSource(Cluster(kafka.bootstrap), Subscription((f"{topic_name}-nowhere",), "group"))
     with pytest.raises(ConnectorError, match=f"no topic {topic_name}-nowhere"):
         await source.start(Watcher())
+
+
+async def test_a_compacted_log_creates_its_topic_and_is_read_once_by_each_reader(kafka: Any, topic_name: str) -> None:
+    cluster = Cluster(kafka.bootstrap)
+    first, second = CompactedLog(cluster, topic_name), CompactedLog(cluster, topic_name)
+    await first.start()
+    assert await first.read() == []
+    await second.start()
+    await second.append(b"pumps", b"one")
+    [entry] = await first.read()
+    assert entry == Entry(Partition(topic_name, 0), 0, b"one")
+    assert await first.read() == []
+    assert await second.read() == [entry]
+    await first.close()
+    await second.close()
+    await ensure_topics(cluster, [TopicPlan(topic_name, 1)])  # one partition
+    await configure_topic(cluster, topic_name, {"cleanup.policy": "delete"})
+    with pytest.raises(ConnectorError, match=f"topic {topic_name} must be compacted: .*it is delete"):
+        await CompactedLog(cluster, topic_name).start()
+    await configure_topic(cluster, topic_name, COMPACTED)
+    await first.start()
+    await first.close()
+
+
+async def test_a_topic_with_another_number_of_partitions_is_refused_where_it_matters(
+    kafka: Any, topic_name: str
+) -> None:
+    cluster = Cluster(kafka.bootstrap)
+    await ensure_topics(cluster, [TopicPlan(topic_name, 2)])
+    assert topic_name in await existing_topics(cluster)
+    await ensure_topics(cluster, [TopicPlan(topic_name, 3, exact=False)])
+    with pytest.raises(ConnectorError, match=f"topic {topic_name} has 2 partitions, not 3"):
+        await ensure_topics(cluster, [TopicPlan(topic_name, 3)])
+
+
+async def test_a_topic_that_the_broker_refuses_to_create_is_named_with_the_reason(kafka: Any, topic_name: str) -> None:
+    plan = TopicPlan(topic_name, 1, replication=9, config=COMPACTED)
+    wanted = rf"no topic {topic_name}, and it cannot be created \(.+\); create it yourself with cleanup.policy=compact"
+    with pytest.raises(ConnectorError, match=wanted):
+        await ensure_topics(Cluster(kafka.bootstrap), [plan])

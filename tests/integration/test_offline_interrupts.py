@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from connectors.files.rows import logged
+from connectors.files.rows import to_log_line
 from tests.support.offline_plant import records, write_plant
 
 PROGRAM = """
 import sys, time
 from agent import app
 from tests.support.offline_plant import load_rule
-from tests.plant import ThresholdModel
+from tests.support.plant import ThresholdModel
 
 class Slow(ThresholdModel):
     def predict(self, windows, mask):
@@ -47,19 +47,22 @@ def interrupted(process: "subprocess.Popen[str]", *, times: int = 1) -> tuple[in
 def test_a_replay_that_is_interrupted_writes_nothing_and_says_so(tmp_path: Path, times: int) -> None:
     limits = {"max_batch_records": 10}
     plant, out = write_plant(tmp_path, limits=limits), tmp_path / "replayed"
-    (tmp_path / "r.jsonl").write_bytes(b"".join(map(logged, records(1000))))
+    (tmp_path / "r.jsonl").write_bytes(b"".join(map(to_log_line, records(1000))))
     process = started("replay", "-c", plant, "-i", tmp_path / "r.jsonl", "--out", out)
     assert process.stdout is not None
     assert process.stdout.readline() == "judging\n"
     code, said = interrupted(process, times=times)
     assert (code, "Traceback" in said, out.exists()) == (1, False, False)
-    assert said.startswith("error: stopped after" if times == 1 else "error: ended at once")
+    assert said.startswith("error: stopped after" if times == 1 else "error: cancelled by a second signal")
 
 
-def test_a_paced_stream_that_is_interrupted_leaves_whole_records_and_their_truth(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rate", [(), ("--rate", 20)])
+def test_a_stream_without_an_end_that_is_interrupted_leaves_whole_records_and_their_true_states(
+    tmp_path: Path, rate: tuple[object, ...]
+) -> None:
     plant, to, truth = write_plant(tmp_path), tmp_path / "s.jsonl", tmp_path / "truth.jsonl"
-    stream = ("simulate", "stream", "-c", plant, "--asset", "pump-1=pump", "--to", to, "--rate", 20, "--truth", truth)
-    process = started(*stream)
+    stream = ("simulate", "stream", "-c", plant, "--asset", "pump-1=pump", "--to", to, "--truth", truth)
+    process = started(*stream, *rate)
     while not (to.exists() and to.stat().st_size):
         assert process.poll() is None
         time.sleep(0.05)

@@ -1,10 +1,12 @@
-"""A range of a topic as a bounded source on a real broker: nothing joined, nothing committed, an end."""
+"""A range of a topic as a bounded source on a real broker: it joins no group, commits nothing, and ends."""
+
+from typing import Any
 
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
 from connectors.errors import ConnectorError
-from connectors.kafka.bounded import BoundedKafkaSource
+from connectors.kafka.bounded import BoundedKafkaSource, read_records
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.producer import RecordProducer
 from connectors.log_range import LogPosition, LogRange, OffsetRange
@@ -13,8 +15,8 @@ from tests.contracts.source import Watcher, drain
 from tests.integration.test_kafka_connector import fill
 
 
-async def read(kafka, topic, span=None):
-    source = BoundedKafkaSource(Cluster(kafka.bootstrap), [topic], span)
+async def read(kafka: Any, topic: str, log_range: LogRange | None = None) -> dict[int, list[int]]:
+    source = BoundedKafkaSource(Cluster(kafka.bootstrap), [topic], log_range)
     await source.start(Watcher())
     try:
         found = await drain(source, max_records=7)
@@ -24,19 +26,19 @@ async def read(kafka, topic, span=None):
         await source.close()
 
 
-async def test_everything_that_was_there_is_read_once_and_then_it_ends(kafka, topic_name):
+async def test_everything_that_was_there_is_read_once_and_then_it_ends(kafka: Any, topic_name: str) -> None:
     await fill(kafka, topic_name)
     assert await read(kafka, topic_name) == {0: list(range(20)), 1: list(range(20))}
 
 
-async def test_a_span_by_offset_and_by_time_is_cut_exactly(kafka, topic_name):
+async def test_a_range_by_offset_and_by_time_is_cut_exactly(kafka: Any, topic_name: str) -> None:
     await fill(kafka, topic_name)  # record n has the timestamp n + 1 ms
     wanted = {0: list(range(5, 12)), 1: list(range(5, 12))}
     assert await read(kafka, topic_name, LogRange(LogPosition(offset=5), LogPosition(offset=12))) == wanted
     assert await read(kafka, topic_name, LogRange(LogPosition(time_ms=6), LogPosition(time_ms=13))) == wanted
 
 
-async def test_what_fills_the_windows_is_read_before_the_span(kafka, topic_name):
+async def test_what_fills_the_windows_is_read_before_the_range(kafka: Any, topic_name: str) -> None:
     await fill(kafka, topic_name)
     for first in (LogPosition(offset=9), LogPosition(time_ms=10)):
         source = BoundedKafkaSource(
@@ -45,14 +47,14 @@ async def test_what_fills_the_windows_is_read_before_the_span(kafka, topic_name)
         await source.start(Watcher())
         found = await drain(source)
         await source.close()
-        assert {partition.number: stretch for partition, stretch in source.stretches.items()} == {
+        assert {partition.number: offsets for partition, offsets in source.offset_ranges.items()} == {
             0: OffsetRange(begin=5, start=9, end=12),
             1: OffsetRange(begin=5, start=9, end=12),
         }
         assert [record.offset for record in found[Partition(topic_name, 0)]] == list(range(5, 12))
 
 
-async def test_what_comes_later_is_not_read_and_no_group_is_left_behind(kafka, topic_name):
+async def test_what_comes_later_is_not_read_and_no_group_is_left_behind(kafka: Any, topic_name: str) -> None:
     await fill(kafka, topic_name)
     source = BoundedKafkaSource(Cluster(kafka.bootstrap), [topic_name])
     await source.start(Watcher())
@@ -71,7 +73,7 @@ async def test_what_comes_later_is_not_read_and_no_group_is_left_behind(kafka, t
     assert not any(topic_name in group for group in groups)
 
 
-async def test_a_written_record_keeps_bytes_key_headers_and_time(kafka, topic_name):
+async def test_a_written_record_keeps_bytes_key_headers_and_time(kafka: Any, topic_name: str) -> None:
     kafka.create_topic(topic_name, 1)
     writer = RecordProducer(Cluster(kafka.bootstrap))
     await writer.start()
@@ -85,6 +87,31 @@ async def test_a_written_record_keeps_bytes_key_headers_and_time(kafka, topic_na
     assert tuple(record.headers) == (("h", b"\xfe"),)
 
 
-async def test_a_topic_that_is_not_there_is_named(kafka, topic_name):
+async def test_a_topic_that_is_not_there_is_named(kafka: Any, topic_name: str) -> None:
     with pytest.raises(ConnectorError, match=f"there is no topic {topic_name}"):
         await BoundedKafkaSource(Cluster(kafka.bootstrap), [topic_name]).start(Watcher())
+
+
+async def test_the_records_of_a_topic_are_read_up_to_the_end_it_had(kafka: Any, topic_name: str) -> None:
+    await fill(kafka, topic_name, records=5)
+    offsets: list[tuple[int, int]] = []
+    writer = RecordProducer(Cluster(kafka.bootstrap))
+    await writer.start()
+    record: Any  # an aiokafka record, which knows its partition
+    async for record in read_records(Cluster(kafka.bootstrap), topic_name):
+        if not offsets:
+            await writer.write(topic_name, [Record(0, -1, b"pump", b"late")], partition=0)
+        offsets.append((record.partition, record.offset))
+    await writer.close()
+    assert sorted(offsets) == [(partition, offset) for partition in (0, 1) for offset in range(5)]
+
+
+async def test_reading_a_topic_takes_no_longer_than_it_may(kafka: Any, topic_name: str) -> None:
+    await fill(kafka, topic_name, records=5)
+    with pytest.raises(ConnectorError, match=f"cannot read {topic_name} at .* within 0 s"):
+        [record async for record in read_records(Cluster(kafka.bootstrap), topic_name, timeout_s=0.001)]
+
+
+async def test_a_missing_topic_is_named_before_its_records_are_read(kafka: Any, topic_name: str) -> None:
+    with pytest.raises(ConnectorError, match=f"there is no topic {topic_name}"):
+        [record async for record in read_records(Cluster(kafka.bootstrap), topic_name)]

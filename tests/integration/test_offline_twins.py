@@ -9,10 +9,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from agent import app
-from agent.app import build
+from agent.app import build_pipeline
 from agent.cli.main import main
-from agent.health.counters import Counters
-from connectors.files.rows import logged
+from agent.runtime.instruments import Instruments
+from connectors.files.rows import to_log_line
 from connectors.kafka.bounded import BoundedKafkaSource
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.producer import RecordProducer
@@ -61,8 +61,9 @@ async def fill(kafka, topic, given):
 
 async def live(path, count):
     """An agent on its own until it has read everything."""
-    tally, stop = Counters(), asyncio.Event()
-    pipeline = build(load_offline_plant(path), tally=tally, load_model=load_rule)
+    instruments, stop = Instruments(), asyncio.Event()
+    tally = instruments.counters
+    pipeline = build_pipeline(load_offline_plant(path), instruments=instruments, load_model=load_rule)
 
     async def watch():
         while tally.records < count:  # noqa: ASYNC110  # a tally has no event to wait for
@@ -85,7 +86,7 @@ def test_replay_gives_what_the_live_agent_published_and_windows_can_be_looked_at
     tally = asyncio.run(live(plant, len(given)))
     assert tally.events["state"] > 20
 
-    code, said = command("replay", "-c", plant, "--input", "kafka", "--compare", f"{topic_name}-events", "--json")
+    code, said = command("replay", "-c", plant, "--input", "kafka", "--compare", f"kafka:{topic_name}-events", "--json")
     summary = json.loads(said)
     assert summary["comparison"] | {"equal": 0} == {
         "same": True,
@@ -93,6 +94,7 @@ def test_replay_gives_what_the_live_agent_published_and_windows_can_be_looked_at
         "missing": [],
         "extra": [],
         "different": [],
+        "model_digests": {"replayed": [], "published": []},
     }
     by_the_log = sum(count for kind, count in tally.events.items() if kind != "no_data")
     assert summary["comparison"]["equal"] == by_the_log
@@ -100,7 +102,7 @@ def test_replay_gives_what_the_live_agent_published_and_windows_can_be_looked_at
 
     for first in ("60", given[150 * 2 // 3].timestamp):
         begin = first if first == "60" else datetime.fromtimestamp(first / 1000, UTC).isoformat()
-        options = ("--from", begin, "--compare", f"{topic_name}-events", "--json")
+        options = ("--from", begin, "--compare", "kafka", "--json")
         code, said = command("replay", "-c", plant, "--input", "kafka", *options)
         part = json.loads(said)
         assert (code, part["comparison"]["same"]) == (0, True)
@@ -108,10 +110,10 @@ def test_replay_gives_what_the_live_agent_published_and_windows_can_be_looked_at
         assert part["records_before"] > 0
 
     copy = tmp_path / "copy.jsonl"
-    copy.write_bytes(b"".join(map(logged, given)))
+    copy.write_bytes(b"".join(map(to_log_line, given)))
     outs = [tmp_path / "one", tmp_path / "two"]
     for out in outs:
-        assert command("replay", "-c", plant, "-i", copy, "--out", out, "--compare", f"{topic_name}-events")[0] == 0
+        assert command("replay", "-c", plant, "-i", copy, "--out", out, "--compare", "kafka")[0] == 0
     assert (outs[0] / "events.jsonl").read_bytes() == (outs[1] / "events.jsonl").read_bytes() != b""
 
     code, said = command("windows", "list", "-c", plant, "--json")
@@ -141,7 +143,7 @@ def test_a_published_set_that_differs_is_told_and_fails(kafka, topic_name, tmp_p
     assert compared["different"][0]["fields"] == ["window.coverage"]
 
 
-def test_dead_letters_are_listed_shown_repaired_and_sent_back_once(kafka, topic_name, tmp_path, command):
+def test_dead_letters_are_listed_shown_corrected_and_replayed_once(kafka, topic_name, tmp_path, command):
     plant = kafka_plant(tmp_path, kafka, topic_name)
     given = records(SECONDS)
     asyncio.run(fill(kafka, topic_name, given))
@@ -158,17 +160,17 @@ def test_dead_letters_are_listed_shown_repaired_and_sent_back_once(kafka, topic_
     value = {"ts": given[-1].timestamp, "flow": 1, "pressure": 1}
     repaired.write_bytes(orjson.dumps({"offset": 0, "value": value}))
     send = ("dead-letters", "replay", "-c", plant, "--edit", repaired, "--json")
-    kept = json.loads(command(*send, "--dry-run")[1])
-    assert (kept["sent"], kept["sendable"], sum(kept["kept"].values())) == (0, 1, BROKEN - 1)
-    assert json.loads(command(*send)[1])["sent"] == 1
+    tried = json.loads(command(*send, "--dry-run")[1])
+    assert (tried["replayed"], tried["replayable"], sum(tried["skipped"].values())) == (0, 1, BROKEN - 1)
+    assert json.loads(command(*send)[1])["replayed"] == 1
     found = asyncio.run(everything(kafka, topic_name))
     assert len(found) == len(given) + 1
     [again] = [record for record in found if ("dl_replayed", b"1") in record.headers]
     assert (again.value, again.timestamp) == (orjson.dumps(value), given[16].timestamp)
     assert (again.key, again.headers[0]) == (given[16].key, ("own", b"1"))
     twice = json.loads(command(*send)[1])
-    assert (twice["sent"], twice["kept"]["was sent back before; --force sends it once more"]) == (0, 1)
-    assert json.loads(command(*send, "--force")[1])["sent"] == 1
+    assert (twice["replayed"], twice["skipped"]["already replayed; --force replays it again"]) == (0, 1)
+    assert json.loads(command(*send, "--force")[1])["replayed"] == 1
 
 
 async def everything(kafka, topic) -> list[Record]:
@@ -191,7 +193,7 @@ def test_a_simulated_stream_in_kafka_is_the_one_in_a_file(kafka, topic_name, tmp
     assert command("simulate", "stream", "-c", plant, "--to", tmp_path / "s.jsonl", *same)[0] == 0
     in_kafka = asyncio.run(everything(kafka, topic_name))
     in_file = (tmp_path / "s.jsonl").read_bytes().splitlines(keepends=True)
-    assert [logged(record) for record in in_kafka] == in_file
+    assert [to_log_line(record) for record in in_kafka] == in_file
     states = [json.loads(line) for line in truth.read_text().splitlines()]
     assert (states[0]["start"], states[-1]["end"]) == ("2026-11-01T00:00:00Z", "2026-11-01T00:00:30Z")
     assert {each["asset"] for each in states} == {"pump-1"}

@@ -1,4 +1,4 @@
-"""Every form of record through a real broker: the same plant told in each of them gives the same states."""
+"""Every record format through a real broker: the same samples give the same states in each of them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -12,13 +12,14 @@ import numpy as np
 import orjson
 import pytest
 
-from agent.app import build
+from agent.app import build_pipeline
 from agent.health.counters import Counters
+from agent.runtime.instruments import Instruments
 from connectors.decoding import REASONS, encode_chunk
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.producer import RecordProducer
 from connectors.records import Record
-from connectors.timestamps import iso_text
+from connectors.timestamps import format_iso
 from tests.support.agent_process import read_topic
 from tests.support.offline_plant import load_offline_plant, load_rule, write_plant
 
@@ -108,35 +109,37 @@ def binary() -> list[Record]:
 
 
 def zoned(at_ms: int) -> str:
-    return iso_text(at_ms * 10**6, zoned=True)
+    return format_iso(at_ms * 10**6)
 
 
 def in_kathmandu(at_ms: int) -> str:
-    return iso_text((at_ms + (5 * 60 + 45) * 60_000) * 10**6, zoned=False)
+    return format_iso((at_ms + (5 * 60 + 45) * 60_000) * 10**6, utc=False)
 
 
-class Form(NamedTuple):
+class FormatCase(NamedTuple):
     settings: dict[str, Any]
     made: Callable[[], list[Record]]
     channels: list[dict[str, Any]] | None = None
 
 
-COUNTED = [{"name": "flow", "field": "f", "scale": 0.25, "offset": 0.5}, {"name": "pressure"}]
+COUNTED: list[dict[str, Any]] = [{"name": "flow", "field": "f", "scale": 0.25, "offset": 0.5}, {"name": "pressure"}]
 FORMS = {
-    "wide, epoch ms": Form({}, wide),
-    "wide, epoch s": Form({"time": {"unit": "s"}}, lambda: wide(lambda at: at / 1000)),
-    "wide, epoch us": Form({"time": {"unit": "us"}}, lambda: wide(lambda at: at * 1000)),
-    "wide, epoch ns": Form({"time": {"unit": "ns"}}, lambda: wide(lambda at: at * 10**6)),
-    "wide, ISO": Form({"time": {"unit": "iso"}}, lambda: wide(zoned)),
-    "wide, ISO without a zone": Form({"time": {"unit": "iso", "utc_offset": "+05:45"}}, lambda: wide(in_kathmandu)),
-    "wide, the record's own time": Form({"time": {"field": None}}, of_the_records_own_time),
-    "wide, more fields": Form({"unknown_channel": "ignore"}, lambda: wide(colour="red")),
-    "wide, asset in a field": Form({"asset_field": "who", "values_field": "v"}, asset_in_field),
-    "wide, scaled": Form({}, in_other_units, COUNTED),
-    "narrow": Form({"format": "narrow"}, narrow),
-    "chunked, times": Form({"format": "chunked", "values_field": "values"}, lambda: chunked(listed=True)),
-    "chunked, start": Form({"format": "chunked", "values_field": "values"}, lambda: chunked(listed=False)),
-    "binary": Form({"format": "binary"}, binary),
+    "wide, epoch ms": FormatCase({}, wide),
+    "wide, epoch s": FormatCase({"time": {"unit": "s"}}, lambda: wide(lambda at: at / 1000)),
+    "wide, epoch us": FormatCase({"time": {"unit": "us"}}, lambda: wide(lambda at: at * 1000)),
+    "wide, epoch ns": FormatCase({"time": {"unit": "ns"}}, lambda: wide(lambda at: at * 10**6)),
+    "wide, ISO": FormatCase({"time": {"unit": "iso"}}, lambda: wide(zoned)),
+    "wide, ISO without a zone": FormatCase(
+        {"time": {"unit": "iso", "utc_offset": "+05:45"}}, lambda: wide(in_kathmandu)
+    ),
+    "wide, the record's own time": FormatCase({"time": {"field": None}}, of_the_records_own_time),
+    "wide, more fields": FormatCase({"unknown_channel": "ignore"}, lambda: wide(colour="red")),
+    "wide, asset in a field": FormatCase({"asset_field": "who", "values_field": "v"}, asset_in_field),
+    "wide, scaled": FormatCase({}, in_other_units, COUNTED),
+    "narrow": FormatCase({"format": "narrow"}, narrow),
+    "chunked, times": FormatCase({"format": "chunked", "values_field": "values"}, lambda: chunked(listed=True)),
+    "chunked, start": FormatCase({"format": "chunked", "values_field": "values"}, lambda: chunked(listed=False)),
+    "binary": FormatCase({"format": "binary"}, binary),
 }
 
 
@@ -168,13 +171,14 @@ class World:
 
     @asynccontextmanager
     async def agent(self, plant: Path) -> AsyncIterator[Counters]:
-        tally, stop = Counters(), asyncio.Event()
+        instruments, stop = Instruments(), asyncio.Event()
+        pipeline = build_pipeline(load_offline_plant(plant), instruments=instruments, load_model=load_rule)
         async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-            group.create_task(build(load_offline_plant(plant), tally=tally, load_model=load_rule).run(stop))
-            yield tally
+            group.create_task(pipeline.run(stop))
+            yield instruments.counters
             stop.set()
 
-    async def judged(self, plant: Path, count: int) -> Counters:
+    async def run_agent(self, plant: Path, count: int) -> Counters:
         async with self.agent(plant) as tally:
             await has_read(tally, count)
         return tally
@@ -191,8 +195,8 @@ async def has_read(tally: Counters, count: int) -> None:
         await asyncio.sleep(0.02)
 
 
-def told(events: Sequence[dict[str, Any]]) -> dict[str, list[tuple[int, str, float, list[float]]]]:
-    """Per asset and state: seconds after the start, state, coverage, contributions."""
+def states_by_asset(events: Sequence[dict[str, Any]]) -> dict[str, list[tuple[int, str, float, list[float]]]]:
+    """Per asset: seconds after the start, state, coverage, contributions."""
     start = np.datetime64(START_MS, "ms")
     found: dict[str, list[tuple[int, str, float, list[float]]]] = {asset: [] for asset in ASSETS}
     for event in events:
@@ -217,14 +221,14 @@ CHANGES = {
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 async def test_the_same_samples_give_the_same_states_in_every_form(
-    form: Form, kafka: Any, topic_name: str, tmp_path: Path
+    form: FormatCase, kafka: Any, topic_name: str, tmp_path: Path
 ) -> None:
     world, given = World(kafka, topic_name, [topic_name], tmp_path), form.made()
     plant = world.plant(form.settings, **({} if form.channels is None else {"channels": form.channels}))
     await world.send(topic_name, given)
-    tally = await world.judged(plant, len(given))
+    tally = await world.run_agent(plant, len(given))
     assert tally.dead_letters == {}
-    assert told(await world.events()) == CHANGES
+    assert states_by_asset(await world.events()) == CHANGES
 
 
 async def test_several_topics_are_read_as_one_plant(kafka: Any, topic_name: str, tmp_path: Path) -> None:
@@ -232,14 +236,14 @@ async def test_several_topics_are_read_as_one_plant(kafka: Any, topic_name: str,
     world = World(kafka, topic_name, topics, tmp_path)
     for topic, asset in zip(topics, ASSETS, strict=True):
         await world.send(topic, [each for each in wide() if each.key == asset.encode()])
-    await world.judged(world.plant({}), 2 * SECONDS)
+    await world.run_agent(world.plant({}), 2 * SECONDS)
     events = await world.events()
-    assert told(events) == CHANGES
+    assert states_by_asset(events) == CHANGES
     assert {(event["asset"], event["input"]["topic"]) for event in events} == set(zip(ASSETS, topics, strict=True))
 
 
-def unusable() -> dict[str, tuple[Record, str]]:
-    """By reason: a record that is refused for it, and the field that is named."""
+def bad_records() -> dict[str, tuple[Record, str]]:
+    """By reason: a record that is rejected for it, and the field that is named."""
     at = START_MS + (SECONDS + 1) * 1000
 
     def own(value: object, asset: str = "pump-1") -> Record:
@@ -266,7 +270,7 @@ async def test_every_reason_reaches_the_dead_letters_with_bytes_key_headers_and_
     kafka: Any, topic_name: str, tmp_path: Path
 ) -> None:
     elsewhere = f"{topic_name}-elsewhere"
-    world, good, bad = World(kafka, topic_name, [topic_name, elsewhere], tmp_path), wide(), unusable()
+    world, good, bad = World(kafka, topic_name, [topic_name, elsewhere], tmp_path), wide(), bad_records()
     await world.send(topic_name, [*good, *(marked(each) for each, _ in bad.values())])
     stray = record("pump-1", START_MS + SECONDS * 1000, {"ts": START_MS + SECONDS * 1000, "flow": 1})
     async with world.agent(world.plant({"max_bytes": "1KiB", "max_channels": 8})) as tally:
@@ -291,9 +295,9 @@ async def test_every_reason_reaches_the_dead_letters_with_bytes_key_headers_and_
         assert headers["dl_exception"] == ("JSONDecodeError" if reason == "not_json" else "RecordError")
         assert headers["dl_detail"]
         assert headers["dl_version"] == version("anchormoe-agent")
-    assert told(await world.events()) == CHANGES
+    assert states_by_asset(await world.events()) == CHANGES
 
 
 def marked(given: Record) -> Record:
-    """With a header of its own that is no text."""
+    """With a header whose value is not text."""
     return replace(given, headers=(("own", b"\xff\x00"),))

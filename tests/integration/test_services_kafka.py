@@ -1,4 +1,4 @@
-"""The Kafka harness on a real broker: it starts, is killed, comes back, rebalances, and refuses strangers."""
+"""The Kafka broker of the tests: it starts, is killed, restarts, rebalances, and refuses unknown clients."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -14,7 +14,7 @@ from tests.support.services.java import HOW_TO_GET_KAFKA, Java, choose_java
 from tests.support.services.kafka import ExistingBroker, KafkaBroker
 from tests.support.services.kafka_settings import Ports, server_properties
 from tests.support.services.requirements import ServiceUnavailable
-from tests.unit.connectors.slow_goodbye import goodbyes_said
+from tests.support.tls_connections import connections_closed
 
 PASSWORDS = {"agent": "agent-secret"}
 SASL_TLS = {"security_protocol": "SASL_SSL", "sasl_plain_username": "agent", "sasl_plain_password": "agent-secret"}
@@ -61,7 +61,7 @@ async def test_a_topic_has_the_partitions_and_settings_it_was_asked_for(kafka: K
         await produce(kafka.bootstrap, topic_name, [bytes(3000)])
 
 
-async def test_two_members_share_the_partitions_and_one_inherits_them(kafka: KafkaBroker, topic_name: str) -> None:
+async def test_two_members_share_the_partitions_and_the_last_one_takes_all(kafka: KafkaBroker, topic_name: str) -> None:
     kafka.create_topic(topic_name, 4)
     quick = {"heartbeat_interval_ms": 200, "session_timeout_ms": 6000}
     async with asyncio.timeout(30), running(group_member(kafka.bootstrap, topic_name, **quick)) as first:
@@ -92,7 +92,7 @@ async def test_data_and_commits_survive_kill_9_and_a_restart(kafka_factory: Any,
 
 
 @pytest.mark.slow
-async def test_secured_listeners_let_in_those_who_prove_who_they_are_and_nobody_else(
+async def test_secured_listeners_accept_only_clients_that_authenticate(
     kafka_factory: Any, topic_name: str, tmp_path: Any
 ) -> None:
     broker = kafka_factory(users=PASSWORDS)
@@ -103,9 +103,9 @@ async def test_secured_listeners_let_in_those_who_prove_who_they_are_and_nobody_
         assert await consume(consumer, 4) == [b"PLAIN", b"SCRAM-SHA-256", b"no tls", b"certificate"]
     await _refused(broker.sasl_tls_bootstrap, ssl_context=broker.tls(), **{**SASL_TLS, "sasl_plain_password": "wrong"})
     await _refused(broker.mtls_bootstrap, security_protocol="SSL", ssl_context=broker.tls())
-    stranger = Authority(tmp_path).issue("agent")
-    await _refused(broker.mtls_bootstrap, security_protocol="SSL", ssl_context=broker.tls(stranger))
-    await goodbyes_said()
+    unknown = Authority(tmp_path).issue("agent")
+    await _refused(broker.mtls_bootstrap, security_protocol="SSL", ssl_context=broker.tls(unknown))
+    await connections_closed()
 
 
 async def _accepted_with_password(broker: KafkaBroker, topic: str) -> None:
@@ -134,7 +134,7 @@ def test_without_java_maven_or_docker_the_failure_names_both_ways_and_the_variab
     assert all(word in HOW_TO_GET_KAFKA for word in ("Java 17", "Maven", "Docker", "ANCHORMOE_TEST_KAFKA"))
 
 
-def test_a_docker_engine_stands_in_for_missing_java(tmp_path: Any) -> None:
+def test_a_docker_engine_replaces_missing_java(tmp_path: Any) -> None:
     java = choose_java(has_tools=lambda: False, install=lambda: "no root", docker=lambda: True)
     assert java == Java(classpath="/opt/kafka/libs/*", container=True)
     assert java.command(tmp_path, ["kafka.Kafka"], quick_start=True)[:2] == ["docker", "run"]

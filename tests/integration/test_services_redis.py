@@ -1,4 +1,4 @@
-"""The Redis harness on real Redis and Valkey servers, and the promise that no server outlives its test process."""
+"""The Redis and Valkey servers of the tests: start, kill, restart, TLS, ACL; none outlives its test process."""
 
 import os
 import signal
@@ -24,14 +24,14 @@ def client(server: RedisServer, **options: Any) -> "redis.Redis":
     return redis.Redis.from_url(server.url, **{"decode_responses": True, **options})
 
 
-def test_what_is_set_is_got_on_redis_and_on_valkey(redis_server: RedisServer, key_prefix: str) -> None:
+def test_a_value_can_be_set_and_read_on_redis_and_valkey(redis_server: RedisServer, key_prefix: str) -> None:
     with client(redis_server) as connection:
         connection.set(f"{key_prefix}:a", "1")
         assert connection.get(f"{key_prefix}:a") == "1"
 
 
 @both_flavours
-def test_each_flavour_is_what_it_says(redis_factory: Any, flavour: str) -> None:
+def test_each_flavour_is_the_program_it_is_named_after(redis_factory: Any, flavour: str) -> None:
     with client(redis_factory(flavour)) as connection:
         assert ("valkey_version" in connection.info("server")) == (flavour == "valkey")
 
@@ -67,7 +67,7 @@ def test_a_flushed_server_is_empty(redis_factory: Any) -> None:
 
 
 @both_flavours
-def test_an_acl_user_is_refused_what_it_was_not_given(redis_factory: Any, flavour: str) -> None:
+def test_an_acl_user_is_refused_what_it_may_not_do(redis_factory: Any, flavour: str) -> None:
     server = redis_factory(flavour, users=["agent on >secret ~am:* +@all -@dangerous"])
     with client(server, username="agent", password="secret") as connection:
         connection.set("am:a", "1")
@@ -80,14 +80,14 @@ def test_an_acl_user_is_refused_what_it_was_not_given(redis_factory: Any, flavou
 
 
 @both_flavours
-def test_a_full_server_refuses_writes_instead_of_forgetting(redis_factory: Any, flavour: str) -> None:
+def test_a_full_server_refuses_writes_instead_of_evicting(redis_factory: Any, flavour: str) -> None:
     with client(redis_factory(flavour, max_memory="3mb")) as connection:
         with pytest.raises(redis.exceptions.OutOfMemoryError):
             _write_ten_megabytes(connection)
         assert connection.exists("k0") == 1
 
 
-def test_tls_is_spoken_and_a_client_that_does_not_trust_the_authority_goes_away(redis_factory: Any) -> None:
+def test_tls_works_and_a_client_that_does_not_trust_the_authority_refuses_the_server(redis_factory: Any) -> None:
     server = redis_factory(tls=True)
     assert server.url.startswith("rediss://")
     with client(server, **server.trusting()) as connection:
@@ -132,7 +132,7 @@ def test_logs_of_living_services_are_kept_under_the_name_of_the_test(
 @pytest.mark.parametrize("with_signal", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_no_server_outlives_its_test_process(with_signal: signal.Signals, tmp_path: Path) -> None:
     program = (
-        "import time; from tests.services.redis import RedisServer; "
+        "import time; from tests.support.services.redis import RedisServer; "
         "server = RedisServer('redis'); server.start(); print(server.pid, flush=True); time.sleep(60)"
     )
     pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

@@ -1,4 +1,4 @@
-"""A reader of a topic on a real broker while its partition comes and goes: nothing too early, nothing lost."""
+"""A topic reader on a real broker while its partition is assigned and revoked: nothing too early, nothing lost."""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection
@@ -10,16 +10,16 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.group_offsets import GroupOffsets
-from connectors.kafka.reader import Reading, TopicReader
+from connectors.kafka.reader import ReadOptions, TopicReader
 from connectors.records import Batch, Partition
 
 AnyReader = TypeVar("AnyReader", bound=TopicReader)
 
 
-class HeldUp(TopicReader):
-    """Is told of its partition, and looks for the beginning when the test lets it."""
+class DelayedReader(TopicReader):
+    """Its partition is assigned, but `take` waits until the test allows it."""
 
-    def __init__(self, cluster: Cluster, reading: Reading) -> None:
+    def __init__(self, cluster: Cluster, reading: ReadOptions) -> None:
         super().__init__(cluster, reading)
         self.taking, self.may_take, self.taken = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
@@ -45,13 +45,13 @@ class Topic:
 
     @asynccontextmanager
     async def reader(self, kind: type[AnyReader], **options: Any) -> AsyncIterator[AnyReader]:
-        reader = kind(self.cluster, Reading(self.name, group=self.group, **options))
+        reader = kind(self.cluster, ReadOptions(self.name, group=self.group, **options))
         try:
             await reader.start()
             yield reader
         finally:
-            if isinstance(reader, HeldUp):
-                reader.may_take.set()  # the consumer leaves its group when the listener has come to its end
+            if isinstance(reader, DelayedReader):
+                reader.may_take.set()  # the consumer leaves its group when the listener has returned
             await reader.close()
 
     async def committed(self) -> int:
@@ -77,13 +77,13 @@ async def values(reader: TopicReader, count: int) -> list[bytes]:
 
 
 async def polled(reader: TopicReader, times: int) -> list[Batch]:
-    """For tests in which nothing may come."""
+    """For tests in which no record may arrive."""
     return [batch for _ in range(times) for batch in await reader.poll(max_records=500, timeout_s=0.2)]
 
 
-async def test_nothing_is_handed_out_before_the_reader_knows_where_to_begin(topic: Topic) -> None:
+async def test_no_record_is_returned_before_the_reader_knows_where_to_begin(topic: Topic) -> None:
     await topic.publish(b"old", b"older")
-    async with topic.reader(HeldUp) as reader:
+    async with topic.reader(DelayedReader) as reader:
         await reader.taking.wait()
         assert await polled(reader, 5) == []  # aiokafka fetches from the earliest one meanwhile
         reader.may_take.set()
@@ -92,9 +92,9 @@ async def test_nothing_is_handed_out_before_the_reader_knows_where_to_begin(topi
         assert await values(reader, 1) == [b"next"]
 
 
-async def test_what_is_handed_out_first_counts_as_handled(topic: Topic) -> None:
+async def test_records_returned_first_can_be_committed(topic: Topic) -> None:
     await topic.publish(b"a", b"b", b"c")
-    async with topic.reader(HeldUp, from_beginning=True) as reader:
+    async with topic.reader(DelayedReader, from_beginning=True) as reader:
         await reader.taking.wait()
         first = asyncio.create_task(values(reader, 3))
         await asyncio.sleep(0.5)
@@ -104,11 +104,11 @@ async def test_what_is_handed_out_first_counts_as_handled(topic: Topic) -> None:
     assert await topic.committed() == 2
 
 
-async def test_a_reader_is_closed_while_it_looks_for_the_beginning(
+async def test_a_reader_can_be_closed_while_it_looks_for_where_to_begin(
     topic: Topic, caplog: pytest.LogCaptureFixture
 ) -> None:
     await topic.publish(b"a")
-    async with topic.reader(HeldUp, from_beginning=True) as reader:
+    async with topic.reader(DelayedReader, from_beginning=True) as reader:
         await reader.taking.wait()
         closing = asyncio.create_task(reader.close())
         await asyncio.sleep(0.1)
@@ -121,7 +121,7 @@ async def test_a_reader_is_closed_while_it_looks_for_the_beginning(
 
 async def test_what_is_published_between_two_readers_is_not_lost_when_the_first_handled_nothing(topic: Topic) -> None:
     await topic.publish(b"old")
-    async with topic.reader(HeldUp) as first:
+    async with topic.reader(DelayedReader) as first:
         first.may_take.set()
         await first.taken.wait()
     await topic.publish(b"between")
@@ -129,7 +129,7 @@ async def test_what_is_published_between_two_readers_is_not_lost_when_the_first_
         assert await values(second, 1) == [b"between"]
 
 
-async def test_looking_back_takes_no_commit_back(topic: Topic) -> None:
+async def test_looking_back_does_not_move_the_commit_back(topic: Topic) -> None:
     await topic.publish(b"a", b"b", b"c")
     async with topic.reader(TopicReader, from_beginning=True) as first:
         assert await values(first, 3) == [b"a", b"b", b"c"]

@@ -1,4 +1,4 @@
-"""What always holds: the life of an alarm against a simple model, and any crash against an undisturbed run."""
+"""Properties: one alarm against a simple model, and a run with crashes against an undisturbed run."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ from hypothesis.stateful import rule as can_happen
 from agent.alarms.core.console import Console
 from agent.alarms.core.inputs import EventInput, Input, Tick, decode_input, encode_input
 from agent.alarms.core.step import step
-from agent.alarms.worker.recovery import restored, rows_of
+from agent.alarms.worker.recovery import restore_console, step_rows
 from tests.support.alarm_log import Run, S, at, catalogue, command, event, rule, technical, tick
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ PLANT = catalogue(
 
 
 class SimpleModel:
-    """An alarm without delays, as a person would keep it on paper."""
+    """An alarm without delays, in the simplest form."""
 
     def __init__(self) -> None:
         self.on = self.unseen = self.shown = self.latched = self.removed = False
@@ -92,39 +92,39 @@ class AlarmLife(RuleBasedStateMachine):
         super().__init__()
         self.run = Run(catalogue(rule(latched=True), limits={"max_shelving_ns": 50 * S, "chatter_count": 10**6}))
         self.model, self.now, self.count = SimpleModel(), 0.0, 0
-        self.heard: float | None = None
+        self.last_event: float | None = None
 
     @can_happen(on=st.booleans(), later=st.integers(1, 20))
     def signal(self, on: bool, later: int) -> None:
         self.now += later
-        self.heard = self.now
-        self.run.tell(event(self.now, 0.9 if on else 0.1))
+        self.last_event = self.now
+        self.run.apply(event(self.now, 0.9 if on else 0.1))
         self.model.signal(on)
 
     @can_happen(
         verb=st.sampled_from(["ack", "shelve", "unshelve", "out-of-service", "in-service", "reset", "comment"]),
         ahead=st.one_of(st.none(), st.integers(-5, 80)),
     )
-    def say(self, verb: str, ahead: int | None) -> None:
+    def command(self, verb: str, ahead: int | None) -> None:
         self.count += 1
         until = None if ahead is None else self.now + ahead
-        self.run.tell(command(self.now, verb, until=until, id=str(self.count)))
+        self.run.apply(command(self.now, verb, until=until, id=str(self.count)))
         allowed = self.model.command(verb, self.now, until)
         assert (self.run.audit[-1].outcome == "done") == allowed
 
     @can_happen(later=st.integers(1, 30))
     def pass_time(self, later: int) -> None:
         self.now += later
-        self.run.tell(tick(self.now))
+        self.run.apply(tick(self.now))
         if self.model.until is not None and self.now >= self.model.until:
             self.model.until = None
             self.model.reveal()
 
-    @precondition(lambda self: self.heard is not None)
+    @precondition(lambda self: self.last_event is not None)
     @can_happen()
     def repeat(self) -> None:
-        """Old news changes nothing."""
-        self.run.tell(replace(event(self.heard or 0, 0.9), time_ns=at(self.now)))
+        """A repeated event changes nothing."""
+        self.run.apply(replace(event(self.last_event or 0, 0.9), time_ns=at(self.now)))
 
     @invariant()
     def agrees(self) -> None:
@@ -145,7 +145,7 @@ ENTRIES = st.tuples(
 
 
 def logs() -> st.SearchStrategy[list[Input]]:
-    """An input log as it may become: repeats, old events, jumping clocks, commands for anything."""
+    """Any input log: repeats, old events, clock jumps, commands for any alarm."""
     return st.lists(ENTRIES, min_size=1, max_size=40).map(_log)
 
 
@@ -155,7 +155,7 @@ def _log(drawn: list[tuple[str, float, int]]) -> list[Input]:
 
 
 def _entry(kind: str, second: float, seed: int) -> Input:
-    """One number decides the rest, so that hypothesis has little to draw."""
+    """One drawn number decides the rest, which keeps hypothesis fast."""
     pick = Picks(seed)
     match kind:
         case "state":
@@ -194,30 +194,30 @@ def test_the_log_keeps_what_an_input_says(entries: list[Input]) -> None:
 @given(logs(), st.data())
 @settings(max_examples=150, deadline=None)
 def test_a_crash_anywhere_and_a_replay_give_the_same_alarms_and_transitions(entries: list[Input], data: Any) -> None:
-    undisturbed = Run(PLANT).tell(*entries)
+    undisturbed = Run(PLANT).apply(*entries)
     table: dict[bytes, bytes] = {}
     sent, place = {}, 0
     crashes = data.draw(st.lists(st.integers(0, len(entries) * 3), max_size=4))
     while place < len(entries):
-        console, offset = restored("hall", table.items())
+        console, offset = restore_console("hall", table.items())
         place = max(0, min(place, offset + 1) - data.draw(st.integers(0, 3)))  # the committed offset may lag
         budget = crashes.pop() if crashes else 10**9
         while place < len(entries) and budget >= 0:
             if place > offset:
-                outcome = step(console, PLANT, entries[place])
-                sent |= {one.id: one for one in outcome.transitions}
-                rows = list(rows_of(console, outcome, place))
+                result = step(console, PLANT, entries[place])
+                sent |= {one.id: one for one in result.transitions}
+                rows = list(step_rows(console, result, place))
                 for key, value in rows[: max(budget, 0)]:
                     table.pop(key, None) if value is None else table.update({key: value})
                 budget -= len(rows)
                 if budget < 0:
                     break
-                console.apply(outcome)
+                console.apply(result)
             place += 1
-    console, offset = restored("hall", table.items())
+    console, offset = restore_console("hall", table.items())
     assert offset == len(entries) - 1
     assert console.alarms == undisturbed.console.alarms
-    assert console.memory == undisturbed.console.memory
+    assert console.state == undisturbed.console.state
     assert console.assets == undisturbed.console.assets
     assert console.commands == undisturbed.console.commands
     assert sent == {one.id: one for one in undisturbed.transitions}
@@ -226,7 +226,7 @@ def test_a_crash_anywhere_and_a_replay_give_the_same_alarms_and_transitions(entr
 @given(logs(), st.data())
 @settings(max_examples=100, deadline=None)
 def test_repeated_events_and_commands_change_nothing(entries: list[Input], data: Any) -> None:
-    """Delivery is at least once. Without jumps of the clock: a repeat may confirm one, and time is no news."""
+    """Delivery is at least once. Without clock jumps, because a repeat may confirm one."""
     entries = [entry for entry in entries if entry.time_ns < at(5_000)]
     repeated = list(entries)
     for _ in range(data.draw(st.integers(1, 5)) if entries else 0):
@@ -234,12 +234,12 @@ def test_repeated_events_and_commands_change_nothing(entries: list[Input], data:
         again = data.draw(st.integers(first + 1, len(repeated)))
         if not isinstance(repeated[first], EventInput):
             continue
-        stamp = repeated[again - 1].time_ns  # it enters the log later, with the time of then
+        stamp = repeated[again - 1].time_ns  # it enters the log later, with that time
         repeated.insert(again, replace(repeated[first], time_ns=stamp))
-    plain, noisy = Run(PLANT).tell(*entries), Run(PLANT).tell(*repeated)
-    assert noisy.console.alarms == plain.console.alarms
-    assert noisy.console.memory == plain.console.memory
-    assert [one.id for one in noisy.transitions] == [one.id for one in plain.transitions]
+    plain, with_repeats = Run(PLANT).apply(*entries), Run(PLANT).apply(*repeated)
+    assert with_repeats.console.alarms == plain.console.alarms
+    assert with_repeats.console.state == plain.console.state
+    assert [one.id for one in with_repeats.transitions] == [one.id for one in plain.transitions]
 
 
 @given(logs())
@@ -251,20 +251,20 @@ def test_after_a_tick_the_summary_of_a_flood_lists_exactly_what_is_held(entries:
         held = tuple(sorted(name for name, alarm in console.alarms.items() if alarm.held))
         summary = console.alarms.get("flood:hall")
         assert not isinstance(entry, Tick) or (summary.members if summary else ()) == held
-        assert not held or console.memory.flood.on
+        assert not held or console.state.flood.on
 
 
 @given(logs())
 @settings(max_examples=100, deadline=None)
-def test_every_change_of_state_is_told_and_in_order(entries: list[Input]) -> None:
+def test_every_change_of_state_is_published_and_in_order(entries: list[Input]) -> None:
     run = Run(PLANT)
-    told: dict[str, str] = {}
+    published: dict[str, str] = {}
     for entry in entries:
-        outcome = step(run.console, PLANT, entry)
-        run.take(outcome)
-        for one in outcome.transitions:
-            assert told.get(one.alarm, one.before) == one.before
-            told[one.alarm] = one.after
-        for name, alarm in outcome.alarms.items():
-            assert told.get(name, "normal") == alarm.state or alarm.suppressed_by
+        result = step(run.console, PLANT, entry)
+        run.record(result)
+        for one in result.transitions:
+            assert published.get(one.alarm, one.before) == one.before
+            published[one.alarm] = one.after
+        for name, alarm in result.alarms.items():
+            assert published.get(name, "normal") == alarm.state or alarm.suppressed_by
     assert len({one.id for one in run.transitions}) == len(run.transitions)

@@ -1,4 +1,4 @@
-"""Who is forgotten depends on the log alone: however it is cut and taken over, the events are the same."""
+"""Which assets expire depends on the log alone: however it is cut and taken over, the events are the same."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from agent.runtime.pipeline import PipelineLimits
 from connectors.memory import MemoryLog, MemorySink, MemoryWindowStore
 from connectors.records import DEAD_LETTERS
-from tests.support.plant import A, events_of, pipeline_on, put, watched
+from tests.support.plant import A, events_of, pipeline_on, pumps, put
 
 AFTER, ROOM = 30, 3
 
@@ -28,27 +28,29 @@ def logs(draw):
 @settings(max_examples=150, deadline=None)
 @given(logs(), st.lists(st.integers(1, 9), min_size=1, max_size=4), st.integers(1, 30))
 @example([("a", 500, 1.0), ("a", 500, 1.0), ("b", 500, 1.0), ("a", 498, 1.0), ("c", 480, 1.0), ("d", 520, 1.0)], [3], 1)
-def test_any_cutting_and_any_take_over_forgets_the_same_assets(entries, cuts, checkpoint_records):
+def test_any_cutting_and_any_take_over_expires_the_same_assets(entries, cuts, checkpoint_records):
     assert asyncio.run(cut_up(entries, cuts, checkpoint_records)) == asyncio.run(one_by_one(entries))
 
 
 async def one_by_one(entries):
     """Batches of one record, so that every decision is taken exactly where the log stands."""
-    return await told(entries, [PipelineLimits(max_records=1, checkpoint_records=1 << 40, checkpoint_every_s=1e9)])
+    return await published(entries, [PipelineLimits(max_records=1, checkpoint_records=1 << 40, checkpoint_every_s=1e9)])
 
 
 async def cut_up(entries, cuts, checkpoint_records):
-    """Several owners after each other, with batches of different sizes; all but the last one leave in the middle."""
-    return await told(entries, [PipelineLimits(max_records=cut, checkpoint_records=checkpoint_records) for cut in cuts])
+    """Several owners after each other, with batches of different sizes; all but the last one stop on the way."""
+    return await published(
+        entries, [PipelineLimits(max_records=cut, checkpoint_records=checkpoint_records) for cut in cuts]
+    )
 
 
-async def told(entries, paces):
+async def published(entries, owners):
     log, sink, store = MemoryLog([A]), MemorySink(), MemoryWindowStore()
-    group = watched(policy="all", max_assets=ROOM, forget_after=AFTER)
-    share = -(-len(entries) // len(paces))
-    for turn, pace in enumerate(paces):
+    group = pumps(policy="all", max_assets=ROOM, expire_after_steps=AFTER)
+    share = -(-len(entries) // len(owners))
+    for turn, limits in enumerate(owners):
         for asset, second, flow in entries[turn * share : (turn + 1) * share]:
             put(log, asset, second, flow)
-        await pipeline_on(log, sink, store, group=group, pace=pace).run(asyncio.Event())
+        await pipeline_on(log, sink, store, group=group, limits=limits).run(asyncio.Event())
     refused = [(message.key, message.value) for message in sink.of(DEAD_LETTERS)]
     return events_of(sink), refused

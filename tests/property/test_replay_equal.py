@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from agent.runtime.pipeline import PipelineLimits
 from connectors.errors import ConnectorError
-from connectors.memory import MemoryLog, MemorySink, MemoryWindowStore
-from tests.support.plant import A, B, events_of, pipeline_on, put, watched
+from connectors.memory import MemoryLog, MemorySink, MemorySource, MemoryWindowStore
+from tests.support.plant import A, B, events_of, pipeline_on, pumps, put
 
 
 class Crash(Exception):
@@ -17,7 +17,7 @@ class Crash(Exception):
 
 
 class Crashing:
-    """Passes calls on to `part`; the n-th one fails, before or after it took effect."""
+    """Passes calls on to `part`; the n-th one fails, before or after it has taken effect."""
 
     def __init__(self, part, calls, *, after):
         self._part, self._left, self._after = part, calls, after
@@ -78,23 +78,20 @@ def test_crashes_anywhere_lose_nothing_and_invent_nothing(entries, planned, reco
 
 async def undisturbed(entries):
     sink = MemorySink()
-    await pipeline_on(written(entries), sink, MemoryWindowStore(), group=watched(policy="all")).run(asyncio.Event())
+    await pipeline_on(written(entries), sink, MemoryWindowStore(), group=pumps(policy="all")).run(asyncio.Event())
     return events_of(sink)
 
 
 async def disturbed(entries, planned, records_per_poll, checkpoint_records):
     log, sink, store = written(entries), MemorySink(), MemoryWindowStore()
-    pace = PipelineLimits(max_records=records_per_poll, checkpoint_records=checkpoint_records, poll_timeout_s=0.01)
+    limits = PipelineLimits(max_records=records_per_poll, checkpoint_records=checkpoint_records, poll_timeout_s=0.01)
     for where, calls, after, memory in planned:
-        parts = {"sink": sink, "store": store}
-        if where in parts:
-            parts[where] = Crashing(parts[where], calls, after=after)
-        pipeline = pipeline_on(log, parts["sink"], parts["store"], group=watched(policy="all"), pace=pace)
-        if where == "source":
-            pipeline._source = pipeline._checkpointer._source = Crashing(pipeline._source, calls, after=after)
+        parts = {"sink": sink, "store": store, "source": MemorySource(log, bounded=True)}
+        parts[where] = Crashing(parts[where], calls, after=after)
+        pipeline = pipeline_on(log, group=pumps(policy="all"), limits=limits, **parts)
         with contextlib.suppress(Crash, ConnectorError):
             await pipeline.run(asyncio.Event())
         if memory == "flush":
             store.flush()
-    await pipeline_on(log, sink, store, group=watched(policy="all"), pace=pace).run(asyncio.Event())
+    await pipeline_on(log, sink, store, group=pumps(policy="all"), limits=limits).run(asyncio.Event())
     return events_of(sink)

@@ -38,7 +38,7 @@ def logs(draw):
 
 
 def in_batches(log, shape, cuts):
-    """Everything the windowing says about a log that is cut at the given places."""
+    """Due windows, gaps and late samples of a log that is cut at the given positions."""
     rings = RingBuffers(shape, CHANNELS)
     rows = {asset: rings.row(str(asset)) for asset in range(3)}
     due, gaps, late = [], [], []
@@ -52,7 +52,7 @@ def in_batches(log, shape, cuts):
                 np.array([index for _, index, _ in part]),
                 np.array([values for _, _, values in part], dtype=np.float32),
             ),
-            idle_after=IDLE,
+            idle_after_steps=IDLE,
         )
         columns = zip(applied.due.row, applied.due.end, applied.due.sample, applied.due.windows, strict=True)
         due += [(int(row), int(end), int(sample) + low, window.tobytes()) for row, end, sample, window in columns]

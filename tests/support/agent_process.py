@@ -16,13 +16,14 @@ import yaml
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 
+from agent.chaos.agents import events_with_code
+from agent.logs import PARTITION_TAKEN
 from agent.offline.replay import replay
 from agent.settings import load_plant
 from connectors.jsonl import from_line
-from connectors.kafka.bounded import BoundedKafkaSource
+from connectors.kafka.bounded import BoundedKafkaSource, read_records
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.group_offsets import GroupOffsets
-from connectors.kafka.snapshot import snapshot
 from connectors.records import Record
 from connectors.simulator import CorruptionSettings
 from connectors.simulator.plants import KINDS, SimulatedAsset
@@ -96,11 +97,13 @@ def write_plant(path: Path, names: Names, *, bootstrap: str, redis_url: str, **c
 
 
 async def pump_records(
-    assets: int, samples: int, *, partitions: int = 2, dirt: CorruptionSettings | None = None
+    assets: int, samples: int, *, partitions: int = 2, corruption: CorruptionSettings | None = None
 ) -> list[tuple[int, Record]]:
     """(partition, record) of some simulated pumps, in order of arrival; each asset has one partition."""
     pumps = [SimulatedAsset(f"pump-{number}", KINDS["pump"], 3) for number in range(assets)]
-    source = SimulatorSource(pumps, partitions=partitions, start_ns=START_NS, speed=None, samples=samples, dirt=dirt)
+    source = SimulatorSource(
+        pumps, partitions=partitions, start_ns=START_NS, speed=None, samples=samples, corruption=corruption
+    )
     found: list[tuple[int, Record]] = []
 
     class Nobody:
@@ -137,7 +140,7 @@ async def produce(
 
 async def read_topic(bootstrap: str, topic: str) -> list[Any]:
     """Everything a topic holds now."""
-    return [record async for record in snapshot(Cluster(bootstrap), topic)]
+    return [record async for record in read_records(Cluster(bootstrap), topic)]
 
 
 async def expected_events(plant: Path, bootstrap: str, topic: str) -> dict[str, bytes]:
@@ -189,7 +192,8 @@ class Agent:
     @property
     def takings(self) -> int:
         """How often it has taken a partition, over all its lives."""
-        return self.log.read_bytes().count(b"partition taken") if self.log.exists() else 0
+        log = self.log.read_bytes() if self.log.exists() else b""
+        return sum(1 for _ in events_with_code(log, PARTITION_TAKEN))
 
     async def working(self, *, after: int = 0, timeout_s: float = 150) -> None:
         """Until it has taken a partition again; start-up takes seconds here and much longer on a busy machine."""

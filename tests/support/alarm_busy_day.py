@@ -1,4 +1,4 @@
-"""A busy day at four consoles, what the state machine alone makes of it, and workers under a supervisor."""
+"""Inputs of a busy day at four consoles, what the state machine makes of them, and workers that are restarted."""
 
 import random
 from typing import Any
@@ -19,7 +19,7 @@ FLOOD = {"count": 4, "within": "1m", "over_below": 2}
 
 
 class Workers:
-    """Ends none by itself; `keep_running` does what systemd would: who has ended is started again."""
+    """`keep_running` does what systemd would: it starts workers again that have ended."""
 
     def __init__(self, plant: AlarmPlant) -> None:
         self._plant = plant
@@ -49,7 +49,7 @@ class Workers:
 
 
 def inputs(seed: int, count: int) -> list[tuple[str, Input]]:
-    """A busy day at four consoles: faults, repeats, commands, ticks."""
+    """Faults, repeats, commands and ticks."""
     dice = random.Random(seed)
     found: list[tuple[str, Input]] = []
     for second in range(count):
@@ -74,13 +74,13 @@ def _input(dice: random.Random, second: int, asset: str) -> Input:
 
 
 def expected(plant: AlarmPlant, entries: list[tuple[str, Input]]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Transitions by id and present alarms by name, by the state machine alone."""
+    """Transitions by id and present alarms by name, from the state machine without a worker."""
     settings = load_settings(plant.config, {})
     assert settings.alarms is not None
     catalogue = catalogue_from_settings(settings, settings.alarms)
     transitions, alarms = {}, {}
     for hall in range(4):
-        run = Run(catalogue, f"hall-{hall}").tell(*(entry for console, entry in entries if console == f"hall-{hall}"))
+        run = Run(catalogue, f"hall-{hall}").apply(*(entry for console, entry in entries if console == f"hall-{hall}"))
         transitions |= {one.id: transition_data(one) for one in run.transitions}
         alarms |= {name: alarm_data(run.console.name, catalogue, one) for name, one in run.console.alarms.items()}
     return transitions, alarms

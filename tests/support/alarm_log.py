@@ -1,4 +1,4 @@
-"""Small plants and inputs for the alarm tests: times in whole seconds after an arbitrary beginning."""
+"""Small catalogues and inputs for the alarm tests; times are seconds after an arbitrary start."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -64,7 +64,7 @@ def tick(second: float) -> Tick:
 
 
 class Run:
-    """A console that was told some inputs, and everything that came of it."""
+    """A console, and everything that the inputs applied to it have produced."""
 
     def __init__(self, plant: Catalogue, name: str = "hall") -> None:
         self.plant, self.console = plant, Console(name)
@@ -72,16 +72,16 @@ class Run:
         self.audit: list[AuditEntry] = []
         self.ignored: dict[str, int] = {}
 
-    def tell(self, *entries: Input) -> "Run":
+    def apply(self, *entries: Input) -> "Run":
         for entry in entries:
-            self.take(step(self.console, self.plant, entry))
+            self.record(step(self.console, self.plant, entry))
         return self
 
-    def take(self, outcome: StepResult) -> None:
-        self.console.apply(outcome)
-        self.transitions += outcome.transitions
-        self.audit += outcome.audit
-        for name, count in outcome.ignored.items():
+    def record(self, result: StepResult) -> None:
+        self.console.apply(result)
+        self.transitions += result.transitions
+        self.audit += result.audit
+        for name, count in result.ignored.items():
             self.ignored[name] = self.ignored.get(name, 0) + count
 
     def state(self, alarm: str = "wear:pump-1") -> str:
@@ -93,7 +93,7 @@ class Run:
 
 
 def run(plant: Catalogue, entries: Iterable[Input]) -> Run:
-    return Run(plant).tell(*entries)
+    return Run(plant).apply(*entries)
 
 
 def without(plant: Catalogue, **limits: Any) -> Catalogue:

@@ -1,4 +1,4 @@
-"""A real HTTP receiver that checks every call: the signature, the token, and the shape of what is posted."""
+"""An HTTP receiver that checks every request: the signature, the token, and the format of the alarms."""
 
 import json
 import re
@@ -38,7 +38,7 @@ _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
 def check_alerts(alerts: list[dict[str, Any]]) -> None:
-    """The model, and what Alertmanager demands beyond it: names of labels, no empty set or value, no end before."""
+    """The schema, and what Alertmanager requires beyond it: valid label names, no empty value, no end before start."""
     jsonschema.Draft202012Validator(POSTABLE_ALERTS).validate(alerts)
     for one in alerts:
         assert one["labels"]["alertname"]
@@ -57,22 +57,23 @@ def _moment(text: str) -> datetime:
 
 
 @dataclass
-class Receiver:
-    """`answers`: statuses to give first, then 200; 0 means: hang for longer than anybody waits."""
+class CheckingReceiver:
+    """`answers`: statuses to give first, then 200; 0 means: hang for 3 s. `page`: the body of these answers."""
 
     secret: str
     token: str
     answers: list[int] = field(default_factory=list)
     calls: list[Any] = field(default_factory=list)
-    complaints: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    page: bytes = b""
     url: str = ""
     alertmanager: bool = True
 
-    def received(self, headers: Any, payload: bytes) -> int:
+    def receive(self, headers: Any, payload: bytes) -> int:
         try:
             self._check(headers, payload)
         except Exception as error:
-            self.complaints.append(repr(error))
+            self.errors.append(repr(error))
         if self.answers:
             return self.answers.pop(0)
         self.calls.append(json.loads(payload))
@@ -89,17 +90,19 @@ class Receiver:
 
 
 @contextmanager
-def receiving(receiver: Receiver) -> Iterator[Receiver]:
+def receiving(receiver: CheckingReceiver) -> Iterator[CheckingReceiver]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             payload = self.rfile.read(int(self.headers["Content-Length"]))
-            status = receiver.received(self.headers, payload)
+            status = receiver.receive(self.headers, payload)
             if status == 0:
                 time.sleep(3)
                 status = 200
             self.send_response(status)
-            self.send_header("Content-Length", "0")
+            page = b"" if status == 200 else receiver.page
+            self.send_header("Content-Length", str(len(page)))
             self.end_headers()
+            self.wfile.write(page)
 
         def log_message(self, *_: object) -> None:
             """Quiet."""

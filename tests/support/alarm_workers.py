@@ -1,4 +1,4 @@
-"""Real alarm workers as processes, with a plant of their own on a given broker."""
+"""Alarm workers as processes, with a plant and topics of their own on a given broker."""
 
 import asyncio
 import os
@@ -18,10 +18,11 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from agent.alarms.core.inputs import Input, encode_input
 from connectors.errors import ConnectorError
+from connectors.kafka.bounded import read_records
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.snapshot import snapshot
 from connectors.records import Message
 
+PROGRAM = "from agent.cli.main import main; main()"
 RULE = {
     "group": "pumps",
     "priority": "high",
@@ -37,7 +38,7 @@ def rule(name: str, **facts: Any) -> dict[str, Any]:
 
 
 class AlarmPlant:
-    """A plant file with its own topics. `tick` is long: the tests write their own ticks, so that time is theirs."""
+    """A configuration with its own topics. `tick` is long by default: the tests write their own ticks."""
 
     def __init__(
         self,
@@ -46,13 +47,13 @@ class AlarmPlant:
         name: str,
         *,
         tick: str = "1h",
-        door: dict[str, Any] | None = None,
+        connection: dict[str, Any] | None = None,
         no_progress: str = "1m",
         **alarms: Any,
     ) -> None:
-        """`door`: how the worker reaches the broker, where it is another way than the test's own."""
+        """`connection`: how the worker reaches the broker, if not in the same way as the test."""
         self.bootstrap, self.name = bootstrap, name
-        self._door = {"bootstrap": bootstrap} | (door or {})
+        self._connection = {"bootstrap": bootstrap} | (connection or {})
         self._limits = {"no_progress": no_progress}
         self.topics = {one: f"{name}-{one}" for one in ("inputs", "transitions", "alarms", "audit")}
         self.config = directory / "plant.yaml"
@@ -68,7 +69,7 @@ class AlarmPlant:
             "namespace": self.name,
             "source": {"kind": "memory"},
             "groups": [{"name": "pumps", "assets": ["pump-*"], "model": {"bundle": "none"}}],
-            "sinks": [{"kind": "kafka", "topics": topics, **self._door}],
+            "sinks": [{"kind": "kafka", "topics": topics, **self._connection}],
             "emission": {"policy": "all"},
             "limits": self._limits,
             "alarms": alarms,
@@ -78,8 +79,13 @@ class AlarmPlant:
     def worker(self, *arguments: str) -> "Worker":
         return Worker(self.config, arguments)
 
+    def alarm(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Runs `anchormoe-agent alarm …`."""
+        program = [sys.executable, "-c", PROGRAM, "alarm", *arguments, "--config", str(self.config)]
+        return subprocess.run(program, capture_output=True, text=True, timeout=120)
+
     def write(self, entries: Iterable[tuple[str, Input]]) -> None:
-        """Inputs straight into the log, each for its console."""
+        """Writes inputs to the log, each for its console."""
         self.send([Message(self.topics["inputs"], console.encode(), encode_input(entry)) for console, entry in entries])
 
     def send(self, messages: Iterable[Message]) -> None:
@@ -89,11 +95,11 @@ class AlarmPlant:
         return in_thread(lambda: _read(self.bootstrap, self.topics[stream]))
 
     def count(self, stream: str) -> int:
-        """Messages in a topic, repeats included."""
+        """Messages in a topic, including repeats."""
         return int(in_thread(lambda: _count(self.bootstrap, self.topics[stream])))
 
     def committed(self) -> int:
-        """Inputs that the workers' group need not read again."""
+        """Committed inputs of the workers' consumer group."""
         return int(
             in_thread(lambda: _committed(self.bootstrap, f"anchormoe-alarms-{self.name}", self.topics["inputs"]))
         )
@@ -109,17 +115,16 @@ class AlarmPlant:
         deadline = time.monotonic() + timeout_s
         while not what():
             if time.monotonic() > deadline:
-                raise AssertionError("it did not happen in time")
+                raise AssertionError(f"not true within {timeout_s:.0f} s")
             time.sleep(0.2)
 
 
 class Worker:
-    """`anchormoe-agent alarms` in its own process; its standard error is a file."""
+    """`anchormoe-agent alarms` in its own process; its output goes to a file."""
 
     def __init__(self, config: Path, arguments: Iterable[str]) -> None:
-        program = "from agent.cli.main import main; main()"
         self.log = config.parent / f"worker-{time.monotonic_ns()}.log"
-        command = [sys.executable, "-c", program, "alarms", "--config", str(config), *arguments]
+        command = [sys.executable, "-c", PROGRAM, "alarms", "--config", str(config), *arguments]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         with self.log.open("wb") as out:
             self._process = subprocess.Popen(command, stdout=out, stderr=out, env=environment)
@@ -137,7 +142,7 @@ class Worker:
         self._process.wait(10)
 
     def freeze(self) -> None:
-        """Nothing of it runs on, and nobody is told."""
+        """Stops the process without ending it."""
         self._process.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
@@ -153,10 +158,10 @@ class Worker:
             raise
 
 
-def in_thread(question: Callable[[], Any]) -> Any:
-    """Its own loop, so that plain tests can ask."""
+def in_thread(coroutine: Callable[[], Any]) -> Any:
+    """Runs a coroutine in a loop of its own, for tests that are not async."""
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(lambda: asyncio.run(question())).result()
+        return thread.submit(lambda: asyncio.run(coroutine())).result()
 
 
 async def _send(bootstrap: str, messages: list[Message]) -> None:
@@ -192,4 +197,4 @@ async def _count(bootstrap: str, topic: str) -> int:
 
 
 async def _read(bootstrap: str, topic: str) -> list[dict[str, Any]]:
-    return [orjson.loads(record.value or b"null") async for record in snapshot(Cluster(bootstrap), topic)]
+    return [orjson.loads(record.value or b"null") async for record in read_records(Cluster(bootstrap), topic)]

@@ -6,14 +6,16 @@ from functools import cache
 import numpy as np
 
 from agent.dead_letters.letter import DeadLetter
-from agent.events.assemble import OutgoingEvent, assess, idle_events
+from agent.events.assemble import EventAssembler, OutgoingEvent, idle_events
 from agent.events.emission import Emission
 from agent.events.evidence import EvidencePolicy
-from agent.events.group import Publishing, Watched
-from agent.events.payloads import ModelName, event_message, model_refused_event, state_message
-from agent.models.classifier import WindowClassifier
+from agent.events.group import GroupRuntime, Publishing
+from agent.events.payloads import event_message, model_refused_event, state_message
+from agent.models.classifier import ModelName, WindowClassifier
+from agent.models.schedule import ActiveModel
 from agent.windows.group import GroupWindows
-from agent.windows.ingest import Ingested, ingest
+from agent.windows.ingest import ingest
+from agent.windows.spec import GroupSpec
 from anchormoe.predictor import Predictor
 from anchormoe.windows import FillRule, Grid, WindowShape
 from connectors.decoding import Readings
@@ -28,7 +30,7 @@ Q_LOST = range(60, 110)
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    sightings: list[OutgoingEvent]
+    outgoing: list[OutgoingEvent]
     events: list[Message]
     states: list[Message]
     dead_letters: list[DeadLetter]
@@ -36,60 +38,68 @@ class Samples:
 
 @cache
 def samples() -> Samples:
-    intake = _intake()
-    silent = idle_events(intake.windows, PARTITION, now_s=1e6, offset=1)
-    sightings = [*assess(intake, PARTITION).sightings, *silent, _refusal(intake.windows.watched)]
-    standing = {one.event.asset: (one.origin, one.standing) for one in sightings if one.standing}
+    """The last records of each asset are far behind: too late, and so many that its clock must have gone back."""
+    group = _group()
+    windows = GroupWindows.empty(group.spec, cursor=0)
+    batch, readings = _batch(), _readings(group)
+    ingested = ingest(windows, batch, readings, owns=lambda asset: True, now_s=0.0)
+    (result,) = EventAssembler({"pumps": group}).assemble([ingested])
+    idle = idle_events(group, windows, PARTITION, now_s=1e6, offset=1)
+    outgoing = [*result.events, *idle, _refusal(group)]
+    states = {one.event.asset: (one.origin, one.state) for one in outgoing if one.state}
     return Samples(
-        sightings,
-        [event_message(one.event, one.origin.namespace) for one in sightings],
-        [state_message(origin, last) for origin, last in standing.values() if last],
-        intake.refused,
+        outgoing,
+        [event_message(one.event, one.origin.namespace) for one in outgoing],
+        [state_message(origin, last) for origin, last in states.values() if last],
+        ingested.dead_letters,
     )
 
 
-def _intake() -> Ingested:
-    """The last records of each asset lie far behind: too late, and so many that its clock must have fallen back."""
-    index = np.array([*range(GAP_FROM), *range(GAP_TO, LAST), *range(5, 5 + STEPS)])
-    n = len(index)
+INDEX = np.array([*range(GAP_FROM), *range(GAP_TO, LAST), *range(5, 5 + STEPS)])
+
+
+def _batch() -> Batch:
+    records = [
+        Record(1000 + at, 1_700_000_000_000, b"key", b"{}", (("own", b"1"),)) for at in range(len(ASSETS) * len(INDEX))
+    ]
+    return Batch(PARTITION, records)
+
+
+def _readings(group: GroupRuntime) -> Readings:
+    n = len(INDEX)
     rng = np.random.default_rng(11)
     values = rng.normal([1.0, -1.0], [4.0, 1.0], size=(len(ASSETS), n, CHANNELS)).astype(np.float32)
-    values[:, np.isin(index, Q_LOST), 1] = np.nan
-    watched = _watched()
-    readings = Readings(
+    values[:, np.isin(INDEX, Q_LOST), 1] = np.nan
+    return Readings(
         group="pumps",
         assets=list(ASSETS),
         asset=np.repeat(np.arange(len(ASSETS)), n),
-        time_ns=np.array([watched.grid.time_ns(int(at)) for at in index] * len(ASSETS), np.int64),
+        time_ns=np.array([group.spec.grid.time_ns(int(at)) for at in INDEX] * len(ASSETS), np.int64),
         values=values.reshape(-1, CHANNELS),
         record=np.arange(len(ASSETS) * n),
     )
-    records = [Record(1000 + at, 1_700_000_000_000, b"key", b"{}", (("own", b"1"),)) for at in range(len(ASSETS) * n)]
-    intake = ingest(GroupWindows.empty(watched, cursor=0), Batch(PARTITION, records), readings)
-    intake.windows.silence.heard(intake.rows, now=0.0)
-    return intake
 
 
-def _refusal(watched: Watched) -> OutgoingEvent:
-    origin = watched.origin(watched.name, Partition("hall-activations", 0))
+def _refusal(group: GroupRuntime) -> OutgoingEvent:
+    origin = group.origin(group.spec.name, Partition("hall-activations", 0))
     event = model_refused_event(
         origin, effective_ns=1_700_000_060_000_000_000, digest="e" * 64, bundle="new", reason="damaged", offset=4
     )
-    return OutgoingEvent(event, origin, watched.channels)
+    return OutgoingEvent(event, origin, group.spec.channels)
 
 
-def _watched() -> Watched:
+def _group() -> GroupRuntime:
     predictor = Predictor(*linear_model())
     channels, classes = ("p", "q"), ("a", "b", "c")
-    return Watched(
+    spec = GroupSpec(
         name="pumps",
         channels=channels,
         grid=Grid(period_ns=333_333_333, epoch_ns=1_700_000_000_000_000_000),
         shape=WindowShape(length=STEPS, hop=6),
-        idle_after=STEPS,
-        rebuild_horizon=8 * STEPS,
+        idle_after_steps=STEPS,
+        rebuild_horizon_steps=8 * STEPS,
         max_assets=10,
-        judge=WindowClassifier(predictor, classes, channels, (FillRule(), FillRule()), min_coverage=0.55),
-        model=ModelName("demo", "1", "d" * 64),
-        publishing=Publishing("hall", Emission("all"), EvidencePolicy(), predictor.channel_method),
     )
+    classifier = WindowClassifier(predictor, classes, channels, (FillRule(), FillRule()), min_coverage=0.55)
+    publishing = Publishing("hall", Emission("all"), EvidencePolicy(), predictor.channel_method)
+    return GroupRuntime(spec, ActiveModel(classifier, ModelName("demo", "1", "d" * 64)), publishing)

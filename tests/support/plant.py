@@ -1,4 +1,4 @@
-"""A small plant for tests: a rule instead of a model, so that every verdict can be worked out by hand."""
+"""A small plant for tests: a rule instead of a model, so that every state can be worked out by hand."""
 
 import asyncio
 import time
@@ -9,14 +9,17 @@ from typing import Any
 import numpy as np
 import orjson
 
-from agent.events.emission import Emission
+from agent.events.emission import Emission, Policy
 from agent.events.evidence import EvidencePolicy
-from agent.events.group import NEVER_FORGET, Publishing, Watched
-from agent.events.payloads import ModelName
-from agent.models.classifier import WindowClassifier
-from agent.runtime.pipeline import Pipeline, PipelineLimits
+from agent.events.group import GroupRuntime, Publishing
+from agent.models.classifier import ModelName, WindowClassifier
+from agent.models.schedule import ActiveModel
+from agent.runtime.instruments import Instruments
+from agent.runtime.pipeline import Endpoints, Pipeline, PipelineLimits
+from agent.windows.spec import NEVER_EXPIRE_STEPS, GroupSpec
 from anchormoe.model.prediction import Prediction
 from anchormoe.windows import FillRule, Grid, WindowShape
+from connectors.base import Source
 from connectors.decoding import Decoder
 from connectors.memory import MemoryLog, MemorySink, MemorySource, MemoryWindowStore
 from connectors.record_schema import ChannelField, GroupLayout, RecordFormat
@@ -63,26 +66,28 @@ class ThresholdModel:
         return np.array([[1.0, 0.0]] * len(spans))
 
 
-def watched(
+def pumps(
     *,
-    policy: str = "changes",
+    name: str = "pumps",
+    policy: Policy = "changes",
     shape: WindowShape | None = None,
     max_assets: int = 100,
-    forget_after: int = NEVER_FORGET,
-) -> Watched:
-    return Watched(
-        name="pumps",
+    expire_after_steps: int = NEVER_EXPIRE_STEPS,
+) -> GroupRuntime:
+    spec = GroupSpec(
+        name=name,
         channels=CHANNELS,
         grid=Grid(PERIOD_NS),
         shape=shape or WindowShape(length=4, hop=2, lateness=1),
-        idle_after=20,
-        rebuild_horizon=64,
+        idle_after_steps=20,
+        rebuild_horizon_steps=64,
         max_assets=max_assets,
-        judge=WindowClassifier(ThresholdModel(), CLASSES, CHANNELS, [FillRule(), FillRule()], 0.5),  # type: ignore[arg-type]
-        model=ModelName("threshold", "1", "d" * 64),
-        publishing=Publishing("test", Emission(policy), EvidencePolicy(), "occlusion"),  # type: ignore[arg-type]
-        forget_after=forget_after,
+        expire_after_steps=expire_after_steps,
     )
+    model: Any = ThresholdModel()
+    classifier = WindowClassifier(model, CLASSES, CHANNELS, [FillRule(), FillRule()], 0.5)
+    publishing = Publishing("test", Emission(policy), EvidencePolicy(), "occlusion")
+    return GroupRuntime(spec, ActiveModel(classifier, ModelName("threshold", "1", "d" * 64)), publishing)
 
 
 def decoder() -> Decoder:
@@ -100,26 +105,27 @@ def pipeline_on(
     sink: Any,
     store: Any,
     *,
-    group: Watched | None = None,
-    pace: PipelineLimits | None = None,
+    group: GroupRuntime | None = None,
+    limits: PipelineLimits | None = None,
     bounded: bool = True,
+    source: Source | None = None,
+    instruments: Instruments | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Pipeline:
     return Pipeline(
-        source=MemorySource(log, bounded=bounded),
-        store=store,
-        sink=sink,
-        decoder=decoder(),
-        groups={"pumps": group or watched()},
-        pace=pace or PipelineLimits(max_records=3, checkpoint_records=7, poll_timeout_s=0.01),
+        Endpoints(source or MemorySource(log, bounded=bounded), store, sink),
+        decoder(),
+        {"pumps": group or pumps()},
+        limits or PipelineLimits(max_records=3, checkpoint_records=7, poll_timeout_s=0.01),
+        instruments=instruments,
         clock=clock,
     )
 
 
 def events_of(sink: MemorySink) -> dict[str, bytes]:
-    """What a reader that knows ids keeps: id to bytes. Two different events under one id are a failure.
+    """Id to bytes, as for a reader that de-duplicates. Two different events with one id are a failure.
 
-    `no_data` and `clock_back` depend on more than the log that is left: they are outside what a replay repeats.
+    `no_data`, `clock_back` and `model_refused` depend on more than the log, so a replay need not repeat them.
     """
     found: dict[str, bytes] = {}
     for message in sink.of(EVENTS):
@@ -153,16 +159,9 @@ async def run(
 
 
 def data_of(sink: MemorySink, stream: str = EVENTS) -> list[dict[str, Any]]:
-    return [orjson.loads(message.value) for message in sink.of(stream)]
+    return [orjson.loads(message.value or b"") for message in sink.of(stream)]
 
 
 def states_of(sink: MemorySink) -> list[tuple[str | None, str]]:
-    """Before and after, of each change."""
+    """Previous state and state of each state event."""
     return [(event["previous_state"], event["state"]) for event in data_of(sink) if event["type"] == "state"]
-
-
-async def started(pipeline: Pipeline) -> None:
-    """With its partitions, for tests that take step by step."""
-    await pipeline._sink.start()
-    await pipeline._store.start()
-    await pipeline._polling.join(pipeline)

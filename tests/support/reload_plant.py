@@ -1,24 +1,26 @@
-"""Models that take over in the small plant of `tests.plant`: rules with names, and a journal that activates them."""
+"""Models that are activated in the small plant of `tests.support.plant`: rules with digests, and their activations."""
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from agent.events.group import Watched
+from agent.events.group import GroupRuntime
 from agent.health.status import RuntimeStatus
 from agent.models.activations import Activation, encode_activation
 from agent.models.compatibility import CompatibleBundles
+from agent.runtime.instruments import Instruments
 from agent.runtime.model_reload import ModelReloader, ReloadableGroup
-from agent.runtime.pipeline import Pipeline, PipelineLimits
+from agent.runtime.pipeline import Endpoints, Pipeline, PipelineLimits
 from agent.settings import Group, ResolvedGroup, reconcile
 from anchormoe.bundle.config import BundleConfig
 from anchormoe.errors import ModelError
 from connectors.append_log import MemoryAppendLog
 from connectors.memory import MemoryLog, MemorySource
 from tests.support.offline_plant import FACTS
-from tests.support.plant import ThresholdModel, decoder, watched
+from tests.support.plant import ThresholdModel, decoder, pumps
 
 STATED = Group.model_validate(
     {
@@ -30,14 +32,14 @@ STATED = Group.model_validate(
     }
 )
 CONFIGURED = "d" * 64
-"""The digest of `tests.plant`'s own model."""
+"""The digest of the model in `tests.support.plant`."""
 
 
 class NamedRule(ThresholdModel):
-    """The same rule under another digest; `turned` says the opposite."""
+    """The same rule under another digest; with `turned`, the opposite one."""
 
     def __init__(self, config: BundleConfig, *, turned: bool = False) -> None:
-        self.config = SimpleNamespace(**{name: getattr(config, name) for name in config.__slots__})  # type: ignore[assignment]
+        self.config = SimpleNamespace(**{name: getattr(config, name) for name in config.__slots__})
         self._sign = -1.0 if turned else 1.0
 
     def predict(self, windows: Any, mask: Any) -> Any:
@@ -63,7 +65,7 @@ class Shelf:
 
 
 def shelf(*letters: str, **others: Any) -> Shelf:
-    """Bundles `x`, `y` … with digests xxx…, yyy…, which say the opposite of the configured model."""
+    """Bundles `x`, `y` … with digests xxx…, yyy…, whose states are the opposite of the configured model's."""
     made = {letter: NamedRule(replace(FACTS, digest=digest(letter)), turned=True) for letter in letters}
     return Shelf({**made, **others}, [])
 
@@ -78,28 +80,32 @@ def running(directory: Path = Path("bundles")) -> ResolvedGroup:
     return replace(reconcile(STATED, FACTS), bundle=directory / "configured")
 
 
-def reloading(
-    group: Watched, values: list[bytes], bundles: Shelf, *, now_s: int = 0, vitals: RuntimeStatus | None = None
+def reloader(
+    group: GroupRuntime,
+    values: list[bytes],
+    bundles: Shelf,
+    *,
+    now_s: int = 0,
+    status: RuntimeStatus | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> ModelReloader:
-    candidates = CompatibleBundles(Path("bundles"), STATED, running(), bundles.load)
-    journal = MemoryAppendLog(values)
+    compatible = CompatibleBundles(Path("bundles"), STATED, running(), bundles.load)
+    groups = {"pumps": ReloadableGroup(group, compatible)}
     return ModelReloader(
-        journal, {"pumps": ReloadableGroup(group, candidates)}, vitals or RuntimeStatus(), now_ns=lambda: now_s * 10**9
+        MemoryAppendLog(values), groups, status or RuntimeStatus(), clock=clock, now_ns=lambda: now_s * 10**9
     )
 
 
 def pipeline_with(
-    log: MemoryLog, sink: Any, store: Any, activations: Sequence[Activation], bundles: Shelf, *, pace: PipelineLimits
+    log: MemoryLog, sink: Any, store: Any, activations: Sequence[Activation], bundles: Shelf, *, limits: PipelineLimits
 ) -> Pipeline:
-    group = watched(policy="all")
-    vitals = RuntimeStatus()
+    group, instruments = pumps(policy="all"), Instruments()
+    values = [encode_activation(each) for each in activations]
     return Pipeline(
-        source=MemorySource(log, bounded=True),
-        store=store,
-        sink=sink,
-        decoder=decoder(),
-        groups={"pumps": group},
-        pace=pace,
-        vitals=vitals,
-        models=reloading(group, [encode_activation(each) for each in activations], bundles, vitals=vitals),
+        Endpoints(MemorySource(log, bounded=True), store, sink),
+        decoder(),
+        {"pumps": group},
+        limits,
+        instruments=instruments,
+        models=reloader(group, values, bundles, status=instruments.status),
     )

@@ -1,15 +1,16 @@
-"""A pipeline over an in-memory log whose judge never asks a model: every window is `unknown`, for lack of coverage."""
+"""A pipeline over an in-memory log that never asks a model: every window is `unknown`, for lack of coverage."""
 
-from typing import Any, cast
+from typing import Any
 
 import orjson
 
 from agent.events.emission import Emission
 from agent.events.evidence import EvidencePolicy
-from agent.events.group import Publishing, Watched
-from agent.events.payloads import ModelName
-from agent.models.classifier import WindowClassifier
-from agent.runtime.pipeline import Pipeline, PipelineLimits
+from agent.events.group import GroupRuntime, Publishing
+from agent.models.classifier import ModelName, WindowClassifier
+from agent.models.schedule import ActiveModel
+from agent.runtime.pipeline import Endpoints, Pipeline, PipelineLimits
+from agent.windows.spec import GroupSpec
 from anchormoe.windows import FillRule, Grid, WindowShape
 from connectors.base import Source
 from connectors.decoding import Decoder
@@ -24,32 +25,35 @@ NEVER_ENOUGH = 1.1
 LENGTH, HOP = 8, 4
 
 
-def watched() -> Watched:
-    judge = WindowClassifier(cast("Any", None), ("a", "b"), ("p",), (FillRule(),), NEVER_ENOUGH)
-    return Watched(
+def group() -> GroupRuntime:
+    spec = GroupSpec(
         name="pumps",
         channels=("p",),
         grid=Grid(PERIOD_MS * 1_000_000),
         shape=WindowShape(LENGTH, HOP),
-        idle_after=LENGTH,
-        rebuild_horizon=8 * LENGTH,
+        idle_after_steps=LENGTH,
+        rebuild_horizon_steps=8 * LENGTH,
         max_assets=4,
-        judge=judge,
-        model=ModelName("none", "0", "0"),
-        publishing=Publishing("test", Emission("all"), EvidencePolicy(), None),
     )
+    never_asked: Any = object()
+    classifier = WindowClassifier(never_asked, ("a", "b"), ("p",), (FillRule(),), NEVER_ENOUGH)
+    publishing = Publishing("test", Emission("all"), EvidencePolicy(), None)
+    return GroupRuntime(spec, ActiveModel(classifier, ModelName("none", "0", "0")), publishing)
 
 
 def pipeline(source: Source | None = None, **parts: Any) -> Pipeline:
     """Whatever is not given is in memory."""
     layout = GroupLayout("pumps", (ChannelField("p", "p"),), ("pump-*",))
+    endpoints = Endpoints(
+        source or MemorySource(MemoryLog([HOME])),
+        parts.pop("store", None) or MemoryWindowStore(),
+        parts.pop("sink", None) or MemorySink(),
+    )
     return Pipeline(
-        source=source or MemorySource(MemoryLog([HOME])),
-        store=parts.pop("store", None) or MemoryWindowStore(),
-        sink=parts.pop("sink", None) or MemorySink(),
-        decoder=Decoder([layout], RecordFormat(kind="wide")),
-        groups={"pumps": watched()},
-        pace=parts.pop("pace", None) or PipelineLimits(poll_timeout_s=0.01, checkpoint_every_s=0.05),
+        endpoints,
+        Decoder([layout], RecordFormat(kind="wide")),
+        {"pumps": group()},
+        parts.pop("limits", None) or PipelineLimits(poll_timeout_s=0.01, checkpoint_every_s=0.05),
         **parts,
     )
 

@@ -1,25 +1,17 @@
-"""One alarm's life as a value, and the word for where it stands. Pure."""
+"""One alarm as a value, and the state an operator sees. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-State = Literal[
-    "normal",
-    "unacknowledged",
-    "acknowledged",
-    "returned",
-    "latched",
-    "shelved",
-    "suppressed",
-    "out_of_service",
-]
+from agent.contracts.alarms import State
+
 Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Shelving:
-    """Hidden by a person for a while."""
+    """Hidden by a person until a given time."""
 
     by: str
     why: str
@@ -28,7 +20,7 @@ class Shelving:
 
 @dataclass(frozen=True, slots=True)
 class OutOfService:
-    """Hidden by a person until they say otherwise."""
+    """Hidden by a person until it is put back into service."""
 
     by: str
     why: str
@@ -36,10 +28,11 @@ class OutOfService:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """`holds` is what the last event said, `active` what is left of it after the delays.
+    """`holds` is the condition as of the last event, `active` the condition after the on-delay and off-delay.
 
-    Active and acknowledged are separate bits, as in OPC UA Part 9. `since_ns` is the asset's own time at which
-    `holds` last changed; all other times are those of the input log.
+    Active and acknowledged are independent, as in OPC UA Part 9. `since_ns` is the event time at which `holds` last
+    changed; all other times are those of the input log. `held` means: shown only in the summary alarm of a flood.
+    The field names are part of the stored rows.
     """
 
     id: str
@@ -70,16 +63,16 @@ class Alarm:
 
     @property
     def state(self) -> State:
-        """Who hides it speaks first; then whether it is there; then who has seen it."""
+        """What hides the alarm takes precedence, then whether it is active, then whether it is acknowledged."""
         if self.out_of_service:
             return "out_of_service"
         if self.suppressed_by:
             return "suppressed"
         if self.shelved:
             return "shelved"
-        return self._shown()
+        return self._visible_state()
 
-    def _shown(self) -> State:
+    def _visible_state(self) -> State:
         if self.active:
             return "acknowledged" if self.acknowledged else "unacknowledged"
         if not self.acknowledged:
@@ -91,17 +84,17 @@ class Alarm:
         return bool(self.out_of_service or self.suppressed_by or self.shelved)
 
     @property
-    def hides(self) -> bool:
-        """Whether it may hide its consequences. One that nobody is shown must not hide others too."""
+    def can_suppress(self) -> bool:
+        """An alarm that a person has hidden must not hide others as well."""
         return self.active and not self.shelved and not self.out_of_service
 
 
-def alarm_from(row: Json) -> Alarm:
+def alarm_from_row(row: Json) -> Alarm:
     """The inverse of serialising the dataclass to JSON."""
-    shelved, removed = row["shelved"], row["out_of_service"]
-    changed = {
+    shelved, out_of_service = row["shelved"], row["out_of_service"]
+    converted = {
         "shelved": Shelving(**shelved) if shelved else None,
-        "out_of_service": OutOfService(**removed) if removed else None,
+        "out_of_service": OutOfService(**out_of_service) if out_of_service else None,
         **{name: tuple(row[name]) for name in ("suppressed_by", "latest_raises_ns", "members")},
     }
-    return Alarm(**{**row, **changed})
+    return Alarm(**{**row, **converted})

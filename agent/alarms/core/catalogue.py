@@ -1,22 +1,25 @@
-"""What may alarm, where it is shown and what hides it: the rationalised catalogue the state machine reads. Pure."""
+"""The rationalised alarms: which rules exist, which console shows which asset, what suppresses what. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Literal
 
-Priority = Literal["low", "medium", "high"]
+from agent.contracts.alarms import Priority
+
 Technical = Literal["no_data", "channel_dropout", "model_refused", "agent_lag", "clock_back"]
 
 FLOOD_RULE = "flood"
-"""Of the summary alarm; no configured rule may have this name."""
+"""Rule of the summary alarm; no configured rule may have this name."""
 DAY_NS = 86_400_000_000_000
 MINUTE_NS = 60_000_000_000
+FLEETING_NS = MINUTE_NS
+"""An alarm that returns sooner than this is fleeting."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rationale:
-    """Why somebody must look, and what they do then. A rule without it does not alarm."""
+    """Why the operator must respond, and how. A rule without a complete rationale is not used."""
 
     priority: Priority
     cause: str
@@ -27,7 +30,7 @@ class Rationale:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """An alarm of every asset of a group: for states of the process, or for one technical trouble."""
+    """One alarm per asset of a group, for states of the process or for one technical condition."""
 
     name: str
     group: str
@@ -57,7 +60,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of a console: what a flood and a chatter are, and which inputs are too old to mean anything."""
+    """What counts as a flood and as chatter, and how old an input may be."""
 
     flood_count: int = 10
     flood_within_ns: int = 10 * MINUTE_NS
@@ -72,7 +75,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """Everything that is configured about alarms. `consoles` and `parents` hold patterns of assets; the first fits."""
+    """The alarm configuration. `consoles` and `parents` hold asset patterns; the first that matches applies."""
 
     rules: Mapping[str, Rule]
     consoles: Sequence[tuple[str, tuple[str, ...]]]
@@ -81,24 +84,24 @@ class Catalogue:
     groups: Mapping[str, tuple[str, ...]] | None = None
 
     def console_of(self, asset: str) -> str | None:
-        fitting = (name for name, patterns in self.consoles if any(fnmatchcase(asset, one) for one in patterns))
-        return next(fitting, None)
+        matches = (name for name, patterns in self.consoles if any(fnmatchcase(asset, one) for one in patterns))
+        return next(matches, None)
 
     def rules_of(self, group: str) -> Iterator[Rule]:
         return (rule for rule in self.rules.values() if rule.group == group)
 
     def parent_of(self, asset: str) -> str | None:
-        fitting = (parent for pattern, parent in self.parents if fnmatchcase(asset, pattern) and parent != asset)
-        return next(fitting, None)
+        matches = (parent for pattern, parent in self.parents if fnmatchcase(asset, pattern) and parent != asset)
+        return next(matches, None)
 
-    def knows(self, group: str, asset: str) -> bool:
-        """Whether the plant has such an asset; without a list of groups every asset is believed."""
-        if self.groups is None or asset == group:  # what is said of the whole group, like a refused bundle
+    def has_asset(self, group: str, asset: str) -> bool:
+        """Without a list of groups every asset is accepted."""
+        if self.groups is None or asset == group:  # events about the whole group, such as a refused bundle
             return True
         return any(fnmatchcase(asset, pattern) for pattern in self.groups.get(group, ()))
 
     def console_for(self, group: str, asset: str) -> str | None:
-        """What is said of a whole group is shown at the first console."""
+        """Events about a whole group are shown at the first console."""
         return self.console_of(asset) or (self.consoles[0][0] if asset == group else None)
 
     def console_names(self) -> tuple[str, ...]:
@@ -109,8 +112,8 @@ def alarm_id(rule: str, asset: str, channel: str | None = None) -> str:
     return f"{rule}:{asset}" if channel is None else f"{rule}:{asset}#{channel}"
 
 
-def parts_of(alarm: str) -> tuple[str, str, str | None]:
-    """Rule, asset and channel; the asset is empty where this is no alarm's id."""
+def split_alarm_id(alarm: str) -> tuple[str, str, str | None]:
+    """Rule, asset and channel; the asset is empty where this is not the id of an alarm."""
     rule, _, rest = alarm.partition(":")
     asset, _, channel = rest.partition("#")
     return rule, asset, channel or None

@@ -1,18 +1,39 @@
-"""Everything the alarms of one console must remember, and what one input changes of it. Pure values."""
+"""The state of one console's alarms, and the changes that one input makes to it. Pure."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from agent.alarms.core.alarm import Alarm
-from agent.alarms.core.clock import LogClock
-from agent.alarms.core.flood import Flood
+from agent.alarms.core.rates import Flood
 from agent.alarms.core.transitions import AuditEntry, Transition
 
 
 @dataclass(frozen=True, slots=True)
-class AssetMemory:
-    """What was last heard of an asset: `end_ns` in its own time, `heard_ns` in the log's. `ends`: last per kind."""
+class LogClock:
+    """Time of the input log, whose writers' clocks may jump. `doubted_ns`: a far time that one input had.
+
+    The field names are part of the stored rows.
+    """
+
+    now_ns: int = 0
+    doubted_ns: int | None = None
+
+    def advance(self, time_ns: int, *, jump_ns: int) -> "LogClock":
+        """Never goes back by small steps. A jump is accepted when two inputs in a row agree on it."""
+        if self.now_ns == 0 or abs(time_ns - self.now_ns) <= jump_ns:
+            return LogClock(max(self.now_ns, time_ns))
+        if self.doubted_ns is not None and abs(time_ns - self.doubted_ns) <= jump_ns:
+            return LogClock(time_ns)
+        return LogClock(self.now_ns, time_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class AssetClock:
+    """The latest event of an asset: `end_ns` in event time, `heard_ns` in the log's time. `ends`: latest per kind.
+
+    The field names are part of the stored rows.
+    """
 
     name: str
     group: str
@@ -20,31 +41,33 @@ class AssetMemory:
     heard_ns: int = 0
     ends: tuple[tuple[str, int], ...] = ()
 
-    def knows(self, kind: str, end_ns: int) -> bool:
+    def has_seen(self, kind: str, end_ns: int) -> bool:
         return end_ns <= dict(self.ends).get(kind, -1)
 
-    def heard(self, kind: str, end_ns: int, now_ns: int) -> "AssetMemory":
+    def with_event(self, kind: str, end_ns: int, now_ns: int) -> "AssetClock":
         ends = tuple(sorted((dict(self.ends) | {kind: end_ns}).items()))
         return replace(self, end_ns=max(end_ns, self.end_ns), heard_ns=now_ns, ends=ends)
 
     def now_ns(self, log_now_ns: int) -> int:
-        """The asset's own time goes on while it is silent, at the pace of the log."""
+        """Event time; without events it advances with the log's clock."""
         return self.end_ns + max(log_now_ns - self.heard_ns, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class ConsoleState:
+    """What belongs to the console as a whole. The field names are part of the stored rows."""
+
     clock: LogClock = field(default_factory=LogClock)
     flood: Flood = field(default_factory=Flood)
 
 
 @dataclass(slots=True)
 class StepResult:
-    """What one input changed. A command or alarm that is None is forgotten."""
+    """What one input changed. A command that is None is forgotten."""
 
-    memory: Memory
+    state: ConsoleState
     alarms: dict[str, Alarm] = field(default_factory=dict)
-    assets: dict[str, AssetMemory] = field(default_factory=dict)
+    assets: dict[str, AssetClock] = field(default_factory=dict)
     commands: dict[str, int | None] = field(default_factory=dict)
     transitions: list[Transition] = field(default_factory=list)
     audit: list[AuditEntry] = field(default_factory=list)
@@ -52,22 +75,22 @@ class StepResult:
 
 
 class Console:
-    """The memory of one console. Only `apply` changes it."""
+    """The alarms, asset clocks and latest command ids of one console. Only `apply` changes them."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.memory = Memory()
+        self.state = ConsoleState()
         self.alarms: dict[str, Alarm] = {}
-        self.assets: dict[str, AssetMemory] = {}
+        self.assets: dict[str, AssetClock] = {}
         self.commands: dict[str, int] = {}
-        self._of_asset: defaultdict[str, set[str]] = defaultdict(set)
+        self._by_asset: defaultdict[str, set[str]] = defaultdict(set)
 
-    def apply(self, outcome: StepResult) -> None:
-        self.memory = outcome.memory
-        self.assets |= outcome.assets
-        for name, alarm in outcome.alarms.items():
+    def apply(self, result: StepResult) -> None:
+        self.state = result.state
+        self.assets |= result.assets
+        for name, alarm in result.alarms.items():
             self.put(name, alarm)
-        for command, at in outcome.commands.items():
+        for command, at in result.commands.items():
             if at is None:
                 self.commands.pop(command, None)
             else:
@@ -75,7 +98,7 @@ class Console:
 
     def put(self, name: str, alarm: Alarm) -> None:
         self.alarms[name] = alarm
-        self._of_asset[alarm.asset].add(name)
+        self._by_asset[alarm.asset].add(name)
 
     def alarms_of(self, asset: str) -> Iterator[str]:
-        return iter(sorted(self._of_asset.get(asset, ())))
+        return iter(sorted(self._by_asset.get(asset, ())))

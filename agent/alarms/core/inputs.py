@@ -1,4 +1,4 @@
-"""What the state machine is told: events, commands and ticks, as they stand in the input log. Pure."""
+"""The inputs of the state machine (events, commands, ticks) and their encoding in the input log. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,9 +7,8 @@ from typing import Any, Literal, get_args
 import orjson
 
 from agent.alarms.core.alarm import Json
-from agent.alarms.times import time_ns
-from agent.events.ids import iso_time
 from connectors.errors import RecordError
+from connectors.timestamps import format_iso, parse_utc
 
 Verb = Literal["ack", "shelve", "unshelve", "out-of-service", "in-service", "reset", "comment"]
 VERBS: tuple[str, ...] = get_args(Verb)
@@ -18,7 +17,7 @@ _LONGEST_TEXT = 2_000
 
 @dataclass(frozen=True, slots=True)
 class EventInput:
-    """A published event, less what no alarm needs. `end_ns` is its event time, `time_ns` when it entered the log."""
+    """A published event, reduced to what alarms need. `end_ns` is event time, `time_ns` when it entered the log."""
 
     id: str
     time_ns: int
@@ -35,7 +34,7 @@ class EventInput:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What a person wants of an alarm. `until_ns` belongs to shelving."""
+    """A person's command for an alarm. `until_ns` is for shelving."""
 
     id: str
     time_ns: int
@@ -48,7 +47,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time passes."""
+    """The passing of time."""
 
     time_ns: int
 
@@ -61,19 +60,19 @@ Input = EventInput | Command | Tick
 
 
 def encode_input(entry: Input) -> bytes:
-    """The value of a message in the input log; its key is the console."""
-    return orjson.dumps({"id": entry.id, "time": iso_time(entry.time_ns), **_body(entry)})
+    """The value of a message in the input log; the key is the console."""
+    return orjson.dumps({"id": entry.id, "time": format_iso(entry.time_ns), **_body(entry)})
 
 
 def decode_input(value: bytes | None) -> Input:
-    """Raises RecordError for what is none."""
+    """Raises RecordError for anything that is not an input."""
     try:
         entry = orjson.loads(value or b"")
     except orjson.JSONDecodeError as error:
         raise RecordError("malformed", f"no JSON: {error}") from error
     if not isinstance(entry, dict):
-        raise RecordError("malformed", "no JSON object")
-    at = time_ns(entry.get("time"))
+        raise RecordError("malformed", "not a JSON object")
+    at = parse_utc(entry.get("time"))
     match entry.get("kind"):
         case "tick":
             return Tick(at)
@@ -82,7 +81,7 @@ def decode_input(value: bytes | None) -> Input:
         case "command":
             return _command(entry, at)
         case other:
-            raise RecordError("malformed", f"kind: {other!r} is neither event, command nor tick", field="kind")
+            raise RecordError("malformed", f"kind: {other!r} is not event, command or tick", field="kind")
 
 
 def _body(entry: Input) -> dict[str, Any]:
@@ -90,11 +89,11 @@ def _body(entry: Input) -> dict[str, Any]:
         case Tick():
             return {"kind": "tick"}
         case Command():
-            until = None if entry.until_ns is None else iso_time(entry.until_ns)
+            until = None if entry.until_ns is None else format_iso(entry.until_ns)
             facts = {"verb": entry.verb, "alarm": entry.alarm, "by": entry.by, "why": entry.why, "until": until}
             return {"kind": "command", **facts}
         case EventInput():
-            about = {"type": entry.type, "asset": entry.asset, "group": entry.group, "end": iso_time(entry.end_ns)}
+            about = {"type": entry.type, "asset": entry.asset, "group": entry.group, "end": format_iso(entry.end_ns)}
             return {"kind": "event", **about, "data": entry.data}
 
 
@@ -103,23 +102,23 @@ def _event(entry: Mapping[str, Any], at: int) -> EventInput:
     data = entry.get("data")
     if not isinstance(data, dict):
         raise RecordError("malformed", "data: missing", field="data")
-    return EventInput(time_ns=at, end_ns=time_ns(entry.get("end"), "end"), data=data, **names)
+    return EventInput(time_ns=at, end_ns=parse_utc(entry.get("end"), "end"), data=data, **names)
 
 
 def _command(entry: Mapping[str, Any], at: int) -> Command:
     verb = entry.get("verb")
     if verb not in VERBS:
-        raise RecordError("malformed", f"verb: {verb!r} is none of {', '.join(VERBS)}", field="verb")
+        raise RecordError("malformed", f"verb: {verb!r} is not one of {', '.join(VERBS)}", field="verb")
     names = {name: _text(entry, name) for name in ("id", "alarm", "by")}
     why, until = entry.get("why") or "", entry.get("until")
     if not isinstance(why, str) or len(why) > _LONGEST_TEXT:
-        raise RecordError("malformed", f"why: no text of up to {_LONGEST_TEXT} characters", field="why")
-    until_ns = None if until is None else time_ns(until, "until")
+        raise RecordError("malformed", f"why: must be a string of at most {_LONGEST_TEXT} characters", field="why")
+    until_ns = None if until is None else parse_utc(until, "until")
     return Command(time_ns=at, verb=verb, why=why, until_ns=until_ns, **names)
 
 
 def _text(entry: Mapping[str, Any], name: str) -> str:
     value = entry.get(name)
     if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_TEXT:
-        raise RecordError("malformed", f"{name}: missing, or no text", field=name)
+        raise RecordError("malformed", f"{name}: must be a string of 1 to {_LONGEST_TEXT} characters", field=name)
     return value

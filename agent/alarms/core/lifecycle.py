@@ -1,4 +1,4 @@
-"""The state machine of one alarm: what each happening and each command makes of it. Pure."""
+"""The state machine of one alarm: what raising, returning and each command do to it. Pure."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -6,17 +6,16 @@ from dataclasses import dataclass, replace
 from agent.alarms.core.alarm import Alarm, Json, OutOfService, Shelving
 from agent.alarms.core.catalogue import Limits
 from agent.alarms.core.inputs import Command
-from agent.alarms.core.transitions import Change
-from agent.alarms.times import span
-from agent.events.ids import iso_time
+from agent.contracts.alarms import Change
+from connectors.timestamps import format_iso
 
 
 class CommandRefused(Exception):
-    """The alarm is not in a state for this command; the message says why."""
+    """The alarm's state does not allow the command; the message says why."""
 
 
-def raised(alarm: Alarm, now_ns: int, snapshot: Json | None) -> Alarm:
-    """Nobody has seen it yet, whatever was acknowledged before."""
+def raise_alarm(alarm: Alarm, now_ns: int, snapshot: Json | None) -> Alarm:
+    """A new occurrence is unacknowledged, whatever was acknowledged before."""
     return replace(
         alarm,
         active=True,
@@ -33,14 +32,14 @@ def raised(alarm: Alarm, now_ns: int, snapshot: Json | None) -> Alarm:
     )
 
 
-def returned(alarm: Alarm, now_ns: int, *, latching: bool) -> Alarm:
-    """What came and went while it was hidden needs nobody's acknowledgement."""
-    seen = alarm.acknowledged or not alarm.annunciated
-    return replace(alarm, active=False, acknowledged=seen, latched=latching, returned_ns=now_ns, held=False)
+def return_alarm(alarm: Alarm, now_ns: int, *, latching: bool) -> Alarm:
+    """An occurrence that was never annunciated needs no acknowledgement."""
+    acknowledged = alarm.acknowledged or not alarm.annunciated
+    return replace(alarm, active=False, acknowledged=acknowledged, latched=latching, returned_ns=now_ns, held=False)
 
 
-def exposed(alarm: Alarm, now_ns: int) -> Alarm:
-    """No longer hidden: an alarm that is still there and unseen is shown now."""
+def annunciate_if_visible(alarm: Alarm, now_ns: int) -> Alarm:
+    """After it was hidden: an occurrence that is still active and was never shown is shown now."""
     if alarm.hidden or not alarm.active or alarm.acknowledged or alarm.annunciated:
         return alarm
     return replace(alarm, annunciated=True, reminded_ns=now_ns)
@@ -48,28 +47,36 @@ def exposed(alarm: Alarm, now_ns: int) -> Alarm:
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """The alarm after a command; `change` is None where nothing of its life changed."""
+    """The alarm after a command; `change` is None where the command changed nothing, like a comment."""
 
     alarm: Alarm
     change: Change | None
 
 
 def apply_command(alarm: Alarm, command: Command, now_ns: int, limits: Limits) -> CommandResult:
-    """Raises Refused."""
+    """Raises CommandRefused."""
     return _VERBS[command.verb](alarm, command, now_ns, limits)
 
 
-def expired(alarm: Alarm, now_ns: int) -> bool:
+def is_shelving_over(alarm: Alarm, now_ns: int) -> bool:
     return alarm.shelved is not None and now_ns >= alarm.shelved.until_ns
 
 
-def unshelved(alarm: Alarm, now_ns: int) -> Alarm:
-    return exposed(replace(alarm, shelved=None), now_ns)
+def unshelve(alarm: Alarm, now_ns: int) -> Alarm:
+    return annunciate_if_visible(replace(alarm, shelved=None), now_ns)
+
+
+def duration_text(seconds: float) -> str:
+    """In the largest unit that leaves a whole number."""
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size and seconds % size == 0:
+            return f"{seconds // size:.0f} {unit}"
+    return f"{seconds:.0f} s"
 
 
 def _acknowledge(alarm: Alarm, command: Command, now_ns: int, _: Limits) -> CommandResult:
     if alarm.state not in ("unacknowledged", "returned"):
-        raise CommandRefused(f"it is {_words(alarm)}; there is nothing to acknowledge")
+        raise CommandRefused(f"it is {_state_text(alarm)}; there is nothing to acknowledge")
     return CommandResult(replace(alarm, acknowledged=True, acknowledged_ns=now_ns, held=False), "acknowledged")
 
 
@@ -79,37 +86,37 @@ def _shelve(alarm: Alarm, command: Command, now_ns: int, limits: Limits) -> Comm
     if until is None:
         raise CommandRefused("shelving needs an expiry")
     if alarm.hidden:
-        raise CommandRefused(f"it is {_words(alarm)} already")
+        raise CommandRefused(f"it is {_state_text(alarm)} already")
     if until <= now_ns:
-        raise CommandRefused(f"the expiry {iso_time(until)} is over")
+        raise CommandRefused(f"the expiry {format_iso(until)} is over")
     if until > now_ns + limits.max_shelving_ns:
-        raise CommandRefused(f"nothing is shelved for longer than {span(limits.max_shelving_ns / 1e9)}")
+        raise CommandRefused(f"nothing is shelved for longer than {duration_text(limits.max_shelving_ns / 1e9)}")
     return CommandResult(replace(alarm, shelved=Shelving(command.by, command.why, until), held=False), "shelved")
 
 
 def _unshelve(alarm: Alarm, command: Command, now_ns: int, _: Limits) -> CommandResult:
     if alarm.shelved is None:
-        raise CommandRefused(f"it is {_words(alarm)}, not shelved")
-    return CommandResult(unshelved(alarm, now_ns), "unshelved")
+        raise CommandRefused(f"it is {_state_text(alarm)}, not shelved")
+    return CommandResult(unshelve(alarm, now_ns), "unshelved")
 
 
-def _remove(alarm: Alarm, command: Command, now_ns: int, _: Limits) -> CommandResult:
+def _take_out_of_service(alarm: Alarm, command: Command, now_ns: int, _: Limits) -> CommandResult:
     _require_reason(command)
     if alarm.out_of_service:
         raise CommandRefused("it is out of service already")
-    gone = OutOfService(command.by, command.why)
-    return CommandResult(replace(alarm, out_of_service=gone, shelved=None, held=False), "out_of_service")
+    out_of_service = OutOfService(command.by, command.why)
+    return CommandResult(replace(alarm, out_of_service=out_of_service, shelved=None, held=False), "out_of_service")
 
 
-def _put_back(alarm: Alarm, command: Command, now_ns: int, _: Limits) -> CommandResult:
+def _return_to_service(alarm: Alarm, command: Command, now_ns: int, _: Limits) -> CommandResult:
     if alarm.out_of_service is None:
-        raise CommandRefused(f"it is {_words(alarm)}, not out of service")
-    return CommandResult(exposed(replace(alarm, out_of_service=None), now_ns), "in_service")
+        raise CommandRefused(f"it is {_state_text(alarm)}, not out of service")
+    return CommandResult(annunciate_if_visible(replace(alarm, out_of_service=None), now_ns), "in_service")
 
 
 def _reset(alarm: Alarm, command: Command, now_ns: int, _: Limits) -> CommandResult:
     if alarm.state != "latched":
-        raise CommandRefused(f"it is {_words(alarm)}, not latched")
+        raise CommandRefused(f"it is {_state_text(alarm)}, not latched")
     return CommandResult(replace(alarm, latched=False), "reset")
 
 
@@ -123,7 +130,7 @@ def _require_reason(command: Command) -> None:
         raise CommandRefused(f"{command.verb} needs a reason")
 
 
-def _words(alarm: Alarm) -> str:
+def _state_text(alarm: Alarm) -> str:
     if alarm.state == "suppressed":
         return f"suppressed by {', '.join(alarm.suppressed_by)}"
     return alarm.state.replace("_", " ")
@@ -133,8 +140,8 @@ _VERBS: Mapping[str, Callable[[Alarm, Command, int, Limits], CommandResult]] = {
     "ack": _acknowledge,
     "shelve": _shelve,
     "unshelve": _unshelve,
-    "out-of-service": _remove,
-    "in-service": _put_back,
+    "out-of-service": _take_out_of_service,
+    "in-service": _return_to_service,
     "reset": _reset,
     "comment": _comment,
 }

@@ -4,104 +4,107 @@ from dataclasses import replace
 
 from agent.alarms.core.alarm import Alarm, Json, Shelving
 from agent.alarms.core.catalogue import Rule, alarm_id
-from agent.alarms.core.chatter import chatters, with_raise
-from agent.alarms.core.console import AssetMemory
-from agent.alarms.core.delays import condition, due, probability
+from agent.alarms.core.console import AssetClock
+from agent.alarms.core.delays import condition, is_due, probability
 from agent.alarms.core.inputs import EventInput
-from agent.alarms.core.lifecycle import raised, returned
+from agent.alarms.core.lifecycle import raise_alarm, return_alarm
+from agent.alarms.core.rates import is_chattering, record_raise
 from agent.alarms.core.transaction import SYSTEM, Transaction
-from agent.events.ids import iso_time
+from connectors.timestamps import format_iso
 
 REFUSED_BUNDLE = "model_refused"
 
 
-def on_event(bench: Transaction, event: EventInput) -> None:
-    wrong = _wrong(bench, event)
-    asset = bench.console.assets.get(event.asset) or AssetMemory(event.asset, event.group)
+def on_event(transaction: Transaction, event: EventInput) -> None:
+    asset = transaction.console.assets.get(event.asset) or AssetClock(event.asset, event.group)
     kind = event.type if event.channel is None else f"{event.type}#{event.channel}"
-    if wrong is None and asset.knows(kind, event.end_ns):
-        wrong = "repeated_event"
-    if wrong is not None:
-        bench.out.ignored[wrong] += 1
+    reason = _ignore_reason(transaction, event)
+    if reason is None and asset.has_seen(kind, event.end_ns):
+        reason = "repeated_event"
+    if reason is not None:
+        transaction.result.ignored[reason] += 1
         return
-    asset = asset.heard(kind, event.end_ns, bench.now_ns)
-    bench.out.assets[event.asset] = asset
-    for rule in bench.catalogue.rules_of(event.group):
-        _judge(bench, rule, event, asset)
+    asset = asset.with_event(kind, event.end_ns, transaction.now_ns)
+    transaction.result.assets[event.asset] = asset
+    for rule in transaction.catalogue.rules_of(event.group):
+        _apply_rule(transaction, rule, event, asset)
 
 
-def settle(bench: Transaction, rule: Rule, alarm: Alarm, asset_now_ns: int, event: EventInput | None = None) -> None:
-    """Raise or end the alarm if its condition has lasted long enough."""
-    if not due(rule, alarm, asset_now_ns):
+def apply_delays(
+    transaction: Transaction, rule: Rule, alarm: Alarm, asset_now_ns: int, event: EventInput | None = None
+) -> None:
+    """Raises the alarm or lets it return, if its condition has lasted for the delay."""
+    if not is_due(rule, alarm, asset_now_ns):
         return
     if alarm.holds:
-        _raise(bench, rule, alarm, event)
+        _raise(transaction, rule, alarm, event)
     else:
-        after = returned(alarm, bench.now_ns, latching=rule.latched)
-        bench.change(alarm, after, "returned", why="the condition is over", event=event)
+        after = return_alarm(alarm, transaction.now_ns, latching=rule.latched)
+        transaction.change(alarm, after, "returned", why="the condition is over", event=event)
 
 
-def _wrong(bench: Transaction, event: EventInput) -> str | None:
-    """Why the event must not count, in one word for counting."""
-    age_ns = bench.now_ns - event.end_ns
-    if not bench.catalogue.knows(event.group, event.asset):
+def _ignore_reason(transaction: Transaction, event: EventInput) -> str | None:
+    """The counter's label for an event that must not count; None for one that does."""
+    age_ns = transaction.now_ns - event.end_ns
+    if not transaction.catalogue.has_asset(event.group, event.asset):
         return "unknown_asset"
-    if age_ns > bench.limits.max_event_age_ns:
+    if age_ns > transaction.limits.max_event_age_ns:
         return "expired_event"
-    return "event_from_the_future" if -age_ns > bench.limits.max_event_age_ns else None
+    return "event_from_the_future" if -age_ns > transaction.limits.max_event_age_ns else None
 
 
-def _judge(bench: Transaction, rule: Rule, event: EventInput, asset: AssetMemory) -> None:
+def _apply_rule(transaction: Transaction, rule: Rule, event: EventInput, asset: AssetClock) -> None:
     channel = event.channel if rule.technical == "channel_dropout" else None
     name = alarm_id(rule.name, event.asset, channel)
-    alarm = bench.find(name)
+    alarm = transaction.find(name)
     holds = condition(rule, event, held=alarm is not None and alarm.holds)
     if alarm is None:
         if not holds:
             return
-        alarm = bench.fresh(Alarm(name, rule.name, event.asset, channel))
-    alarm = bench.keep(_informed(rule, alarm, event, holds))
+        alarm = transaction.new_alarm(name, rule, event.asset, channel)
+    alarm = transaction.store(_with_condition(rule, alarm, event, holds))
     if event.type == REFUSED_BUNDLE and rule.technical == REFUSED_BUNDLE:
-        _tell_once(bench, rule, alarm, event)
+        _raise_for_refused_bundle(transaction, rule, alarm, event)
     else:
-        settle(bench, rule, alarm, asset.end_ns, event)
+        apply_delays(transaction, rule, alarm, asset.end_ns, event)
 
 
-def _tell_once(bench: Transaction, rule: Rule, alarm: Alarm, event: EventInput) -> None:
-    """A refused bundle is news, not a condition: nothing will say that it is over, so it returns by itself."""
+def _raise_for_refused_bundle(transaction: Transaction, rule: Rule, alarm: Alarm, event: EventInput) -> None:
+    """No event says that a refusal is over, so the alarm is raised without a delay and returns by itself."""
     if not alarm.active:
-        _raise(bench, rule, alarm, event)
-    bench.keep(replace(bench.find(alarm.id) or alarm, holds=False, since_ns=event.end_ns))
+        _raise(transaction, rule, alarm, event)
+    transaction.store(replace(transaction.find(alarm.id) or alarm, holds=False, since_ns=event.end_ns))
 
 
-def _informed(rule: Rule, alarm: Alarm, event: EventInput, holds: bool | None) -> Alarm:
+def _with_condition(rule: Rule, alarm: Alarm, event: EventInput, holds: bool | None) -> Alarm:
     if holds is not None and holds != alarm.holds:
         alarm = replace(alarm, holds=holds, since_ns=event.end_ns)
     elif event.type == "gap" and alarm.holds and not alarm.active:
-        alarm = replace(alarm, since_ns=event.end_ns)  # nobody knows what was in the hole: the delay begins anew
+        alarm = replace(alarm, since_ns=event.end_ns)  # the state during the gap is unknown: restart the on-delay
     if holds and (not alarm.active or _is_stronger(rule, alarm, event)):
         alarm = replace(alarm, strongest=_snapshot(rule, event))
     return alarm
 
 
-def _raise(bench: Transaction, rule: Rule, alarm: Alarm, event: EventInput | None) -> None:
-    after = with_raise(raised(alarm, bench.now_ns, alarm.strongest), bench.now_ns, bench.limits)
-    after = bench.change(alarm, after, "raised", why=rule.rationale.cause, event=event)
-    if after.chattering or not chatters(after, bench.now_ns, bench.limits):
+def _raise(transaction: Transaction, rule: Rule, alarm: Alarm, event: EventInput | None) -> None:
+    now_ns, limits = transaction.now_ns, transaction.limits
+    after = record_raise(raise_alarm(alarm, now_ns, alarm.strongest), now_ns, limits)
+    after = transaction.change(alarm, after, "raised", why=rule.rationale.cause, event=event)
+    if after.chattering or not is_chattering(after, now_ns, limits):
         return
-    why = f"raised {len(after.latest_raises_ns)} times within {bench.limits.chatter_within_ns // 10**9} s"
-    noisy = bench.change(after, replace(after, chattering=True), "chattering", why=why)
-    if rule.shelve_chatter_ns is not None and not noisy.hidden:
-        shelving = Shelving(SYSTEM, why, bench.now_ns + rule.shelve_chatter_ns)
-        bench.change(noisy, replace(noisy, shelved=shelving, held=False), "shelved", why=why)
-        bench.audit(noisy.id, "shelve", by=SYSTEM, why=why)
+    why = f"raised {len(after.latest_raises_ns)} times within {limits.chatter_within_ns // 10**9} s"
+    chattering = transaction.change(after, replace(after, chattering=True), "chattering", why=why)
+    if rule.shelve_chatter_ns is not None and not chattering.hidden:
+        shelving = Shelving(SYSTEM, why, now_ns + rule.shelve_chatter_ns)
+        transaction.change(chattering, replace(chattering, shelved=shelving, held=False), "shelved", why=why)
+        transaction.audit(chattering.id, "shelve", by=SYSTEM, why=why)
 
 
 def _snapshot(rule: Rule, event: EventInput) -> Json:
-    """Why, for people: the event with its evidence and the probability that decided."""
-    return {"event": event.id, "end": iso_time(event.end_ns), "probability": probability(rule, event), **event.data}
+    """What the operator is shown as the reason: the event with its evidence and the rule's probability."""
+    return {"event": event.id, "end": format_iso(event.end_ns), "probability": probability(rule, event), **event.data}
 
 
 def _is_stronger(rule: Rule, alarm: Alarm, event: EventInput) -> bool:
-    chance, known = probability(rule, event), (alarm.strongest or {}).get("probability")
-    return chance is not None and (known is None or chance > known)
+    new, known = probability(rule, event), (alarm.strongest or {}).get("probability")
+    return new is not None and (known is None or new > known)

@@ -1,4 +1,4 @@
-"""The state machine of a console: `(console, input) → outcome`. Time comes in with the input. Pure."""
+"""The state machine of a console: `(console, input) → result`. Time comes with the input. Pure."""
 
 from agent.alarms.core.catalogue import Catalogue
 from agent.alarms.core.console import Console, StepResult
@@ -10,18 +10,19 @@ from agent.alarms.core.transaction import Transaction
 
 
 def step(console: Console, catalogue: Catalogue, entry: Input) -> StepResult:
-    """What the input changes; `console` stays as it is until the outcome is applied.
+    """What the input changes; `console` itself changes only when the result is applied.
 
-    1. The log's clock. 2. The input, with whom its changes hide or show. 3. The end of a flood and what one holds.
+    1. Advance the log's clock. 2. Apply the input and the suppression it causes or ends. 3. End a flood that is over
+    and update what its summary lists.
     """
-    bench = Transaction(console, catalogue, entry)
+    transaction = Transaction(console, catalogue, entry)
     match entry:
         case EventInput():
-            on_event(bench, entry)
+            on_event(transaction, entry)
         case Command():
-            on_command(bench, entry)
+            on_command(transaction, entry)
         case Tick():
-            on_tick(bench)
-    bench.end_flood()
-    bench.list_flood()
-    return bench.out
+            on_tick(transaction)
+    transaction.end_flood_if_over()
+    transaction.update_flood_members()
+    return transaction.result

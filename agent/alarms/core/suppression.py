@@ -1,4 +1,4 @@
-"""Which alarms hide which, by design: a cause its consequences, a parent asset its children. Pure."""
+"""Suppression by design: a cause hides its consequences, a parent asset its children. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -8,12 +8,12 @@ from agent.alarms.core.catalogue import Catalogue
 AlarmsOf = Callable[[str], Iterable[Alarm]]
 
 
-def hidden_by(alarm: Alarm, catalogue: Catalogue, alarms_of: AlarmsOf) -> tuple[str, ...]:
-    """The ids of all alarms that hide this one now."""
-    return tuple(sorted(other.id for other in _masters(alarm, catalogue, alarms_of) if other.hides))
+def suppressing_alarms(alarm: Alarm, catalogue: Catalogue, alarms_of: AlarmsOf) -> tuple[str, ...]:
+    """The ids of all alarms that suppress this one now."""
+    return tuple(sorted(other.id for other in _possible_causes(alarm, catalogue, alarms_of) if other.can_suppress))
 
 
-def _masters(alarm: Alarm, catalogue: Catalogue, alarms_of: AlarmsOf) -> Iterator[Alarm]:
+def _possible_causes(alarm: Alarm, catalogue: Catalogue, alarms_of: AlarmsOf) -> Iterator[Alarm]:
     rule = catalogue.rules.get(alarm.rule)
     if rule is None:
         return
@@ -23,7 +23,7 @@ def _masters(alarm: Alarm, catalogue: Catalogue, alarms_of: AlarmsOf) -> Iterato
 
 
 def dependents(alarm: Alarm, catalogue: Catalogue, assets: Iterable[str], alarms_of: AlarmsOf) -> Iterator[str]:
-    """The ids of all known alarms that this one may hide."""
+    """The ids of all existing alarms that this one may suppress."""
     yield from (other.id for other in alarms_of(alarm.asset) if other.id != alarm.id)
     if not _hides_children(alarm, catalogue):
         return
@@ -33,7 +33,7 @@ def dependents(alarm: Alarm, catalogue: Catalogue, assets: Iterable[str], alarms
 
 
 def ancestors(asset: str, catalogue: Catalogue) -> tuple[str, ...]:
-    """Parents and their parents; a circle ends where it began."""
+    """Parents and their parents; a cycle ends where it began."""
     found: list[str] = []
     parent = catalogue.parent_of(asset)
     while parent is not None and parent not in found and parent != asset:

@@ -1,36 +1,17 @@
-"""What changed in an alarm's life, under a name that every replay of the input log gives again. Pure."""
+"""Transitions of alarms and audit entries, with ids that are the same in every replay of the input log. Pure."""
 
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from agent.alarms.core.alarm import State
-from agent.alarms.times import time_ns
-
-Change = Literal[
-    "raised",
-    "returned",
-    "acknowledged",
-    "shelved",
-    "unshelved",
-    "shelving_expired",
-    "suppressed",
-    "unsuppressed",
-    "out_of_service",
-    "in_service",
-    "reset",
-    "held",
-    "released",
-    "chattering",
-    "chatter_over",
-    "reminded",
-]
+from agent.contracts.alarms import Change, State
+from connectors.timestamps import parse_utc
 
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """`at_ns` is the time of the input log. `announces`: the operator is shown something new to acknowledge."""
+    """`at_ns` is the input log's time. `announces`: the operator is shown something new to acknowledge."""
 
     id: str
     alarm: str
@@ -54,7 +35,7 @@ class Transition:
 
 
 def transition_id(alarm: str, input_id: str, after: str, change: str) -> str:
-    """The change is part of it: one input may bring an alarm to one state twice, as when a flood's hold ends."""
+    """Includes the change, because one input may bring an alarm to the same state twice, as at the end of a flood."""
     parts = (alarm, input_id, after, change)
     text = "".join(f"{len(part)}:{part}" for part in parts)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
@@ -62,7 +43,7 @@ def transition_id(alarm: str, input_id: str, after: str, change: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """A person's command or the system's own act: who, when, why, and what came of it."""
+    """A person's command or an act of the system: who, when, why, and the outcome."""
 
     id: str
     console: str
@@ -77,9 +58,9 @@ class AuditEntry:
 
 
 def transition_from(data: Mapping[str, Any]) -> Transition:
-    """The inverse of publishing one. Raises RecordError where a time is none."""
+    """Reads a published transition. Raises RecordError if a time cannot be parsed."""
     facts = {name: value for name, value in data.items() if name not in ("at", "event_time")}
     event = data["event_time"]
     return Transition(
-        **facts, at_ns=time_ns(data["at"]), event_ns=None if event is None else time_ns(event, "event_time")
+        **facts, at_ns=parse_utc(data["at"]), event_ns=None if event is None else parse_utc(event, "event_time")
     )

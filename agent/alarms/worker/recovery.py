@@ -1,7 +1,7 @@
-"""A console as rows of a changelogged table, such that any prefix of one input's rows can be undone. Pure.
+"""Consoles as rows of a table with a changelog, such that an input whose rows were written in part can be undone. Pure.
 
-The console's own row is written last and says which input is complete. A row of a later offset belongs to an input
-that was cut off; it carries what it replaced, so the input can be taken again from where the console really stood.
+The console's own row is written last and names the last complete input. A row with a later offset belongs to an input
+that was interrupted; the row contains what it replaced, so that the input can be applied again from the state before.
 """
 
 import re
@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from agent.alarms.core.alarm import Json, alarm_from
-from agent.alarms.core.clock import LogClock
-from agent.alarms.core.console import AssetMemory, Console, Memory, StepResult
-from agent.alarms.core.flood import Flood
+from agent.alarms.core.alarm import Json, alarm_from_row
+from agent.alarms.core.console import AssetClock, Console, ConsoleState, LogClock, StepResult
+from agent.alarms.core.rates import Flood
 
 _SEPARATOR = "\x1f"
 _OFFSET = re.compile(rb'\{"offset":(\d+)')
@@ -26,68 +25,68 @@ class RowKey(NamedTuple):
     kind: str
     name: str
 
-    def encoded(self) -> bytes:
+    def encode(self) -> bytes:
         return _SEPARATOR.join(self).encode()
 
     @classmethod
-    def decoded(cls, key: bytes) -> "RowKey":
+    def decode(cls, key: bytes) -> "RowKey":
         return cls(*key.decode().split(_SEPARATOR))
 
 
 Row = tuple[bytes, bytes | None]
 
 
-def rows_of(console: Console, outcome: StepResult, offset: int) -> Iterator[Row]:
-    """What to write for one input, in this order. `console` is still as it was before the input; None removes."""
-    for name, alarm in outcome.alarms.items():
+def step_rows(console: Console, result: StepResult, offset: int) -> Iterator[Row]:
+    """The rows of one input, in the order to write them; None deletes. `console` is as it was before the input."""
+    for name, alarm in result.alarms.items():
         yield _row(RowKey(console.name, ALARM, name), offset, asdict(alarm), _dict(console.alarms.get(name)))
-    for name, asset in outcome.assets.items():
+    for name, asset in result.assets.items():
         yield _row(RowKey(console.name, ASSET, name), offset, asdict(asset), _dict(console.assets.get(name)))
-    for name, at in outcome.commands.items():
+    for name, at in result.commands.items():
         key = RowKey(console.name, COMMAND, name)
-        yield (key.encoded(), None) if at is None else _row(key, offset, {"at": at}, None)
-    yield _row(RowKey(console.name, CONSOLE, ""), offset, asdict(outcome.memory), None)
+        yield (key.encode(), None) if at is None else _row(key, offset, {"at": at}, None)
+    yield _row(RowKey(console.name, CONSOLE, ""), offset, asdict(result.state), None)
 
 
-class Restored(NamedTuple):
-    """`offset`: the last input that is complete; −1 before the first."""
+class RestoredConsole(NamedTuple):
+    """`offset`: the last complete input; −1 before the first."""
 
     console: Console
     offset: int
 
 
-def restored(name: str, rows: Iterable[tuple[bytes, bytes]]) -> Restored:
-    """The console as it was after its last complete input. Rows of other consoles are passed over."""
-    own = [(key, orjson.loads(value)) for raw, value in rows if (key := RowKey.decoded(raw)).console == name]
+def restore_console(name: str, rows: Iterable[tuple[bytes, bytes]]) -> RestoredConsole:
+    """The console after its last complete input. Skips rows of other consoles."""
+    own = [(key, orjson.loads(value)) for raw, value in rows if (key := RowKey.decode(raw)).console == name]
     head = next((row for key, row in own if key.kind == CONSOLE), None)
     offset = -1 if head is None else int(head["offset"])
     console = Console(name)
     if head is not None:
-        console.memory = _memory(head["value"])
+        console.state = _console_state(head["value"])
     for key, row in own:
-        value = row["value"] if row["offset"] <= offset else _undone(row)
+        value = row["value"] if row["offset"] <= offset else _value_before(row)
         if value is not None:
             _put(console, key, value)
-    return Restored(console, offset)
+    return RestoredConsole(console, offset)
 
 
 def is_older(row: bytes | None, known: bytes | None) -> bool:
-    """Whether an earlier input wrote `row` than the one that wrote `known`. A removal (None) is never older."""
+    """Whether `row` was written by an earlier input than `known`. A deletion (None) is never older."""
     return row is not None and known is not None and _offset(row) < _offset(known)
 
 
 def _offset(row: bytes) -> int:
-    """It stands first in every row, so that a recovery need not read the rest."""
+    """The offset comes first in every row, so that a recovery need not parse the rest."""
     found = _OFFSET.match(row)
     return -1 if found is None else int(found[1])
 
 
 def _row(key: RowKey, offset: int, value: Json, before: Json | None) -> Row:
     changed = None if before is None else {name: old for name, old in before.items() if old != value[name]}
-    return key.encoded(), orjson.dumps({"offset": offset, "value": value, "before": changed})
+    return key.encode(), orjson.dumps({"offset": offset, "value": value, "before": changed})
 
 
-def _undone(row: Mapping[str, Any]) -> Json | None:
+def _value_before(row: Mapping[str, Any]) -> Json | None:
     return None if row["before"] is None else {**row["value"], **row["before"]}
 
 
@@ -98,14 +97,14 @@ def _dict(value: Any) -> Json | None:
 def _put(console: Console, key: RowKey, value: Mapping[str, Any]) -> None:
     match key.kind:
         case "alarm":
-            console.put(key.name, alarm_from(value))
+            console.put(key.name, alarm_from_row(value))
         case "asset":
             ends = tuple((kind, end) for kind, end in value["ends"])
-            console.assets[key.name] = AssetMemory(**{**value, "ends": ends})
+            console.assets[key.name] = AssetClock(**{**value, "ends": ends})
         case "command":
             console.commands[key.name] = value["at"]
 
 
-def _memory(value: Mapping[str, Any]) -> Memory:
+def _console_state(value: Mapping[str, Any]) -> ConsoleState:
     flood = value["flood"]
-    return Memory(LogClock(**value["clock"]), Flood(flood["on"], tuple(flood["latest_ns"])))
+    return ConsoleState(LogClock(**value["clock"]), Flood(flood["on"], tuple(flood["latest_ns"])))

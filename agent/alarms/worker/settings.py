@@ -1,4 +1,4 @@
-"""What the Faust application is told: names, sizes, the cluster and its login."""
+"""Settings of the worker and the Faust app made of them."""
 
 import os
 import tempfile
@@ -8,14 +8,14 @@ from typing import Any
 
 import faust
 
-from agent.alarms.messages import ALARMS, AUDIT, INPUTS, TRANSITIONS
-from agent.alarms.worker.tables import OrderlyTables, RowTable
+from agent.alarms.worker.tables import RowTable, SeekFirstTables
+from agent.contracts.alarms import ALARMS, AUDIT, INPUTS, TRANSITIONS
 from connectors.kafka.cluster import Cluster
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """Names and sizes; `topics` maps our stream names to the cluster's. `directory`: where Faust may put its files."""
+    """`topics` maps our stream names to topics of the cluster. `directory`: where Faust may put files."""
 
     app_id: str
     cluster: Cluster
@@ -31,7 +31,7 @@ class WorkerSettings:
     directory: Path | None = None
 
 
-def app_of(settings: WorkerSettings) -> Any:
+def faust_app(settings: WorkerSettings) -> Any:
     cluster = settings.cluster
     return faust.App(
         settings.app_id,
@@ -43,9 +43,9 @@ def app_of(settings: WorkerSettings) -> Any:
         consumer_auto_offset_reset="earliest",
         producer_acks=-1,
         store="memory://",
-        datadir=settings.directory or _scratch(settings.app_id),
+        datadir=settings.directory or _scratch_directory(settings.app_id),
         Table=RowTable,
-        TableManager=OrderlyTables,
+        TableManager=SeekFirstTables,
         topic_partitions=settings.partitions,
         topic_replication_factor=settings.replication,
         topic_disable_leader=True,
@@ -56,8 +56,8 @@ def app_of(settings: WorkerSettings) -> Any:
     )
 
 
-def _scratch(app_id: str) -> Path:
-    """The same every time, so that a killed worker leaves nothing new behind. Nothing in it is ever read."""
+def _scratch_directory(app_id: str) -> Path:
+    """The same at every start, so that killed workers do not leave directories behind. Nothing in it is read."""
     return Path(tempfile.gettempdir()) / f"{app_id}-{os.getuid()}"
 
 

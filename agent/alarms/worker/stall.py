@@ -1,54 +1,96 @@
-"""A worker that has something to do and does nothing ends, so that its supervisor can begin anew."""
+"""Detects skipped inputs, and a worker that has work but makes no progress: both end it, so that it is restarted."""
 
 import asyncio
 import time
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import structlog
 
 from agent.alarms.counters import AlarmCounters
-from agent.alarms.worker.progress import Patience, Stalled
-from agent.health.watchdog import end_by_force
+from agent.health.watchdog import force_exit_later
+from connectors.errors import ConnectorError
 
 log = structlog.get_logger()
-_LOOKS_PER_LIMIT = 10
+_CHECKS_PER_LIMIT = 10
 _LONGEST_PAUSE_S = 5.0
 
 
-class StallDetector:
-    """Looks several times per limit at inputs, recovery and group; the least change of them is progress."""
+class InputsSkipped(ConnectorError):
+    """Inputs were skipped. The worker must end and start again from the committed offsets."""
 
-    def __init__(self, app: Any, tally: AlarmCounters, inputs_topic: str, *, limit_s: float) -> None:
-        self._app, self._tally, self._topic = app, tally, inputs_topic
-        self._patience = Patience(limit_s)
+
+class Stalled(ConnectorError):
+    """There was work, and no progress for too long. The worker must end and start again."""
+
+
+class ExpectedOffsets:
+    """The next offset of every partition of this worker."""
+
+    def __init__(self) -> None:
+        self.next: dict[Hashable, int] = {}
+
+    def begin(self, offsets: Mapping[Hashable, int]) -> None:
+        self.next = dict(offsets)
+
+    def missing_before(self, partition: Hashable, offset: int) -> range:
+        """The offsets that were skipped if this one comes now; all of them for a partition that was not recovered."""
+        return range(self.next.get(partition, -1), offset)
+
+    def advance(self, partition: Hashable, offset: int) -> None:
+        self.next[partition] = max(self.next.get(partition, 0), offset + 1)
+
+
+class StallTimer:
+    """For how long a worker with work to do has shown the same progress. Pure."""
+
+    def __init__(self, limit_s: float) -> None:
+        self.limit_s, self.stalled_for_s = limit_s, 0.0
+        self._progress: object = None
+        self._since_s: float | None = None
+
+    def check(self, now_s: float, progress: object, *, busy: bool) -> bool:
+        """Whether the limit is exceeded. `progress`: any value that differs after any progress."""
+        if not busy or progress != self._progress or self._since_s is None:
+            self._progress, self._since_s = progress, now_s
+        self.stalled_for_s = now_s - self._since_s
+        return self.stalled_for_s > self.limit_s
+
+
+class StallDetector:
+    """Checks inputs, recovery and group generation several times per limit; any change of them is progress."""
+
+    def __init__(self, app: Any, counters: AlarmCounters, inputs_topic: str, *, limit_s: float) -> None:
+        self._app, self._counters, self._topic = app, counters, inputs_topic
+        self._timer = StallTimer(limit_s)
 
     @property
     def alive(self) -> bool:
-        return self._patience.stuck_for_s <= self._patience.limit_s
+        return self._timer.stalled_for_s <= self._timer.limit_s
 
     async def watch(self) -> None:
-        """Until cancelled. Raises Stalled; should the clean-up hang, too, the process ends without it."""
+        """Until cancelled. Raises Stalled; if the shutdown then hangs as well, the process is ended."""
         while True:
-            await asyncio.sleep(min(self._patience.limit_s / _LOOKS_PER_LIMIT, _LONGEST_PAUSE_S))
-            if self._patience.look(time.monotonic(), self._pulse(), busy=await self._has_something_to_do()):
-                reason = f"no progress for {self._patience.stuck_for_s:.0f} s, although there is something to do"
-                end_by_force(reason)
+            await asyncio.sleep(min(self._timer.limit_s / _CHECKS_PER_LIMIT, _LONGEST_PAUSE_S))
+            if self._timer.check(time.monotonic(), self._progress(), busy=await self._is_busy()):
+                reason = f"no progress for {self._timer.stalled_for_s:.0f} s although inputs are waiting"
+                force_exit_later(reason)
                 raise Stalled(reason)
 
-    def _pulse(self) -> tuple[int, int, int]:
+    def _progress(self) -> tuple[int, int, int]:
         recovered = sum(offset or 0 for offset in self._app.tables.recovery.active_offsets.values())
-        return self._tally.inputs, recovered, self._app.consumer_generation_id
+        return self._counters.inputs, recovered, self._app.consumer_generation_id
 
-    async def _has_something_to_do(self) -> bool:
-        """Taking partitions over is something; so is a broker that does not answer."""
+    async def _is_busy(self) -> bool:
+        """Recovering tables is work; a broker that does not answer counts as work, too."""
         if not self._app.tables.actives_ready:
             return True
-        places = self._app.tables.recovery.sequence.next
-        waited_for = {at: offset for at, offset in places.items() if at.topic == self._topic}
+        expected = self._app.tables.recovery.expected.next
+        inputs = {at: offset for at, offset in expected.items() if at.topic == self._topic}
         try:
             async with asyncio.timeout(_LONGEST_PAUSE_S):
-                ends = await self._app.consumer.highwaters(*waited_for) if waited_for else {}
+                ends = await self._app.consumer.highwaters(*inputs) if inputs else {}
         except Exception as error:
-            log.warning("the ends of the input log are not known", error=str(error) or type(error).__name__)
+            log.warning("cannot read the end offsets of the input log", error=str(error) or type(error).__name__)
             return True
-        return any(end > waited_for[at] for at, end in ends.items())
+        return any(end > inputs[at] for at, end in ends.items())

@@ -1,4 +1,4 @@
-"""Simulated plants: believable signals and faults whose truth is known; a sample depends on its index alone. Pure."""
+"""Simulated assets: plausible signals with known faults; a sample depends on seed and index alone. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from connectors.simulator.plants.episodes import BLOCKS_PER_CYCLE, Episode, episode
+from connectors.simulator.plants.episodes import BLOCKS_PER_CYCLE, Episode, make_episode
 from connectors.simulator.plants.gearbox import GEARBOX
 from connectors.simulator.plants.kinds import Block, PlantKind
 from connectors.simulator.plants.noise import seed_of
 from connectors.simulator.plants.patient import PATIENT
 from connectors.simulator.plants.pump import PUMP
 
-__all__ = ["KINDS", "PlantKind", "SimulatedAsset", "labelled_recording", "truth"]
+__all__ = ["KINDS", "PlantKind", "SimulatedAsset", "labelled_recording"]
 
 KINDS = {kind.name: kind for kind in (PUMP, GEARBOX, PATIENT)}
 DECIMALS = 3
@@ -22,7 +22,7 @@ DECIMALS = 3
 
 @dataclass(frozen=True, slots=True)
 class SimulatedAsset:
-    """One pump, gearbox or patient. Its name and the plant's seed make it the individual it is."""
+    """One pump, gearbox or patient; its name and the plant's seed determine its individual traits."""
 
     name: str
     kind: PlantKind
@@ -40,8 +40,8 @@ class SimulatedAsset:
         values = kind.signals(Block(self.seed, index, local, kind.period_ns / 1e9, kind.states, fault))
         return np.round(values, DECIMALS), fault.present(local)
 
-    def truth(self, index: int) -> str:
-        """The state at one sample."""
+    def state_at(self, index: int) -> str:
+        """The true state at one sample."""
         cycle, local = divmod(index, self.kind.cycle_samples)
         return self.kind.states[int(self._episode(cycle).present(np.array([local]))[0])]
 
@@ -50,12 +50,7 @@ class SimulatedAsset:
         return self._episode(cycle).present(np.arange(self.kind.cycle_samples))
 
     def _episode(self, cycle: int) -> Episode:
-        return episode(self.seed, cycle, states=len(self.kind.states), cycle_samples=self.kind.cycle_samples)
-
-
-def truth(asset: SimulatedAsset, index: int) -> str:
-    """The state of an asset at one sample."""
-    return asset.truth(index)
+        return make_episode(self.seed, cycle, states=len(self.kind.states), cycle_samples=self.kind.cycle_samples)
 
 
 def labelled_recording(
@@ -63,7 +58,7 @@ def labelled_recording(
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64], tuple[str, ...]]:
     """Training data from the same physics: time_ns (n,) from 0, values (n, C), labels (n,), class names.
 
-    Every seed is another individual; take several for a model that is to serve them all.
+    Every seed is another individual; train on several for a model that serves all of them.
     """
     asset = SimulatedAsset(f"{kind}-recording", KINDS[kind], seed)
     values, labels = zip(*_blocks(asset, samples), strict=True)

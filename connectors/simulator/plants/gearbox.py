@@ -10,7 +10,7 @@ _WANDER = 0.03
 
 
 def _signals(b: Block) -> Floats:
-    """Everything turns with the shaft: `turns` is its angle in revolutions."""
+    """All signals follow the shaft: `turns` is its angle in revolutions."""
     overload = b.strength("overload")
     hertz = b.trait("shaft_hz", 1.35, 1.65)
     turns = b.turns(hertz, wander=_WANDER) + b.extra_turns("overload", _SAG_HZ)
@@ -37,10 +37,10 @@ def _vibration(b: Block, turns: Floats, load: Floats, axis: str, quarter: float)
 
 
 def _impact(turns: Floats, quarter: float) -> Floats:
-    """Once per revolution the broken tooth meets: a blow that rings out within a seventh of a turn."""
+    """The broken tooth hits once per revolution; the impact decays within a seventh of a turn."""
     since: Floats = np.mod(turns - 0.3 + quarter / 10, 1.0)
-    blow: Floats = 2.6 * np.exp(-since / 0.09) * np.cos(2 * np.pi * 6 * since)
-    return blow
+    impact: Floats = 2.6 * np.exp(-since / 0.09) * np.cos(2 * np.pi * 6 * since)
+    return impact
 
 
 def _oil(b: Block, load: Floats) -> Floats:

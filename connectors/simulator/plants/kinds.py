@@ -1,4 +1,4 @@
-"""What a simulated kind of asset is, and what its physics is told. Pure."""
+"""Kinds of simulated assets, and the inputs of their physics. Pure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from connectors.simulator.plants.episodes import BLOCKS_PER_CYCLE, CYCLE_S, Episode
-from connectors.simulator.plants.noise import Floats, Index, choice, normal, smooth
+from connectors.simulator.plants.noise import Floats, Index, draw, normal, smooth
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Consecutive samples of one asset in one cycle: `index` is absolute, `local` counts from the cycle's begin."""
+    """Consecutive samples of one asset in one cycle: `index` is absolute, `local` counts within the cycle."""
 
     seed: int
     index: Index
@@ -25,7 +25,7 @@ class Block:
         return self.index.astype(np.float64) * self.period_s
 
     def strength(self, state: str) -> Floats:
-        """(n,) how much of this fault there is now, 0 … 1."""
+        """(n,) the strength of this fault, 0 … 1."""
         return self.episode.strength(self.local) * self._is(state)
 
     def slow_strength(self, state: str) -> Floats:
@@ -35,7 +35,7 @@ class Block:
         return self.episode.turns(self.local, hertz, self.period_s) * self._is(state)
 
     def turns(self, hertz: float, *, wander: float) -> Floats:
-        """Revolutions of something that turns with `hertz`, plus and minus the share `wander`, slowly changing."""
+        """Revolutions at `hertz`, which varies slowly by the share `wander` up and down."""
         wave = 2 * np.pi / self.trait("wander_s", 20, 35)
         phase = self.trait("wander_phase", 0, 2 * np.pi)
         return hertz * (self.time_s - wander / wave * np.cos(wave * self.time_s + phase))
@@ -46,14 +46,14 @@ class Block:
         return hertz * (1 + wander * np.sin(wave * self.time_s + self.trait("wander_phase", 0, 2 * np.pi)))
 
     def trait(self, name: str, low: float, high: float) -> float:
-        """A number that makes this asset different from the others of its kind."""
-        return choice(self.seed, name, low, high)
+        """A constant in which this asset differs from others of its kind."""
+        return draw(self.seed, name, low, high)
 
     def noise(self, name: str) -> Floats:
         return normal(self.seed, name, self.index)
 
     def drift(self, name: str, seconds: float) -> Floats:
-        """A random curve of unit size that changes within `seconds`."""
+        """A random curve of unit size that changes over `seconds`."""
         return smooth(self.seed, name, self.index, max(round(seconds / self.period_s), 1))
 
     def _is(self, state: str) -> float:

@@ -1,4 +1,4 @@
-"""Noise that is a function of (seed, stream, index), so that any sample can be made at any time in any order. Pure."""
+"""Noise as a function of seed, stream and index, so that samples can be computed in any order. Pure."""
 
 import hashlib
 
@@ -13,7 +13,7 @@ _MASK = (1 << 64) - 1
 
 
 def seed_of(*parts: object) -> int:
-    """A 64-bit seed from anything that prints the same everywhere."""
+    """A 64-bit seed from values whose repr is the same everywhere."""
     return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=8).digest(), "little")
 
 
@@ -44,8 +44,8 @@ def smooth(seed: int, stream: str, index: Index, step: int) -> Floats:
     return values[knot - first] * (1 - share) + values[knot - first + 1] * share
 
 
-def choice(seed: int, stream: str, low: float, high: float) -> float:
-    """One number that belongs to the seed, between `low` and `high`."""
+def draw(seed: int, stream: str, low: float, high: float) -> float:
+    """One uniform number between `low` and `high`, determined by seed and stream."""
     return low + (high - low) * float(uniform(seed, stream, np.zeros(1, dtype=np.int64))[0])
 
 

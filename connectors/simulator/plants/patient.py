@@ -10,7 +10,7 @@ _EFFORT_HZ = 0.15
 
 
 def _signals(b: Block) -> Floats:
-    """One heart and one breath drive all the curves: `beats` and `breaths` are their phases."""
+    """Heartbeat and breath drive all signals: `beats` and `breaths` are their phases."""
     hertz = b.trait("heart_hz", 1.0, 1.35)
     racing = b.extra_turns("tachycardia", _TACHYCARDIA_HZ) + b.extra_turns("desaturation", _EFFORT_HZ)
     breaths = b.turns(b.trait("breath_hz", 0.2, 0.28), wander=0.08) + b.extra_turns("desaturation", 0.1)
@@ -31,12 +31,12 @@ def _signals(b: Block) -> Floats:
 
 
 def _bump(beats: Floats, centre: float, width: float | Floats) -> Floats:
-    """A wave of the beat at `centre`, both in parts of a beat."""
+    """A wave of the heartbeat at `centre` with `width`, both as shares of a beat."""
     return np.exp(-0.5 * ((np.mod(beats - centre + 0.5, 1.0) - 0.5) / width) ** 2)
 
 
 def _ecg(b: Block, beats: Floats, rate: Floats, chest: Floats) -> Floats:
-    """The QRS complex keeps its duration while the beats come closer."""
+    """The QRS complex keeps its duration at a higher heart rate."""
     qrs = 1.1 * _bump(beats, 0.3, 0.026 * rate) - 0.22 * _bump(beats, 0.36, 0.026 * rate)
     waves = 0.13 * _bump(beats, 0.12, 0.035) + 0.3 * _bump(beats, 0.6, 0.06)
     wander = 0.08 * b.drift("electrodes", 3) + 0.03 * chest
@@ -54,7 +54,7 @@ def _pleth(b: Block, beats: Floats, chest: Floats) -> Floats:
 
 
 def _oxygen(b: Block) -> Floats:
-    """Monitors give whole per cent, and oxygen lags behind the breath."""
+    """In whole per cent, as monitors show it; oxygen lags behind the breath."""
     fall = 7 * b.slow_strength("desaturation") + 4 * b.slow_strength("apnea")
     return np.round(np.minimum(b.trait("oxygen", 95.5, 98.5) + 0.9 * b.drift("oxygen", 25) - fall, 100))
 

@@ -33,7 +33,7 @@ def _vibration(b: Block, speed: Floats, bursts: Floats, wear: Floats) -> Floats:
 
 
 def _rub(b: Block) -> Floats:
-    """A damaged race passes the load about once a second."""
+    """A damaged bearing race passes the load about once a second."""
     wave = np.cos(2 * np.pi * b.trait("race_hz", 0.8, 1.2) * b.time_s)
     return np.clip(wave, 0, None) ** 4
 

@@ -22,26 +22,26 @@ _BEAT = 64
 async def measured(world: World, predictor: Any, seconds: float) -> list[str]:
     group = modelled(predictor, policy="changes+heartbeat", heartbeat=_BEAT)
     sustained = await sustained_rate(world, group)
-    load = Load(group.channels, group.shape, assets=64, per_s=_TIMES * sustained, seconds=seconds)
+    load = Load(group.spec.channels, group.spec.shape, assets=64, per_s=_TIMES * sustained, seconds=seconds)
     topic, outputs = world.topic("burst"), world.outputs()
-    pipeline = world.pipeline(topic, group, decoder(group.channels), outputs=outputs, pace=PipelineLimits())
+    pipeline = world.pipeline(topic, group, decoder(group.spec.channels), outputs=outputs, limits=PipelineLimits())
     async with at_work(pipeline), reading(pipeline) as readings:
         sent_s = await world.elsewhere(send_in_process, world.bootstrap, topic, load)
         await _drained(pipeline, load)
     told = await world.elsewhere(ends_of_events, world.bootstrap, outputs[EVENTS], _BEAT)
     return [
-        f"Model {predictor.config.name}, a window every {group.shape.hop} steps, 64 assets; sustainable "
+        f"Model {predictor.config.name}, a window every {group.spec.shape.hop} steps, 64 assets; sustainable "
         f"{sustained:,.0f} records/s. Sent: {load.records:,} records in {sent_s:.0f} s = "
         f"{load.records / sent_s / sustained:.1f}× that.",
         "",
         *_story(readings, sent_s),
-        f"- windows judged {pipeline.tally.windows:,}, expected {load.ends(group.shape.hop):,}; "
+        f"- windows judged {pipeline.counters.windows:,}, expected {load.ends(group.spec.shape.hop):,}; "
         f"heartbeat events {told:,}, expected {load.ends(_BEAT):,}",
     ]
 
 
 async def _drained(pipeline: Pipeline, load: Load) -> None:
-    while pipeline.tally.records < load.records or pipeline.vitals.queued_batches:  # noqa: ASYNC110 - it is not told
+    while pipeline.counters.records < load.records or pipeline.progress.queued_batches:  # noqa: ASYNC110 - it is not told
         await asyncio.sleep(0.5)
     await asyncio.sleep(2)
 

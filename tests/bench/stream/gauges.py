@@ -45,7 +45,7 @@ async def _read(pipeline: Pipeline, found: list[Reading], every_s: float) -> Non
     began = time.perf_counter()
     while True:
         lag = sum((await pipeline.lag() or {}).values())
-        found.append(Reading(time.perf_counter() - began, resident_bytes(), lag, pipeline.vitals.queued_windows))
+        found.append(Reading(time.perf_counter() - began, resident_bytes(), lag, pipeline.progress.queued_windows))
         await asyncio.sleep(every_s)
 
 

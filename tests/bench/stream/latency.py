@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from agent.events.group import Watched
+from agent.events.group import GroupRuntime
 from agent.health.status import Histogram
+from agent.runtime.model_queue import ModelLimits
 from agent.runtime.pipeline import Pipeline, PipelineLimits
 from connectors.records import EVENTS
 from tests.bench.stream.made import decoder, fill
@@ -17,8 +18,8 @@ from tests.bench.stream.world import World, at_work, speed
 
 _SUSTAINED_S = 8.0
 _ALLOWED = 3.0
-_PACE = PipelineLimits(model_wait_s=0.0)
-_SMALL_POLLS = PipelineLimits(model_wait_s=0.0, max_records=500)
+_LIMITS = PipelineLimits(model=ModelLimits(max_wait_s=0.0))
+_SMALL_POLLS = PipelineLimits(model=ModelLimits(max_wait_s=0.0), max_records=500)
 """So that records which are read count as soon as they are judged, not thousands ahead."""
 
 
@@ -27,33 +28,34 @@ async def measured(world: World, predictor: Any, seconds: float) -> list[str]:
     group = modelled(predictor, policy="all")
     batch_s = model_batch_s(predictor)
     sustained = await sustained_rate(world, group)
-    load = Load(group.channels, group.shape, assets=64, per_s=sustained / 2, seconds=seconds)
+    hop = group.spec.shape.hop
+    load = Load(group.spec.channels, group.spec.shape, assets=64, per_s=sustained / 2, seconds=seconds)
     trips = await world.elsewhere(round_trips, world.bootstrap, world.topic("trips"), 300)
     pipeline, delays, late_s = await _delays(world, group, load)
     return [
-        f"Model {predictor.config.name}, a window every {group.shape.hop} steps, every window an event, 64 assets, "
+        f"Model {predictor.config.name}, a window every {hop} steps, every window an event, 64 assets, "
         "batch's maximum wait 0, no channel attribution. Sender and reader are a process of their own.",
         "",
-        f"- sustainable with this model: {sustained:,.0f} records/s = {sustained / group.shape.hop:,.0f} windows/s; "
+        f"- sustainable with this model: {sustained:,.0f} records/s = {sustained / hop:,.0f} windows/s; "
         f"half load is half of it ({len(delays):,} events; the sender was at most {late_s * 1e3:.0f} ms late)",
         *_ratios(delays, trips, batch_s),
-        f"- {_heartbeat(pipeline.vitals.loop_delay)}",
+        f"- {_heartbeat(pipeline.status.loop_delay)}",
         f"- {attribution(predictor)}",
     ]
 
 
-async def sustained_rate(world: World, group: Watched) -> float:
+async def sustained_rate(world: World, group: GroupRuntime) -> float:
     """Records per second when there are always more to read."""
-    load = Load(group.channels, group.shape, assets=64, per_s=20_000 / _SUSTAINED_S, seconds=_SUSTAINED_S)
+    load = Load(group.spec.channels, group.spec.shape, assets=64, per_s=20_000 / _SUSTAINED_S, seconds=_SUSTAINED_S)
     topic = world.topic("sustained")
     await fill(world.bootstrap, topic, map(load.message, range(load.records)))
-    pipeline = world.pipeline(topic, group, decoder(group.channels), outputs=world.outputs(), pace=_SMALL_POLLS)
+    pipeline = world.pipeline(topic, group, decoder(group.spec.channels), outputs=world.outputs(), limits=_SMALL_POLLS)
     return (await speed(pipeline, load.records, warm=load.records // 5)).per_s
 
 
-async def _delays(world: World, group: Watched, load: Load) -> tuple[Pipeline, list[float], float]:
+async def _delays(world: World, group: GroupRuntime, load: Load) -> tuple[Pipeline, list[float], float]:
     topic, outputs = world.topic("latency"), world.outputs()
-    pipeline = world.pipeline(topic, group, decoder(group.channels), outputs=outputs, pace=_PACE)
+    pipeline = world.pipeline(topic, group, decoder(group.spec.channels), outputs=outputs, limits=_LIMITS)
     async with at_work(pipeline):
         delays, late_s = await world.elsewhere(event_delays, world.bootstrap, topic, outputs[EVENTS], load)
     return pipeline, delays[len(delays) // 10 :], late_s

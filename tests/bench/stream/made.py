@@ -12,9 +12,10 @@ from aiokafka import AIOKafkaProducer
 
 from agent.events.emission import Emission
 from agent.events.evidence import EvidencePolicy
-from agent.events.group import Publishing, Watched
-from agent.events.payloads import ModelName
-from agent.models.classifier import Classification
+from agent.events.group import GroupRuntime, Publishing
+from agent.models.classifier import Classification, ModelName
+from agent.models.schedule import ActiveModel
+from agent.windows.spec import GroupSpec
 from anchormoe.windows import Grid, WindowShape
 from connectors.decoding import Decoder
 from connectors.record_schema import ChannelField, GroupLayout, RecordFormat, RecordKind
@@ -35,23 +36,22 @@ Message = tuple[bytes, bytes, int]
 class Mute:
     """Instead of a model: never knows, so that what is measured is everything else."""
 
-    def verdicts(self, windows: Any) -> list[Classification]:
+    def classify(self, windows: Any) -> list[Classification]:
         return [Classification(("a",), "unknown", "low_coverage", 1.0, (), None, -1)] * len(windows)
 
 
-def watched(judge: Any, *, max_assets: int) -> Watched:
-    return Watched(
+def bench_group(classifier: Any, *, max_assets: int) -> GroupRuntime:
+    spec = GroupSpec(
         name="all",
         channels=CHANNELS,
         grid=Grid(PERIOD_MS * 1_000_000),
         shape=SHAPE,
-        idle_after=10_000,
-        rebuild_horizon=8 * SHAPE.length,
+        idle_after_steps=10_000,
+        rebuild_horizon_steps=8 * SHAPE.length,
         max_assets=max_assets,
-        judge=judge,
-        model=ModelName("bench", "1", "0" * 64),
-        publishing=Publishing("bench", Emission("changes"), EvidencePolicy(), None),
     )
+    publishing = Publishing("bench", Emission("changes"), EvidencePolicy(), None)
+    return GroupRuntime(spec, ActiveModel(classifier, ModelName("bench", "1", "0" * 64)), publishing)
 
 
 def decoder(channels: tuple[str, ...] = CHANNELS, kind: RecordKind = "wide") -> Decoder:

@@ -14,10 +14,10 @@ from tests.bench.stream.made import (
     START_MS,
     Message,
     Mute,
+    bench_group,
     decoder,
     fill,
     log_of,
-    watched,
 )
 from tests.bench.stream.world import World, speed
 
@@ -55,7 +55,7 @@ async def _row(world: World, assets: int, records: int) -> tuple[str, float]:
     bare, ours = [], []
     for _ in range(_ROUNDS):
         bare.append(await world.elsewhere(bare_speed, world.bootstrap, topic, total))
-        pipeline = world.pipeline(topic, watched(Mute(), max_assets=assets), decoder(), outputs=world.outputs())
+        pipeline = world.pipeline(topic, bench_group(Mute(), max_assets=assets), decoder(), outputs=world.outputs())
         ours.append(await speed(pipeline, total, warm=warm))
     best, own = (Speed(max(one.per_s for one in all_), min(one.cpu_s for one in all_)) for all_ in (bare, ours))
     figures = [f"{best.per_s:,.0f}", f"{own.per_s:,.0f}", f"{own.per_s / best.per_s:.0%}"]
@@ -68,7 +68,7 @@ async def _chunks(world: World, values: int) -> str:
     count = values // (samples * len(CHANNELS))
     topic = world.topic("chunks")
     await fill(world.bootstrap, topic, _chunked(count, samples, assets))
-    group = watched(Mute(), max_assets=assets)
+    group = bench_group(Mute(), max_assets=assets)
     pipeline = world.pipeline(topic, group, decoder(kind="binary"), outputs=world.outputs())
     values_per_s = (await speed(pipeline, count)).per_s * samples * len(CHANNELS)
     return f"binary chunks of {samples} samples: {values_per_s / 1e6:.1f} M channel values/s (asked for: 1 M)"

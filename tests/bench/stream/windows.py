@@ -9,7 +9,7 @@ from agent.runtime.pipeline import PipelineLimits
 from agent.windows.assigner import Samples, assign_windows
 from agent.windows.ring_buffers import RingBuffers
 from tests.bench.stream.gauges import resident_bytes
-from tests.bench.stream.made import CHANNELS, SHAPE, Mute, decoder, fill, log_of, watched
+from tests.bench.stream.made import CHANNELS, SHAPE, Mute, bench_group, decoder, fill, log_of
 from tests.bench.stream.world import World, speed
 
 _ASSETS = (100, 1_000, 10_000)
@@ -45,7 +45,7 @@ def _step_cost(assets: int, records: int) -> float:
         at = np.arange(low, low + _BATCH)
         samples = Samples(at % assets, at // assets, values)
         began = time.process_time()
-        assign_windows(rings, samples, idle_after=10_000)
+        assign_windows(rings, samples, idle_after_steps=10_000)
         spent += time.process_time() - began if low >= warm else 0.0
     return spent / records * 1e9
 
@@ -62,18 +62,18 @@ def _resident_growth(assets: int) -> int:
     rings, values = RingBuffers(SHAPE, len(CHANNELS)), np.ones((assets, len(CHANNELS)), np.float32)
     rows = np.array([rings.row(f"asset-{number}") for number in range(assets)])
     for step in range(0, 300, 10):
-        assign_windows(rings, Samples(rows, np.full(assets, step), values), idle_after=10**6)
+        assign_windows(rings, Samples(rows, np.full(assets, step), values), idle_after_steps=10**6)
     return resident_bytes() - before
 
 
 async def _checkpoints(world: World, records: int) -> str:
     topic = world.topic("checkpoints")
     await fill(world.bootstrap, topic, log_of(100, records))
-    group, pace = watched(Mute(), max_assets=100), PipelineLimits(checkpoint_every_s=0.1)
-    pipeline = world.pipeline(topic, group, decoder(), outputs=world.outputs(), pace=pace)
+    group, limits = bench_group(Mute(), max_assets=100), PipelineLimits(checkpoint_every_s=0.1)
+    pipeline = world.pipeline(topic, group, decoder(), outputs=world.outputs(), limits=limits)
     await speed(pipeline, records)
-    spent, stored = pipeline.vitals.stages["checkpoint"].total, pipeline.vitals.checkpoint_bytes
+    spent, stored = pipeline.status.stages["checkpoint"].total, pipeline.status.checkpoint_bytes
     return (
         f"{stored / records * 1000 / 1024:.0f} KiB and {spent / records * 1e6:.1f} ms per 1,000 records "
-        f"({1000 * len(CHANNELS) * 4 / 1024:.0f} KiB of samples), {pipeline.tally.checkpoints} checkpoints"
+        f"({1000 * len(CHANNELS) * 4 / 1024:.0f} KiB of samples), {pipeline.counters.checkpoints} checkpoints"
     )

@@ -9,11 +9,10 @@ from contextlib import asynccontextmanager
 from multiprocessing import get_context
 from typing import Any, TypeVar
 
-from agent.events.group import Watched
+from agent.events.group import GroupRuntime
 from agent.health.loop_delay import measure_loop_delay
-from agent.runtime.alongside import run_with_helpers
-from agent.runtime.gc_tuning import gc_tuning
-from agent.runtime.pipeline import Pipeline, PipelineLimits
+from agent.runtime.lifecycle import gc_tuning, run_with_helpers
+from agent.runtime.pipeline import Endpoints, Pipeline, PipelineLimits
 from connectors.decoding import Decoder
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.sink import Delivery, KafkaSink
@@ -65,22 +64,20 @@ class World:
     def pipeline(
         self,
         topic: str,
-        group: Watched,
+        group: GroupRuntime,
         decoder: Decoder,
         *,
         outputs: dict[str, str],
-        pace: PipelineLimits | None = None,
+        limits: PipelineLimits | None = None,
     ) -> Pipeline:
         """Under a name of its own: it begins with the topic's first record and an empty store."""
         cluster, name = Cluster(self.bootstrap), f"bench-{next(self._numbers)}"
-        return Pipeline(
+        endpoints = Endpoints(
             source=KafkaSource(cluster, Subscription((topic,), name)),
             store=RedisWindowStore(Server(self.redis.url), prefix=name),
             sink=KafkaSink(cluster, Delivery(outputs)),
-            decoder=decoder,
-            groups={group.name: group},
-            pace=pace or PipelineLimits(),
         )
+        return Pipeline(endpoints, decoder, {group.spec.name: group}, limits or PipelineLimits())
 
 
 async def speed(pipeline: Pipeline, records: int, *, warm: int = 1) -> Speed:
@@ -89,7 +86,7 @@ async def speed(pipeline: Pipeline, records: int, *, warm: int = 1) -> Speed:
     with gc_tuning():  # as the command does
         task = asyncio.create_task(pipeline.run(stop))
         await passed(pipeline, warm, task)
-        before, began, cpu = pipeline.tally.records, time.perf_counter(), time.process_time()
+        before, began, cpu = pipeline.counters.records, time.perf_counter(), time.process_time()
         await passed(pipeline, records, task)
         stop.set()
         await task
@@ -99,7 +96,7 @@ async def speed(pipeline: Pipeline, records: int, *, warm: int = 1) -> Speed:
 
 async def passed(pipeline: Pipeline, records: int, task: "asyncio.Task[None]") -> None:
     """The pipeline under test must not know that it is watched, so this looks from time to time."""
-    while pipeline.tally.records < records and not task.done():  # noqa: ASYNC110 - see above
+    while pipeline.counters.records < records and not task.done():  # noqa: ASYNC110 - see above
         await asyncio.sleep(0.001)
 
 
@@ -108,8 +105,8 @@ async def at_work(pipeline: Pipeline) -> AsyncIterator[None]:
     """From the moment it has its partitions; with the heartbeat that the command has too."""
     stop = asyncio.Event()
     with gc_tuning():
-        running = asyncio.create_task(run_with_helpers(pipeline.run(stop), [measure_loop_delay(pipeline.vitals)]))
-        while not pipeline.vitals.holdings and not running.done():  # noqa: ASYNC110 - see above
+        running = asyncio.create_task(run_with_helpers(pipeline.run(stop), [measure_loop_delay(pipeline.status)]))
+        while not pipeline.status.partitions and not running.done():  # noqa: ASYNC110 - see above
             await asyncio.sleep(0.05)
         yield
         stop.set()

@@ -15,7 +15,7 @@ _VALIDITY = timedelta(days=2)
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """Files of one identity; `bundle` holds key and chain together, as Kafka's PEM key store wants them."""
+    """Files of one identity; `bundle` holds key and chain together, as Kafka's PEM key store needs them."""
 
     certificate: Path
     key: Path

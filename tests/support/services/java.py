@@ -1,4 +1,4 @@
-"""The Java that runs the broker: the system's with jars from Maven, else what apt installs, else a Docker image."""
+"""Java for the broker: the system's with jars from Maven, else what apt installs, else a Docker image."""
 
 import hashlib
 import os
@@ -20,7 +20,7 @@ LOGGING = SERVICES / "log4j2.properties"
 HOW_TO_GET_KAFKA = (
     "The tests need a Kafka broker. Either install Java 17 or newer and Maven (Debian: apt-get install "
     "openjdk-17-jre-headless maven), or start a Docker engine that this user may use. "
-    "ANCHORMOE_TEST_KAFKA=host:port uses a broker that is already there."
+    "ANCHORMOE_TEST_KAFKA=host:port uses an existing broker."
 )
 
 
@@ -31,15 +31,17 @@ class Java:
     classpath: str
     container: bool = False
 
-    def command(self, directory: Path, main: Sequence[str], *, quick_start: bool) -> list[str]:
-        """`directory` is the broker's; in a container it is mounted at its own path and names the container.
+    def command(
+        self, directory: Path, main: Sequence[str], *, quick_start: bool, heap_mb: int = 512, extra: Sequence[str] = ()
+    ) -> list[str]:
+        """`directory` is the broker's; in a container it is mounted at its own path, and its name is the container's.
 
-        A quick start does without the optimising compiler: seconds earlier up, slower under load.
+        A quick start leaves out the optimising compiler: the broker is up seconds earlier and slower under load.
         """
         start = self._container(directory) if self.container else ["java"]
-        options = ["-Xmx512m", "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={directory / LOGGING.name}"]
+        options = [f"-Xmx{heap_mb}m", "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={directory / LOGGING.name}"]
         quick = ["-XX:TieredStopAtLevel=1"] if quick_start else []
-        return [*start, *options, *quick, "-cp", self.classpath, *main]
+        return [*start, *options, *quick, *extra, "-cp", self.classpath, *main]
 
     def killer(self, directory: Path) -> list[str]:
         return ["docker", "kill", directory.name] if self.container else []
@@ -57,7 +59,7 @@ def find_java() -> Java:
 
 
 def choose_java(has_tools: Callable[[], bool], install: Callable[[], str], docker: Callable[[], bool]) -> Java:
-    """`install` gives the reason why it could not, or nothing."""
+    """`install` returns the reason why it failed, or an empty string."""
     reason = "" if has_tools() else install()
     if has_tools():
         return Java(classpath=f"{broker_jars()}/*")
@@ -91,8 +93,8 @@ def _has_tools() -> bool:
 def _java_version() -> int:
     if shutil.which("java") is None:
         return 0
-    words = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr
-    found = re.search(r'version "(\d+)', words)
+    output = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr
+    found = re.search(r'version "(\d+)', output)
     return int(found.group(1)) if found else 0
 
 

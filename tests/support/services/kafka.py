@@ -1,8 +1,7 @@
-"""A real Apache Kafka broker for tests: start, stop, kill -9, restart, with SASL and TLS when asked."""
+"""A real Apache Kafka broker for tests: start, stop, kill -9, restart; SASL and TLS on request."""
 
 import asyncio
 import shutil
-import signal
 import ssl
 import time
 import uuid
@@ -16,17 +15,18 @@ from aiokafka.errors import KafkaError
 
 from tests.support.services.certificates import Authority, Certificate
 from tests.support.services.java import LOGGING, find_java
+from tests.support.services.java_archive import archive_options
 from tests.support.services.kafka_settings import Ports, Security, as_text, server_properties
 from tests.support.services.ports import free_port, is_open
-from tests.support.services.processes import ServiceProcess
+from tests.support.services.processes import ServiceProcess, StartedService
 from tests.support.services.requirements import ServiceUnavailable, run_tool
 
 START_TIMEOUT_S = 120
-Answer = TypeVar("Answer")
+Reply = TypeVar("Reply")
 
 
 class Broker:
-    """What a test may ask of any broker, its own or one that was already there."""
+    """What a test can do with any broker, its own or an existing one."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -34,41 +34,41 @@ class Broker:
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
         """Returns when every partition has a leader."""
         topic = NewTopic(name, partitions, 1, topic_configs=dict(config or {}))
-        self._ask(lambda admin: admin.create_topics([topic]))
+        self._call(lambda admin: admin.create_topics([topic]))
         deadline = time.monotonic() + 30
-        while self._ask(lambda admin: _partitions_with_leader(admin, name)) < partitions:
+        while self._call(lambda admin: _partitions_with_leader(admin, name)) < partitions:
             if time.monotonic() > deadline:
                 raise ServiceUnavailable(f"topic {name} has no leaders after 30 s")
             time.sleep(0.05)
 
     def answers(self) -> bool:
-        """True when a metadata request names a living broker; an open port alone does not mean that."""
+        """Whether a metadata request names a running broker; an open port alone does not mean that."""
         if not is_open(self.bootstrap):  # aiokafka would log a line for every attempt
             return False
         try:
-            return bool(self._ask(lambda admin: admin.describe_cluster())["brokers"])
+            return bool(self._call(lambda admin: admin.describe_cluster())["brokers"])
         except (KafkaError, OSError, TimeoutError):
             return False
 
-    def _ask(self, question: Callable[[AIOKafkaAdminClient], Awaitable[Answer]]) -> Answer:
+    def _call(self, request: Callable[[AIOKafkaAdminClient], Awaitable[Reply]]) -> Reply:
         """Runs in a thread with its own loop, so that synchronous fixtures and asynchronous tests can both call it."""
         with ThreadPoolExecutor(1) as thread:
-            return thread.submit(lambda: asyncio.run(_asked(self.bootstrap, question))).result()
+            return thread.submit(lambda: asyncio.run(call_admin(self.bootstrap, request))).result()
 
 
 class ExistingBroker(Broker):
-    """The one named by ANCHORMOE_TEST_KAFKA: used, never stopped."""
+    """The broker at ANCHORMOE_TEST_KAFKA: used, never stopped."""
 
     def start(self) -> None:
         if not self.answers():
             raise ServiceUnavailable(f"ANCHORMOE_TEST_KAFKA={self.bootstrap} does not answer a metadata request")
 
     def close(self) -> None:
-        """Nothing of it is ours."""
+        """It is not ours to stop."""
 
 
-class KafkaBroker(Broker):
-    """A broker of the test's own. From an async test call the slow verbs with `asyncio.to_thread`."""
+class KafkaBroker(StartedService, Broker):
+    """A broker of the test's own."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class KafkaBroker(Broker):
     ) -> None:
         """`users` (name to password) adds listeners with SASL, with SASL over TLS, and with client certificates.
 
-        Measure throughput only with `quick_start=False`.
+        `quick_start=False` is for measurements: the broker starts slower and runs faster.
         """
         self._java = find_java()
         self._quick_start = quick_start
@@ -102,12 +102,8 @@ class KafkaBroker(Broker):
     def mtls_bootstrap(self) -> str:
         return f"127.0.0.1:{self._ports.mtls}"
 
-    @property
-    def pid(self) -> int | None:
-        return self._process.pid
-
     def tls(self, client: Certificate | None = None) -> ssl.SSLContext:
-        """What a client needs to trust this broker and, with a certificate, to be known to it."""
+        """For a client that trusts this broker and, with a certificate, authenticates itself."""
         context = ssl.create_default_context(cafile=self.authority.certificate)
         if client is not None:
             context.load_cert_chain(client.certificate, client.key)
@@ -116,23 +112,10 @@ class KafkaBroker(Broker):
     def start(self) -> None:
         directory = self._process.directory
         main = ["kafka.Kafka", str(directory / "server.properties")]
-        command = self._java.command(directory, main, quick_start=self._quick_start)
+        archive = archive_options(self._java)
+        command = self._java.command(directory, main, quick_start=self._quick_start, extra=archive)
         self._process.launch(command, killer=self._java.killer(directory))
         self._process.wait_until(self.answers, START_TIMEOUT_S)
-
-    def stop(self) -> None:
-        self._process.end(signal.SIGTERM)
-
-    def kill(self) -> None:
-        self._process.end(signal.SIGKILL)
-
-    def restart(self) -> None:
-        """After `kill` or `stop`, or instead of `stop` and `start`; same ports, same data."""
-        self.stop()
-        self.start()
-
-    def close(self) -> None:
-        self._process.close()
 
     def _format(self, properties: Mapping[str, str]) -> None:
         directory = self._process.directory
@@ -140,7 +123,7 @@ class KafkaBroker(Broker):
         settings = {**server_properties(directory, self._ports, self._security()), **properties}
         path = directory / "server.properties"
         path.write_text(as_text(settings))
-        main = ["kafka.tools.StorageTool", "format", "-t", _cluster_id(), "-c", str(path), *_scram(self.users)]
+        main = ["kafka.tools.StorageTool", "format", "-t", random_uuid(), "-c", str(path), *_scram(self.users)]
         run_tool(self._java.command(directory, main, quick_start=True))
 
     def _security(self) -> Security | None:
@@ -149,11 +132,11 @@ class KafkaBroker(Broker):
         return Security(self.authority.issue("broker").bundle, self.authority.certificate, self.users)
 
 
-async def _asked(bootstrap: str, question: Callable[[AIOKafkaAdminClient], Awaitable[Answer]]) -> Answer:
+async def call_admin(bootstrap: str, request: Callable[[AIOKafkaAdminClient], Awaitable[Reply]]) -> Reply:
     admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap, request_timeout_ms=10_000)
     try:
         await admin.start()
-        return await question(admin)
+        return await request(admin)
     finally:
         await admin.close()
 
@@ -163,7 +146,7 @@ async def _partitions_with_leader(admin: Any, topic: str) -> int:
     return sum(partition["leader"] >= 0 for partition in described["partitions"])
 
 
-def _cluster_id() -> str:
+def random_uuid() -> str:
     # A leading "-" would read as an option.
     return "A" + urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")[1:]
 

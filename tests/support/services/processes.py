@@ -1,4 +1,4 @@
-"""Server processes that never outlive the test process and leave their logs when a test fails."""
+"""Server processes that never outlive the test process; their logs are kept when a test fails."""
 
 import atexit
 import contextlib
@@ -19,7 +19,7 @@ _alive: "set[ServiceProcess]" = set()
 
 
 class ServiceProcess:
-    """One server: its command, its directory, its process group and its log."""
+    """One server process with its directory, process group and log."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -49,18 +49,20 @@ class ServiceProcess:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **(environment or {})},
-                start_new_session=True,  # its own group, so Ctrl-C reaches pytest first
+                start_new_session=True,  # its own group, so that Ctrl-C reaches pytest first
             )
         self._killer = killer
-        self._guard = _guard_of(self._server.pid, killer)
+        self._guard = _start_guard(self._server.pid, killer)
 
     def wait_until(self, ready: Callable[[], bool], timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
         while not ready():
             if self.pid is None:
-                raise ServiceUnavailable(f"{self.name} ended while starting; its log ends:\n{self.log_end()}")
+                raise ServiceUnavailable(f"{self.name} ended while starting; the end of its log:\n{self.log_end()}")
             if time.monotonic() > deadline:
-                raise ServiceUnavailable(f"{self.name} gave no answer in {timeout_s:g} s:\n{self.log_end()}")
+                raise ServiceUnavailable(
+                    f"{self.name} did not answer within {timeout_s:g} s; the end of its log:\n{self.log_end()}"
+                )
             time.sleep(0.05)
 
     def end(self, with_signal: signal.Signals, timeout_s: float = 30) -> None:
@@ -73,10 +75,10 @@ class ServiceProcess:
                 self._signal(signal.SIGKILL)
                 self._server.wait()
             self._server = None
-        self._dismiss_guard()
+        self._stop_guard()
 
     def close(self) -> None:
-        """Kills the server and removes its directory; the object is of no use afterwards."""
+        """Kills the server and removes its directory; the object cannot be used afterwards."""
         self.end(signal.SIGKILL)
         shutil.rmtree(self.directory, ignore_errors=True)
         _alive.discard(self)
@@ -94,15 +96,42 @@ class ServiceProcess:
         with contextlib.suppress(ProcessLookupError):  # it may end by itself between the check and the signal
             os.killpg(self._server.pid, with_signal)
 
-    def _dismiss_guard(self) -> None:
+    def _stop_guard(self) -> None:
         if self._guard is not None:
             self._guard.kill()
             self._guard.communicate()
             self._guard = None
 
 
+class StartedService:
+    """What a server of the test's own can do beside starting. Slow: call it with `asyncio.to_thread` in async tests."""
+
+    _process: ServiceProcess
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid
+
+    def start(self) -> None:
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        self._process.end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self._process.end(signal.SIGKILL)
+
+    def restart(self) -> None:
+        """After `kill` or `stop`, or instead of `stop` and `start`; same ports, same directory."""
+        self.stop()
+        self.start()
+
+    def close(self) -> None:
+        self._process.close()
+
+
 def keep_logs(test: str) -> list[str]:
-    """Copies the log of every living service to a folder named after the test; gives the copies' paths."""
+    """Copies the log of every running service to a folder named after the test; returns the copies' paths."""
     folder = KEPT_LOGS / re.sub(r"[^\w.-]+", "_", test)[-150:]
     kept = []
     for service in [service for service in _alive if service.log.exists()]:
@@ -112,13 +141,13 @@ def keep_logs(test: str) -> list[str]:
     return sorted(kept)
 
 
-def _guard_of(group: int, killer: Sequence[str]) -> subprocess.Popen[bytes]:
-    """A shell that kills the group when the test process is gone, however it went.
+def _start_guard(group: int, killer: Sequence[str]) -> subprocess.Popen[bytes]:
+    """A shell that kills the process group when the test process has ended, in whatever way.
 
-    Its input is a pipe of which only the test process has the other end: `read` returns when that process ends,
-    also by SIGKILL or by `os._exit`, where no atexit function runs.
+    Its standard input is a pipe whose other end only the test process has: `read` returns when that process ends, also
+    by SIGKILL or `os._exit`, where no atexit function runs.
     """
-    script = 'read _; "$@"; kill -9 "-$0"'  # dash's kill knows no "--"
+    script = 'read _; "$@"; kill -9 "-$0"'  # dash's kill does not understand "--"
     return subprocess.Popen(
         ["sh", "-c", script, str(group), *(killer or ["true"])],
         stdin=subprocess.PIPE,

@@ -1,6 +1,5 @@
-"""A real Redis or Valkey server for tests: start, stop, kill -9, restart, with TLS, ACL users and persistence."""
+"""A real Redis or Valkey server for tests: start, stop, kill -9, restart; TLS, ACL users, persistence on request."""
 
-import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ import redis
 
 from tests.support.services.certificates import Authority, Certificate
 from tests.support.services.ports import free_port
-from tests.support.services.processes import ServiceProcess
+from tests.support.services.processes import ServiceProcess, StartedService
 from tests.support.services.redis_binaries import find_binary
 from tests.support.services.requirements import ServiceUnavailable
 
@@ -19,7 +18,7 @@ START_TIMEOUT_S = 30
 
 @dataclass(frozen=True, slots=True)
 class RedisOptions:
-    """What a test may ask of its server beside the flavour."""
+    """Options of a server beside its flavour."""
 
     tls: bool = False
     client_certificates: bool = False  # with TLS: refuse clients without one
@@ -29,15 +28,15 @@ class RedisOptions:
     max_memory_policy: str = "noeviction"
 
 
-class ExistingRedis:
-    """The one named by ANCHORMOE_TEST_REDIS or ANCHORMOE_TEST_VALKEY: used, never stopped or emptied."""
+class RedisClients:
+    """What a test can do with any server, its own or an existing one."""
 
     def __init__(self, address: str) -> None:
         self.url = address if "://" in address else f"redis://{address}/0"
         self.client_options: dict[str, Any] = {}
 
     def connect(self) -> "redis.Redis":
-        """A synchronous connection of the harness; the caller closes it."""
+        """A synchronous connection; the caller closes it."""
         return redis.Redis.from_url(self.url, socket_timeout=5, **self.client_options)
 
     def answers(self) -> bool:
@@ -47,16 +46,20 @@ class ExistingRedis:
         except (redis.RedisError, OSError):
             return False
 
+
+class ExistingRedis(RedisClients):
+    """The server at ANCHORMOE_TEST_REDIS or ANCHORMOE_TEST_VALKEY: used, never stopped or emptied."""
+
     def start(self) -> None:
         if not self.answers():
             raise ServiceUnavailable(f"the existing server at {self.url} does not answer PING")
 
     def close(self) -> None:
-        """Nothing of it is ours."""
+        """It is not ours to stop."""
 
 
-class RedisServer(ExistingRedis):
-    """A server of the test's own. The default user stays open to the harness when there are ACL users."""
+class RedisServer(StartedService, RedisClients):
+    """A server of the test's own. With ACL users, the default user stays open for the test services."""
 
     def __init__(self, flavour: str, options: RedisOptions | None = None) -> None:
         self.flavour = flavour
@@ -67,15 +70,11 @@ class RedisServer(ExistingRedis):
         self.authority = Authority(self._process.directory / "certificates")
         scheme = "rediss" if self.options.tls else "redis"
         super().__init__(f"{scheme}://127.0.0.1:{self._port}/0")
-        self.client_options = self.trusting(self.authority.issue("harness")) if self.options.tls else {}
+        self.client_options = self.trusting(self.authority.issue("tests")) if self.options.tls else {}
         self._settings().write_text("".join(f"{line}\n" for line in self._lines()))
 
-    @property
-    def pid(self) -> int | None:
-        return self._process.pid
-
     def trusting(self, client: Certificate | None = None) -> dict[str, Any]:
-        """Arguments for `from_url` of a client that trusts this server and, with a certificate, is known to it."""
+        """Arguments of `from_url` for a client that trusts this server and, with a certificate, authenticates."""
         options = {"ssl_ca_certs": str(self.authority.certificate)}
         if client is not None:
             options |= {"ssl_certfile": str(client.certificate), "ssl_keyfile": str(client.key)}
@@ -86,23 +85,9 @@ class RedisServer(ExistingRedis):
         self._process.launch(command, environment=self._binary.environment)
         self._process.wait_until(self.answers, START_TIMEOUT_S)
 
-    def stop(self) -> None:
-        self._process.end(signal.SIGTERM)
-
-    def kill(self) -> None:
-        self._process.end(signal.SIGKILL)
-
-    def restart(self) -> None:
-        """After `kill` or `stop`, or instead of `stop` and `start`; same port, same directory."""
-        self.stop()
-        self.start()
-
     def flush(self) -> None:
         with self.connect() as client:
             client.flushall()
-
-    def close(self) -> None:
-        self._process.close()
 
     def _settings(self) -> Path:
         return self._process.directory / "server.conf"

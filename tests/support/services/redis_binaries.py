@@ -1,4 +1,4 @@
-"""Finds a Redis or Valkey server program: the system's, the one inside a Python package, or an unpacked Debian one."""
+"""Finds a Redis or Valkey server: the system's, the one inside a Python package, or an unpacked Debian package."""
 
 import shutil
 import sysconfig
@@ -18,8 +18,8 @@ class Binary:
     path: Path
     environment: dict[str, str] = field(default_factory=dict)
 
-    def speaks_tls(self) -> bool:
-        # Servers built without TLS know some of its settings and ignore them, so asking the server proves nothing.
+    def has_tls(self) -> bool:
+        # Servers built without TLS accept some of its settings and ignore them, so trying them proves nothing.
         return b"SSL_CTX_new" in self.path.read_bytes()
 
 
@@ -27,7 +27,7 @@ class Binary:
 def find_binary(flavour: str, tls: bool) -> Binary:
     """Raises ServiceUnavailable with the ways to get one."""
     found = [binary for binary in (_system(flavour), _packaged(flavour)) if binary is not None]
-    fitting = [binary for binary in found if binary.speaks_tls() or not tls]
+    fitting = [binary for binary in found if binary.has_tls() or not tls]
     if fitting:
         return fitting[0]
     if tls:
@@ -39,7 +39,7 @@ def how_to_get(flavour: str) -> str:
     return (
         f"The tests need a {flavour} server. Either install the system's {flavour}-server, or the Python package "
         f"{PACKAGES[flavour]} (make setup does). "
-        f"ANCHORMOE_TEST_{flavour.upper()}=host:port uses one that is already there."
+        f"ANCHORMOE_TEST_{flavour.upper()}=host:port uses an existing one."
     )
 
 
@@ -64,6 +64,6 @@ def _debian(flavour: str) -> Binary:
         root = unpacked_packages(f"{flavour}-server")
     except ServiceUnavailable as error:
         hint = f"TLS needs a {flavour}-server built with it: install the system's {flavour}-server"
-        raise ServiceUnavailable(f"{hint}. Unpacking Debian's was tried:\n{error}") from error
+        raise ServiceUnavailable(f"{hint}. Unpacking Debian's package failed:\n{error}") from error
     libraries = ":".join(str(folder) for folder in sorted((root / "usr/lib").glob("*-linux-gnu*")))
     return Binary(root / "usr/bin" / f"{flavour}-server", {"LD_LIBRARY_PATH": libraries})

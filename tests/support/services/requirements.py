@@ -1,4 +1,4 @@
-"""Finds the programs the services need, and gets them where that is possible without asking."""
+"""Finds the programs that the services need, and installs them where that is possible."""
 
 import os
 import shutil
@@ -10,18 +10,18 @@ from tests.support.services.places import CACHE, alone
 
 
 class ServiceUnavailable(RuntimeError):
-    """A service cannot be had here; the message says how to get it. Always a failure, never a skip."""
+    """A service is not available here; the message says how to get it. Always a failure, never a skip."""
 
 
 def run_tool(command: Sequence[str], timeout_s: float = 600) -> None:
-    """Raises ServiceUnavailable with the end of the tool's own words."""
+    """Raises ServiceUnavailable with the end of the tool's output."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, env=_environment())
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ServiceUnavailable(f"{command[0]}: {error}") from error
     if done.returncode != 0:
-        words = (done.stdout + done.stderr).strip()[-1500:]
-        raise ServiceUnavailable(f"`{' '.join(command)}` ended with {done.returncode}:\n{words}")
+        output = (done.stdout + done.stderr).strip()[-1500:]
+        raise ServiceUnavailable(f"`{' '.join(command)}` ended with {done.returncode}:\n{output}")
 
 
 def can_install_packages() -> bool:
@@ -36,9 +36,9 @@ def install_packages(*names: str) -> None:
 
 
 def unpacked_packages(name: str) -> Path:
-    """The root of an unpacked Debian package with the libraries this system lacks.
+    """The root of an unpacked Debian package with the libraries that this system lacks.
 
-    Nothing is installed and no daemon starts; works without root as long as apt's lists are there.
+    Nothing is installed and no daemon starts; works without root if apt's package lists are there.
     """
     target = CACHE / f"debian-{name}"
     with alone("apt"):

@@ -1,10 +1,12 @@
-"""What the reader decides without a broker: which events are wanted, which were seen before."""
+"""What the reader decides without a broker: which events match, which were seen before."""
+
+from datetime import datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.client import SeenIds, Wanted
+from agent.client import EventFilter, SeenIds, read_events
 from agent.contracts import ReceivedEvent, parse_event
 from connectors.records import Partition, Record
 from tests.support.event_samples import samples
@@ -46,7 +48,7 @@ def test_repeats_within_the_limit_are_always_recognised(names: list[int], limit:
     ],
 )
 def test_assets_are_chosen_by_name_or_pattern(assets: tuple[str, ...], expected: set[str]) -> None:
-    assert {event.asset for event in events() if Wanted(assets).fits(event)} == expected
+    assert {event.asset for event in events() if EventFilter(assets).matches(event)} == expected
 
 
 def test_an_asset_whose_name_looks_like_a_pattern_is_found_by_its_name() -> None:
@@ -61,9 +63,14 @@ def test_an_asset_whose_name_looks_like_a_pattern_is_found_by_its_name() -> None
         ),
         Partition("t", 0),
     )
-    assert Wanted(("[1]",)).fits(odd)
+    assert EventFilter(("[1]",)).matches(odd)
 
 
 def test_with_states_only_those_states_remain() -> None:
-    chosen = [event for event in events() if Wanted(states=("a",)).fits(event)]
+    chosen = [event for event in events() if EventFilter(states=("a",)).matches(event)]
     assert {(event.type, event.state) for event in chosen} == {("state", "a")}
+
+
+async def test_a_start_without_a_time_zone_is_refused_before_anything_is_connected() -> None:
+    with pytest.raises(ValueError, match="start: 2026-01-01T00:00:00 has no time zone"):
+        await anext(read_events("127.0.0.1:9", start=datetime(2026, 1, 1)))

@@ -41,7 +41,7 @@ GOOD = {
 
 
 def refused(value: object, *, key: bytes | None = b"pump-1", **format: object) -> tuple[str, str | None]:
-    """The reason for one bad record, which must not touch the good ones beside it."""
+    """The reason for one bad record, which must not affect the good ones beside it."""
     good = GOOD[str(format.get("kind", "wide"))]
     decoded = decode([good, record(value, key), good], **format)
     assert [index for part in decoded.readings for index in part.record.tolist()] == [0, 2]
@@ -81,8 +81,8 @@ def test_an_asset_keeps_its_number_from_batch_to_batch() -> None:
     assert second.asset[1] == first.asset[0]
 
 
-def test_a_flood_of_names_begins_new_numbers_instead_of_growing_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("connectors.decoding.assets._MEMORY", 2)
+def test_a_flood_of_names_restarts_the_numbers_instead_of_growing_forever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("connectors.decoding.assets._MAX_KEYS", 2)
     decoder = Decoder([PUMPS, FANS], RecordFormat())
     batches = [[b"pump-1", b"pump-2"], [b"pump-3", b"stranger", b"pump-1"], [b"pump-2"]]
     decoded = [
@@ -160,6 +160,77 @@ def test_the_detail_of_a_bare_nan_says_what_to_write_instead() -> None:
     assert "null" in rejected.detail
 
 
+HINTS: list[tuple[dict[str, object], object, str]] = [
+    ({}, {"ts": T0 // 1000, "flow": 1}, "it looks like seconds, records.time.unit is ms"),
+    (
+        {},
+        {"ts": T0 * 1000, "flow": 1},
+        "outside 1970–2116: 1700000000000000; it looks like microseconds, records.time.un",
+    ),
+    ({"time_unit": "s"}, {"ts": T0, "flow": 1}, "it looks like milliseconds, records.time.unit is s"),
+    ({"time_unit": "iso"}, {"ts": T0, "flow": 1}, "it looks like milliseconds, records.time.unit is iso"),
+    ({}, {"ts": "2023-11-14T22:13:20Z", "flow": 1}, "it looks like an ISO time, records.time.unit is ms"),
+    ({}, {"ts": T0 + 10**9, "flow": 1}, "11.6 d after the record's timestamp, 2023-11-14T22:13:20Z; records.max_clock"),
+    ({}, {"ts": T0, "flo": 1}, "'flo' is not a channel of group pumps, which reads flow, p"),
+    (
+        {"on_unknown_channel": "ignore"},
+        {"ts": T0, "x": 1},
+        "no channel of group pumps, which reads flow, p; the record has x",
+    ),
+    ({}, {"time": T0, "flow": 1}, "'time' is not a channel of group pumps"),
+    ({"kind": "narrow"}, {"ts": T0, "name": "p", "value": 1}, "channel is missing; the record has name, ts, value"),
+    (
+        {"kind": "narrow"},
+        {"ts": T0, "channel": "z", "value": 1},
+        "'z' is not a channel of group pumps, which reads flow, p",
+    ),
+    ({}, {"ts": T0, "flow": "1.0"}, "flow must be a number or null, not the string '1.0'"),
+    ({}, {"ts": T0, "flow": [1]}, "not an array; arrays need records.format: chunked"),
+    ({}, {"ts": T0, "flow": True}, "not the boolean true"),
+    ({}, {"ts": T0, "flow": 1e39}, "flow is 1e+39, not a finite 32-bit number"),
+    ({}, GOOD["binary"].value, "it looks like a binary chunk"),
+    ({"kind": "binary"}, {"ts": T0, "flow": 1}, "expected magic b'AMC1', version 1, flags 0; it looks like JSON"),
+    ({"kind": "binary"}, encode_chunk([[1]], start_ns=0, period_ns=1), "1 channels; group pumps has 2: flow, pressure"),
+    (
+        {"kind": "binary"},
+        encode_chunk([[1, 2]], start_ns=T0, period_ns=1),
+        "it looks like milliseconds, a chunk has nanos",
+    ),
+    ({"kind": "chunked"}, {"ts": [T0], "values": {"flow": [1], "p": [1, 2]}}, "differ in length: flow has 1, p 2"),
+    ({"kind": "chunked"}, {"values": {"flow": [1]}}, "start is missing: a chunk needs ts, or start with period_ms"),
+]
+
+
+@pytest.mark.parametrize(("format", "value", "words"), HINTS)
+def test_the_detail_says_what_was_seen_and_what_was_expected(
+    format: dict[str, object], value: object, words: str
+) -> None:
+    [rejected] = decode([record(value)], **format).rejected
+    assert words in rejected.detail
+
+
+def test_the_detail_of_an_unknown_asset_names_those_of_the_groups() -> None:
+    [rejected] = decode([record({"ts": T0, "flow": 1}, b"boiler")]).rejected
+    assert rejected.detail == "asset 'boiler' is in no group; the groups have fan-1, fan-2, pump-*"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (b"pump-1", {"ts": T0} | {f"{'x' * 999}{i}": 1 for i in range(99)}),
+        (b"pump-1", {"ts": "x" * 99_999, "flow": 1}),
+        (b"pump-1", {"ts": T0, "flow": "x" * 99_999}),
+        (b"pump-1", {f"{'x' * 999}{i}": 1 for i in range(99)}),
+        (b"pump-1", b"x" * 99_999),
+        (b"x" * 99_999, {"ts": T0, "flow": 1}),
+    ],
+)
+@pytest.mark.parametrize("unknown", ["reject", "ignore"])
+def test_a_detail_has_a_bounded_length_whatever_the_record_holds(key: bytes, value: object, unknown: str) -> None:
+    [rejected] = decode([record(value, key)], on_unknown_channel=unknown).rejected
+    assert len(rejected.detail) < 500
+
+
 def test_what_a_library_raised_is_named() -> None:
     rows = [record(b"{"), record({"ts": T0, "flow": "x"}), record({"ts": T0, "flow": 1}, b"\xff")]
     found = [rejected.exception for rejected in decode(rows).rejected]
@@ -170,7 +241,7 @@ def test_what_a_library_raised_is_named() -> None:
     ("key", "reason"),
     [(None, "missing_field"), (b"", "missing_field"), (b"\xff", "wrong_type"), (b"boiler", "unknown_asset")],
 )
-def test_a_key_that_names_nobody_is_refused(key: bytes | None, reason: str) -> None:
+def test_a_key_that_names_no_known_asset_is_rejected(key: bytes | None, reason: str) -> None:
     assert refused({"ts": T0, "flow": 1}, key=key)[0] == reason
 
 
@@ -184,7 +255,7 @@ def test_unknown_assets_and_channels_can_be_ignored_and_assets_are_counted() -> 
     assert decoded.readings[0].record.tolist() == [0]
 
 
-def test_a_record_with_only_unknown_channels_says_nothing() -> None:
+def test_a_record_with_only_unknown_channels_is_empty() -> None:
     assert refused({"ts": T0, "colour": 1}, on_unknown_channel="ignore") == ("empty", None)
 
 
@@ -250,7 +321,7 @@ def test_the_records_own_time_is_used_when_no_field_is_named() -> None:
     assert reasons(decoded) == [(1, "bad_timestamp", None)]
 
 
-def test_a_record_time_that_no_nanosecond_can_hold_is_none() -> None:
+def test_a_record_timestamp_beyond_the_range_of_nanoseconds_counts_as_none() -> None:
     decoded = decode([record({"flow": 1}, at_ms=2**63 - 1), record({"flow": 1})], time_field=None)
     assert reasons(decoded) == [(0, "bad_timestamp", None)]
     assert decoded.readings[0].time_ns.tolist() == [T0 * 10**6]
@@ -323,7 +394,7 @@ def test_a_binary_chunk_is_laid_out_as_documented() -> None:
 
 
 def test_binary_chunks_become_rows() -> None:
-    chunk = encode_chunk([[1, 2], [np.nan, 4]], start_ns=T0 * 10**6, period_ns=10**8)
+    chunk = encode_chunk(np.array([[1, 2], [np.nan, 4]]), start_ns=T0 * 10**6, period_ns=10**8)
     [pumps] = decode([record(chunk), record(chunk, b"pump-2")], kind="binary").readings
     np.testing.assert_array_equal(pumps.values, [[1, 2], [np.nan, 4]] * 2)
     assert (pumps.time_ns - T0 * 10**6).tolist() == [0, 10**8] * 2
@@ -373,5 +444,5 @@ def test_exact_ids_win_over_patterns_and_earlier_groups_over_later() -> None:
 
 
 def test_a_field_that_is_named_twice_is_a_wrong_layout() -> None:
-    with pytest.raises(ValueError, match="field is named twice"):
+    with pytest.raises(ValueError, match="duplicate field"):
         GroupLayout("g", (ChannelField("a", "x"), ChannelField("b", "x")), ("*",))

@@ -1,4 +1,4 @@
-"""Where a process kills itself when told to: at that passing, and nowhere else."""
+"""An armed failpoint kills the process at the given hit, and nowhere else."""
 
 import subprocess
 import sys
@@ -7,30 +7,30 @@ import pytest
 
 from connectors import failpoints
 
-PASSES_TWICE = """
+HITS_TWICE = """
 from connectors.failpoints import arm, hit
 arm({armed!r})
 for _ in range(2):
     hit("after_publish")
     hit("after_commit")
-    print("passed", flush=True)
+    print("survived", flush=True)
 """
 
 
-def outcome(armed):
-    done = subprocess.run([sys.executable, "-c", PASSES_TWICE.format(armed=armed)], capture_output=True, text=True)
-    return done.returncode, done.stdout.count("passed")
+def outcome(armed: str) -> tuple[int, int]:
+    done = subprocess.run([sys.executable, "-c", HITS_TWICE.format(armed=armed)], capture_output=True, text=True)
+    return done.returncode, done.stdout.count("survived")
 
 
 @pytest.mark.parametrize(
-    ("armed", "returncode", "passed"),
+    ("armed", "returncode", "survived"),
     [("after_publish", -9, 0), ("after_publish:2", -9, 1), ("after_commit:3", 0, 2), ("after_rings", 0, 2)],
 )
-def test_the_process_ends_at_the_passing_it_was_told(armed, returncode, passed):
-    assert outcome(armed) == (returncode, passed)
+def test_the_process_ends_at_the_armed_hit(armed: str, returncode: int, survived: int) -> None:
+    assert outcome(armed) == (returncode, survived)
 
 
 @pytest.mark.parametrize("text", ["", "nowhere", "after_publish:0", "after_publish:x", "after_rings:-1"])
-def test_a_point_that_does_not_exist_is_refused(text):
-    with pytest.raises(ValueError, match="ANCHORMOE_FAULT_POINT"):
+def test_a_point_that_does_not_exist_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="ANCHORMOE_FAILPOINT"):
         failpoints.arm(text)

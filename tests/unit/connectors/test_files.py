@@ -58,7 +58,7 @@ async def test_a_json_line_is_a_record_with_key_and_time(tmp_path: Path) -> None
     assert record.value == b'{"ts":1700000000000,"asset":"pump","flow":0}'
 
 
-async def test_bad_lines_are_handed_on_and_blank_ones_are_only_counted(tmp_path: Path) -> None:
+async def test_bad_lines_become_records_and_blank_ones_are_only_counted(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_bytes(b'{"ts": 5}\n\n{broken\n[1]\n{"ts": "x"}')
     records = (await read([path], FileFormat()))[FIRST]
@@ -107,7 +107,7 @@ async def test_a_csv_row_becomes_a_wide_record_that_the_decoder_reads(tmp_path: 
     assert [(rejected.record, rejected.reason) for rejected in decoded.rejected] == [(2, "not_json")]
 
 
-async def test_an_infinite_cell_stays_a_text_and_is_not_taken_for_missing(tmp_path: Path) -> None:
+async def test_an_infinite_cell_stays_a_string_and_does_not_count_as_missing(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("ts,flow\n1,inf\n2,007\n3,1e3\n")
     records = (await read([path], FileFormat("csv", asset="a")))[FIRST]
@@ -145,7 +145,7 @@ async def test_a_missing_file_is_named_at_start(tmp_path: Path) -> None:
         await FileSource([], FileFormat()).start(Watcher())
 
 
-def test_a_directory_means_its_recordings_in_order(tmp_path: Path) -> None:
+def test_a_directory_stands_for_its_recordings_by_name(tmp_path: Path) -> None:
     for name in ("b.csv", "a.jsonl", "notes.txt"):
         (tmp_path / name).touch()
     assert [path.name for path in find_files(tmp_path)] == ["a.jsonl", "b.csv"]

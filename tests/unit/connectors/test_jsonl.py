@@ -32,7 +32,7 @@ class TestJsonlSink(SinkContract):
         return JsonlWorld(tmp_path / "out")
 
 
-def test_a_line_can_be_read_by_anybody() -> None:
+def test_a_line_is_plain_json() -> None:
     assert orjson.loads(to_line(event(7))) == {
         "stream": "events",
         "key": "pump-1",
@@ -41,7 +41,7 @@ def test_a_line_can_be_read_by_anybody() -> None:
     }
 
 
-def test_a_line_that_somebody_edited_still_reads() -> None:
+def test_an_edited_line_can_still_be_read() -> None:
     pretty = b'{"data": {"a": 1}, "headers": {}, "key": null, "stream": "events"}\n'
     assert from_line(pretty) == Message(EVENTS, None, b'{"a":1}')
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from connectors.simulator.plants import KINDS, PlantKind, SimulatedAsset, labelled_recording, truth
-from connectors.simulator.plants.episodes import episode
+from connectors.simulator.plants import KINDS, PlantKind, SimulatedAsset, labelled_recording
+from connectors.simulator.plants.episodes import make_episode
 from connectors.simulator.plants.noise import normal, smooth, uniform
 
-RANGES = {
+RANGES: dict[str, list[tuple[float, float]]] = {
     "pump": [(50, 150), (2.5, 11), (15, 70), (0, 15), (35, 75)],
     "gearbox": [(-9, 9), (-9, 9), (65, 110), (200, 800), (45, 80)],
     "patient": [(-1, 2), (-0.5, 2.5), (-2.5, 2.5), (80, 100), (40, 180)],
@@ -70,17 +70,17 @@ def test_signals_do_not_jump_where_blocks_meet(kind: PlantKind) -> None:
     assert (seams.mean(axis=0) <= 3 * steps.mean(axis=0) + 0.2).all()
 
 
-def test_truth_of_a_sample_is_its_label(kind: PlantKind) -> None:
+def test_the_state_at_a_sample_is_its_label(kind: PlantKind) -> None:
     asset = SimulatedAsset("a", kind, 11)
     for block in range(8):
         _, labels = asset.block(block)
         for row in range(0, kind.block_samples, 50):
-            assert truth(asset, block * kind.block_samples + row) == kind.states[labels[row]]
+            assert asset.state_at(block * kind.block_samples + row) == kind.states[labels[row]]
 
 
 def test_an_episode_fits_its_cycle_and_adds_whole_turns() -> None:
     for cycle in range(50):
-        fault = episode(1, cycle, states=4, cycle_samples=1024)
+        fault = make_episode(1, cycle, states=4, cycle_samples=1024)
         ends = np.array([0, 1024])
         assert fault.strength(ends).tolist() == [0, 0]
         assert fault.slow_strength(ends).tolist() == [0, 0]

@@ -7,7 +7,7 @@ from connectors.redis.server import Server
 
 
 async def tried(server: Server, monkeypatch: pytest.MonkeyPatch) -> tuple[int, list[float]]:
-    """Tries and pauses of a command to which nobody ever answers."""
+    """Attempts and pauses of a command that never gets a reply."""
     tries, pauses = 0, []
 
     async def fails() -> None:
@@ -27,10 +27,12 @@ async def tried(server: Server, monkeypatch: pytest.MonkeyPatch) -> tuple[int, l
     return tries, pauses
 
 
-async def test_a_command_is_tried_as_often_as_the_settings_say_with_growing_pauses(monkeypatch):
+async def test_a_command_is_tried_as_often_as_the_settings_say_with_growing_pauses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     server = Server("redis://localhost:1", attempts=4, first_pause_s=0.2, longest_pause_s=0.5)
     assert await tried(server, monkeypatch) == (4, [0.2, 0.4, 0.5])
 
 
-async def test_one_attempt_means_no_retry(monkeypatch):
+async def test_one_attempt_means_no_retry(monkeypatch: pytest.MonkeyPatch) -> None:
     assert await tried(Server("redis://localhost:1", attempts=1), monkeypatch) == (1, [])

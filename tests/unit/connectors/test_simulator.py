@@ -1,4 +1,4 @@
-"""The simulated plant as a source: the contract, the pace, and all the dirt."""
+"""The simulated plant as a source: the contract, the pace, and corrupted data."""
 
 from collections import Counter
 
@@ -20,25 +20,31 @@ PUMPS = GroupLayout("pumps", tuple(ChannelField(name, name) for name in KINDS["p
 
 
 class SimulatorWorld:
-    def __init__(self, dirt: CorruptionSettings) -> None:
-        self._dirt = dirt
-        self._commits = MemoryOffsetStore()
+    def __init__(self, corruption: CorruptionSettings) -> None:
+        self._corruption = corruption
+        self._offsets = MemoryOffsetStore()
 
     async def open(self) -> SimulatorSource:
         return SimulatorSource(
-            ASSETS, dirt=self._dirt, partitions=2, start_ns=T0, speed=None, samples=30, commits=self._commits
+            ASSETS,
+            corruption=self._corruption,
+            partitions=2,
+            start_ns=T0,
+            speed=None,
+            samples=30,
+            offsets=self._offsets,
         )
 
 
-@pytest.mark.parametrize("dirt", [CLEAN, CorruptionSettings(duplicate=0.2)], ids=["clean", "dirty"])
+@pytest.mark.parametrize("corruption", [CLEAN, CorruptionSettings(duplicate=0.2)], ids=["clean", "corrupted"])
 class TestSimulatorSource(SourceContract):
     @pytest.fixture
-    def world(self, dirt: CorruptionSettings) -> SimulatorWorld:
-        return SimulatorWorld(dirt)
+    def world(self, corruption: CorruptionSettings) -> SimulatorWorld:
+        return SimulatorWorld(corruption)
 
 
-async def everything(dirt: CorruptionSettings, samples: int, *, max_records: int = 5000) -> list[RecordLike]:
-    source = SimulatorSource(ASSETS[:1], dirt=dirt, start_ns=T0, speed=None, samples=samples)
+async def everything(corruption: CorruptionSettings, samples: int, *, max_records: int = 5000) -> list[RecordLike]:
+    source = SimulatorSource(ASSETS[:1], corruption=corruption, start_ns=T0, speed=None, samples=samples)
     await source.start(Watcher())
     return (await drain(source, max_records=max_records))[FIRST]
 
@@ -60,11 +66,11 @@ async def test_any_cutting_into_polls_gives_the_same_log() -> None:
     )
 
 
-async def test_all_the_dirt_is_there_and_named_by_the_decoder() -> None:
-    dirt = CorruptionSettings(
+async def x() -> None:
+    corruption = CorruptionSettings(
         dropout=0.5, silence=0.2, late_burst=0.4, very_late_burst=0.3, duplicate=0.01, malformed=0.01, clock_jump=0.01
     )
-    records = await everything(dirt, 20_000)
+    records = await everything(corruption, 20_000)
     decoded = Decoder([PUMPS], RecordFormat()).decode(Batch(FIRST, records))
     [pumps] = decoded.readings
     reasons = Counter(rejected.reason for rejected in decoded.rejected)
@@ -82,7 +88,7 @@ async def test_all_the_dirt_is_there_and_named_by_the_decoder() -> None:
 
 async def test_records_come_at_the_pace_of_the_clock() -> None:
     now = [T0]
-    source = SimulatorSource(ASSETS[:1], dirt=CLEAN, start_ns=T0, speed=2.0, clock=lambda: now[0])
+    source = SimulatorSource(ASSETS[:1], corruption=CLEAN, start_ns=T0, speed=2.0, clock=lambda: now[0])
     await source.start(Watcher())
     assert len((await source.poll(max_records=99, timeout_s=0))[0].records) == 1
     now[0] += 10**9
@@ -94,7 +100,7 @@ async def test_records_come_at_the_pace_of_the_clock() -> None:
 
 
 async def test_without_a_start_the_plant_begins_at_a_whole_second_now() -> None:
-    source = SimulatorSource(ASSETS, dirt=CLEAN, clock=lambda: T0 + 123)
+    source = SimulatorSource(ASSETS, corruption=CLEAN, clock=lambda: T0 + 123)
     await source.start(Watcher())
     assert source.start_ns == T0
 

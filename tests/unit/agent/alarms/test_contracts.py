@@ -1,4 +1,4 @@
-"""What the alarms publish is what their contracts say."""
+"""Published alarms, transitions and audit records match their contracts."""
 
 from pathlib import Path
 from typing import Any
@@ -9,9 +9,10 @@ import pytest
 from pydantic import BaseModel
 
 from agent.alarms.core.step import step
-from agent.alarms.messages import ALARMS, AUDIT, TRANSITIONS, messages_of
+from agent.alarms.messages import step_messages
 from agent.cli.config import PRINTERS
 from agent.contracts import alarms as contracts
+from agent.contracts.alarms import ALARMS, AUDIT, TRANSITIONS
 from agent.contracts.json_schema import alarm_schema, audit_schema, transition_schema
 from tests.support.alarm_log import Run, catalogue, command, event, rule, technical, tick
 
@@ -38,10 +39,10 @@ LOG = [
 def published() -> list[tuple[str, Any, dict[str, str]]]:
     run, found = Run(PLANT), []
     for entry in LOG:
-        outcome = step(run.console, PLANT, entry)
-        for one in messages_of("hall", PLANT, outcome):
+        result = step(run.console, PLANT, entry)
+        for one in step_messages("hall", PLANT, result):
             found.append((one.stream, orjson.loads(one.value or b""), {n: v.decode() for n, v in one.headers}))
-        run.take(outcome)
+        run.record(result)
     return found
 
 

@@ -1,28 +1,23 @@
-"""The standard's figures as Prometheus metrics."""
-
-from collections import Counter
-from types import SimpleNamespace
-from typing import Any
+"""The key figures of ISA-18.2 as Prometheus metrics."""
 
 from agent.alarms.counters import AlarmCounters
-from agent.alarms.metrics import registry_of
+from agent.alarms.metrics import alarm_registry
 from agent.health.metrics import exposition
 from tests.support.alarm_log import Run, at, catalogue, command, event, rule
 
 PLANT = catalogue(rule())
 
 
-def exposed(run: Run, now: float) -> dict[str, float]:
-    tally = AlarmCounters()
-    desk: Any = SimpleNamespace(ignored=Counter())
-    tally.count(run.transitions, desk)
-    registry = registry_of(tally, lambda: [run.console], PLANT, lambda: at(now))
+def scrape(run: Run, now: float) -> dict[str, float]:
+    counters = AlarmCounters()
+    counters.count(run.transitions, run.ignored)
+    registry = alarm_registry(counters, lambda: [run.console], PLANT, lambda: at(now))
     lines = exposition(registry).decode().splitlines()
     return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
 
 
 def test_fleeting_alarms_bad_actors_and_the_time_to_acknowledge() -> None:
-    run = Run(PLANT).tell(
+    run = Run(PLANT).apply(
         event(0, 0.9),
         command(30, "ack"),
         event(59, 0.1),  # fleeting
@@ -31,7 +26,7 @@ def test_fleeting_alarms_bad_actors_and_the_time_to_acknowledge() -> None:
         event(200, 0.1),  # not fleeting
         event(300, 0.9, asset="pump-2"),
     )
-    found = exposed(run, 310)
+    found = scrape(run, 310)
     assert found['anchormoe_alarms_fleeting_total{console="hall"}'] == 1
     assert found['anchormoe_alarm_acknowledge_seconds_count{console="hall"}'] == 2
     assert found['anchormoe_alarm_acknowledge_seconds_sum{console="hall"}'] == 30 + 90
@@ -42,12 +37,12 @@ def test_fleeting_alarms_bad_actors_and_the_time_to_acknowledge() -> None:
 
 
 def test_only_the_ten_most_frequent_alarms_have_a_label() -> None:
-    run = Run(PLANT).tell(*(event(60 * number, 0.9, asset=f"pump-{number:02}") for number in range(12)))
-    labels = [name for name in exposed(run, 700) if name.startswith("anchormoe_alarm_bad_actor_raises")]
+    run = Run(PLANT).apply(*(event(60 * number, 0.9, asset=f"pump-{number:02}") for number in range(12)))
+    labels = [name for name in scrape(run, 700) if name.startswith("anchormoe_alarm_bad_actor_raises")]
     assert len(labels) == 10
 
 
-def test_an_alarm_of_yesterday_is_stale() -> None:
-    run = Run(PLANT).tell(event(0, 0.9))
-    assert exposed(run, 86_400)['anchormoe_alarms_stale{console="hall"}'] == 0
-    assert exposed(run, 86_401)['anchormoe_alarms_stale{console="hall"}'] == 1
+def test_an_alarm_that_is_active_for_more_than_a_day_is_stale() -> None:
+    run = Run(PLANT).apply(event(0, 0.9))
+    assert scrape(run, 86_400)['anchormoe_alarms_stale{console="hall"}'] == 0
+    assert scrape(run, 86_401)['anchormoe_alarms_stale{console="hall"}'] == 1

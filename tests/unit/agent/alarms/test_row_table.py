@@ -1,4 +1,4 @@
-"""The table's rows never go back in time, and what a late writer turned back in the changelog is mended."""
+"""Rows never go back in time, and rows that a late writer overwrote in the changelog are written again."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from agent.alarms.worker.settings import WorkerSettings, app_of
+from agent.alarms.worker.settings import WorkerSettings, faust_app
 from agent.alarms.worker.tables import RowTable
 from connectors.kafka.cluster import Cluster
 
@@ -17,7 +17,7 @@ def row(offset: int) -> bytes:
 
 
 def change(key: bytes, value: bytes | None) -> Any:
-    """A record of the changelog, as far as the table looks at it."""
+    """A record of the changelog, with what the table reads of it."""
     return SimpleNamespace(key=key, value=value, message=SimpleNamespace(value=value, partition=2))
 
 
@@ -28,20 +28,20 @@ class Sent(list[tuple[Any, ...]]):
 
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RowTable:
-    app = app_of(WorkerSettings("alarms-test", Cluster("127.0.0.1:1"), "events", directory=tmp_path))
+    app = faust_app(WorkerSettings("alarms-test", Cluster("127.0.0.1:1"), "events", directory=tmp_path))
     made = app.Table("rows", partitions=4, key_type=bytes, value_type=bytes)
     monkeypatch.setattr(made, "send_changelog", Sent())
     return made
 
 
-async def test_a_late_row_of_an_earlier_input_is_passed_over_and_the_newer_one_written_again(table: RowTable) -> None:
+async def test_a_late_row_of_an_earlier_input_is_skipped_and_the_newer_one_written_again(table: RowTable) -> None:
     table.apply_changelog_batch([change(b"a", row(7)), change(b"b", row(3)), change(b"a", row(5))])
     assert dict(table.data.items()) == {b"a": row(7), b"b": row(3)}
     await table.on_recovery_completed({("rows", 2)}, set())
     assert table.send_changelog == [(2, b"a", row(7))]
 
 
-async def test_reading_known_rows_again_writes_nothing(table: RowTable) -> None:
+async def test_recovering_the_same_rows_again_writes_nothing(table: RowTable) -> None:
     history = [change(b"a", row(5)), change(b"a", row(7))]
     table.apply_changelog_batch(history)
     table.apply_changelog_batch(history)
@@ -49,6 +49,6 @@ async def test_reading_known_rows_again_writes_nothing(table: RowTable) -> None:
     assert table.send_changelog == []
 
 
-async def test_a_removed_row_is_gone(table: RowTable) -> None:
+async def test_a_deleted_row_is_removed(table: RowTable) -> None:
     table.apply_changelog_batch([change(b"a", row(5)), change(b"a", None)])
     assert dict(table.data.items()) == {}

@@ -1,4 +1,4 @@
-"""What `validate` says about alarms, and what the state machine makes of them."""
+"""What `validate` reports about alarms, and the catalogue that is made of the settings."""
 
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ def problems(tmp_path: Path, change: Any) -> list[str]:
     return [str(one) for one in examine(path, {}, with_bundles=False).problems]
 
 
-def test_the_example_is_rationalised() -> None:
+def test_the_example_has_no_problems() -> None:
     examination = examine(EXAMPLE, {}, with_bundles=False)
     assert examination.problems == ()
     assert examination.loaded is not None
@@ -34,12 +34,12 @@ def test_the_example_is_rationalised() -> None:
 
 
 @pytest.mark.parametrize("field", ["priority", "cause", "consequence", "action", "respond_within"])
-def test_without_its_rationale_a_rule_does_not_alarm_and_validate_says_so(tmp_path: Path, field: str) -> None:
+def test_a_rule_without_a_complete_rationale_is_reported_and_not_used(tmp_path: Path, field: str) -> None:
     def drop(content: Any) -> None:
         del content["alarms"]["rules"][0][field]
 
-    [said] = problems(tmp_path, drop)
-    assert said.startswith(f"alarms.rules[0]: cavitation does not alarm: without {field} ")
+    [problem] = problems(tmp_path, drop)
+    assert problem.startswith(f"alarms.rules[0]: cavitation is not used, because it lacks {field};")
     plant = examine(tmp_path / "plant.yaml", {}, with_bundles=False).loaded
     assert plant is not None
     assert plant.settings.alarms is not None
@@ -55,7 +55,7 @@ def test_without_its_rationale_a_rule_does_not_alarm_and_validate_says_so(tmp_pa
             {"policy": "changes+heartbeat", "heartbeat": "6s"},
             "emission.heartbeat: 6s is more than half of the shortest",
         ),
-        ({"policy": "changes"}, "emission.policy: changes: alarms with delays would not know whether a state lasted"),
+        ({"policy": "changes"}, "emission.policy: changes: alarms with delays need events while a state lasts"),
     ],
 )
 def test_delays_need_events(tmp_path: Path, emission: dict[str, str], expected: str | None) -> None:
@@ -71,29 +71,32 @@ def _of_rule(**changes: Any) -> Any:
     ("change", "expected"),
     [
         (_of_rule(group="fans"), "alarms.rules[0].group: there is no group fans"),
-        (_of_rule(technical="no_data"), "alarms.rules[0].states: an alarm is for states or for one technical trouble"),
+        (_of_rule(technical="no_data"), "alarms.rules[0].states: a rule is for states or for one technical condition"),
         (_of_rule(clear_below=0.7), "alarms.rules[0].clear_below: 0.7 is above raise_at"),
-        (_of_rule(name="flood"), "alarms.rules[0].name: flood is the name of the summary"),
-        (_of_rule(suppressed_by=["ghost"]), "alarms.rules[0].suppressed_by: there is no alarm ghost"),
-        (_of_rule(suppressed_by=["cavitation"]), "alarms.rules[0].suppressed_by: an alarm cannot hide itself"),
-        (_of_rule(limit="5s"), "alarms.rules[0].limit: without effect"),
-        (_of_rule(name="blockage"), "alarms.rules[2].name: blockage is there twice"),
-        (lambda content: content["alarms"].update(topics={"inputs": "events"}), "alarms.topics.inputs: events is used"),
+        (_of_rule(name="flood"), "alarms.rules[0].name: flood is reserved for the summary"),
+        (_of_rule(suppressed_by=["ghost"]), "alarms.rules[0].suppressed_by: there is no rule ghost"),
+        (_of_rule(suppressed_by=["cavitation"]), "alarms.rules[0].suppressed_by: an alarm cannot suppress itself"),
+        (_of_rule(limit="5s"), "alarms.rules[0].limit: has no effect"),
+        (_of_rule(name="blockage"), "alarms.rules[2].name: duplicate name blockage"),
+        (
+            lambda content: content["alarms"].update(topics={"inputs": "events"}),
+            "alarms.topics.inputs: topic events is used",
+        ),
         (
             lambda content: content["alarms"].update(topics={"audit": "alarms"}),
             "alarms.topics.audit: alarms is used twice",
         ),
         (
             lambda content: content["alarms"].update(consoles=[{"name": "x", "assets": ["fan-*"]}]),
-            "alarms.consoles: pump-* of group pumps is shown nowhere",
+            "alarms.consoles: no console shows pump-* of group pumps",
         ),
         (lambda content: content.update(sinks=[{"kind": "console"}]), "alarms: no sink is of kind kafka"),
         (
             lambda content: content["alarms"].update(flood={"over_below": 11}),
-            "alarms.flood.over_below: 11 ends a flood",
+            "alarms.flood.over_below: 11 would end a flood",
         ),
         (lambda content: content["alarms"].update(http={"host": "0.0.0.0"}), "alarms.http.token: missing"),
     ],
 )
-def test_a_mistake_is_named_with_its_place(tmp_path: Path, change: Any, expected: str) -> None:
+def test_a_mistake_is_reported_with_its_field(tmp_path: Path, change: Any, expected: str) -> None:
     assert any(one.startswith(expected) for one in problems(tmp_path, change)), problems(tmp_path, change)

@@ -1,13 +1,13 @@
-"""Alarms as people read them in the terminal."""
+"""Alarms as text in the terminal."""
 
 from typing import Any
 
 import orjson
 import pytest
 
+from agent.alarms.core.lifecycle import duration_text
 from agent.alarms.messages import alarm_data
-from agent.alarms.times import span
-from agent.alarms.views import line, story, urgency
+from agent.alarms.views import alarm_details, alarm_line, urgency
 from tests.support.alarm_log import Run, catalogue, command, event, rule
 
 PLANT = catalogue(rule())
@@ -22,29 +22,29 @@ def present(run: Run, name: str = "wear:pump-1") -> dict[str, Any]:
 
 
 def raised() -> Run:
-    return Run(PLANT).tell(event(0.5, 0.9, evidence={"supporting": 1.0, "opposing": 0.0, "patches": PATCHES}))
+    return Run(PLANT).apply(event(0.5, 0.9, evidence={"supporting": 1.0, "opposing": 0.0, "patches": PATCHES}))
 
 
-def test_the_story_says_why_what_to_do_and_until_when() -> None:
-    told = list(story(present(raised())))
-    assert told[0] == "wear:pump-1 at console hall: unacknowledged, priority high"
-    assert told[1] == "  raised 2023-11-14T22:13:20Z (once); returned -"
-    assert "  action: change over to the spare" in told
-    assert "  respond within 10 min" in told
-    assert told[told.index("  raised by: worn until 2023-11-14T22:13:20Z, probability 0.900") + 1 :][:2] == [
+def test_the_details_say_why_what_to_do_and_how_soon() -> None:
+    lines = list(alarm_details(present(raised())))
+    assert lines[0] == "wear:pump-1 at console hall: unacknowledged, priority high"
+    assert lines[1] == "  raised 2023-11-14T22:13:20Z (once); returned -"
+    assert "  action: change over to the spare" in lines
+    assert "  respond within 10 min" in lines
+    assert lines[lines.index("  raised by: worn until 2023-11-14T22:13:20Z, probability 0.900") + 1 :][:2] == [
         "    b–c -2.50",
         "    a–b +0.50 (flow)",
     ]
 
 
-def test_a_shelved_alarm_says_by_whom_and_until_when() -> None:
-    shown = line(present(raised().tell(command(5, "shelve", until=50))))
+def test_a_shelved_alarm_says_who_shelved_it_and_until_when() -> None:
+    shown = alarm_line(present(raised().apply(command(5, "shelve", until=50))))
     assert shown.startswith("shelved         high   2023-11-14T22:13:20  wear:pump-1")
     assert shown.endswith("(shelved by ada until 2023-11-14T22:14:10Z: on my way)")
 
 
-def test_what_nobody_has_seen_comes_first() -> None:
-    run = raised().tell(event(1, 0.9, asset="pump-2"), command(2, "ack", "wear:pump-1"))
+def test_unacknowledged_alarms_come_first() -> None:
+    run = raised().apply(event(1, 0.9, asset="pump-2"), command(2, "ack", "wear:pump-1"))
     shown = sorted((present(run, name) for name in run.console.alarms), key=urgency)
     assert [one["alarm"] for one in shown] == ["wear:pump-2", "wear:pump-1"]
 
@@ -52,5 +52,5 @@ def test_what_nobody_has_seen_comes_first() -> None:
 @pytest.mark.parametrize(
     ("seconds", "words"), [(45, "45 s"), (90, "90 s"), (600, "10 min"), (28_800, "8 h"), (172_800, "2 d")]
 )
-def test_spans_are_told_in_the_largest_unit_that_fits(seconds: float, words: str) -> None:
-    assert span(seconds) == words
+def test_durations_are_printed_in_the_largest_unit_that_fits(seconds: float, words: str) -> None:
+    assert duration_text(seconds) == words

@@ -1,4 +1,4 @@
-"""Trials without services: names of their own, the order of injuries, the known stream, the verdict."""
+"""Experiments without services: names of their own, the order of faults, the workload, the result."""
 
 from pathlib import Path
 from random import Random
@@ -9,11 +9,10 @@ import yaml
 from typer.testing import CliRunner
 
 from agent.chaos.config import ExperimentNames, ExperimentPace, experiment_document, require_services
-from agent.chaos.faults import INJURIES
-from agent.chaos.last_states import wrong_states
-from agent.chaos.plan import in_turn
-from agent.chaos.report import ExperimentResult, FaultOutcome
-from agent.chaos.workload import known_assets
+from agent.chaos.experiment import plan_faults
+from agent.chaos.faults import FAULTS
+from agent.chaos.report import ExperimentResult, FaultOutcome, wrong_states
+from agent.chaos.workload import workload_assets
 from agent.cli.main import app
 from agent.errors import SettingsError
 from agent.offline.compare import Comparison
@@ -26,9 +25,15 @@ from tests.support.agent_process import BUNDLE
 NAMES = ExperimentNames("chaos-0a1b2c3d")
 
 
+@pytest.fixture(autouse=True)
+def logs_left_alone(monkeypatch):
+    """The command's handler would keep the runner's stderr, which is closed after the test."""
+    monkeypatch.setattr("agent.logs.set_up_logs", lambda *_, **__: None)
+
+
 @pytest.fixture
 def plant(tmp_path):
-    """A plant with all that a trial must not touch."""
+    """A plant with all that an experiment must not touch."""
     (tmp_path / "secret").write_text("x")
     (tmp_path / "bundle").symlink_to(BUNDLE)
     document = {
@@ -62,14 +67,14 @@ def document_of(path):
     return experiment_document(content, settings, path.parent, NAMES, ExperimentPace(member_timeout_s=3.0))
 
 
-def test_a_trial_reads_and_writes_under_names_of_its_own_only(plant):
+def test_an_experiment_reads_and_writes_under_names_of_its_own_only(plant):
     text = yaml.safe_dump(document_of(plant))
     assert "real" not in text
     assert "somebody" not in text
     assert document_of(plant)["source"]["topics"] == ["chaos-0a1b2c3d-readings"]
 
 
-def test_a_trial_keeps_models_addresses_and_secrets_wherever_its_file_lies(plant, tmp_path):
+def test_an_experiment_keeps_models_addresses_and_secrets_wherever_its_file_lies(plant, tmp_path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     copy = elsewhere / "plant.yaml"
@@ -86,54 +91,54 @@ def test_a_trial_keeps_models_addresses_and_secrets_wherever_its_file_lies(plant
 @pytest.mark.parametrize(
     ("section", "value", "words"),
     [
-        ("source", {"kind": "memory"}, "source.kind: a trial needs kafka, not memory"),
-        ("store", {"kind": "memory"}, "store.kind: a trial needs redis, not memory"),
+        ("source", {"kind": "memory"}, "source.kind: a chaos experiment needs kafka, not memory"),
+        ("store", {"kind": "memory"}, "store.kind: a chaos experiment needs redis, not memory"),
     ],
 )
-def test_without_kafka_and_redis_there_is_nothing_to_hurt(plant, section, value, words):
+def test_an_experiment_needs_kafka_and_redis(plant, section, value, words):
     plant.write_text(yaml.safe_dump(yaml.safe_load(plant.read_text()) | {section: value}))
     with pytest.raises(SettingsError, match=words):
         require_services(load_settings(plant, {"ANCHORMOE_KAFKA_BOOTSTRAP": "kafka:9092"}))
 
 
-def test_every_kind_has_its_turn_before_one_comes_again():
-    order = in_turn(["a", "b", "c"], 7, Random(1))
+def test_every_kind_is_injected_before_one_is_repeated():
+    order = plan_faults(["a", "b", "c"], 7, Random(1))
     assert [sorted(order[:3]), sorted(order[3:6])] == [["a", "b", "c"]] * 2
     assert len(order) == 7
-    assert order == in_turn(["a", "b", "c"], 7, Random(1))
+    assert order == plan_faults(["a", "b", "c"], 7, Random(1))
 
 
-def test_every_fault_point_has_its_injury():
-    assert {f"die-{point.replace('_', '-')}" for point in POINTS} <= set(INJURIES)
+def test_every_failpoint_has_its_fault():
+    assert {f"die-{point.replace('_', '-')}" for point in POINTS} <= set(FAULTS)
 
 
-def test_channels_of_no_simulated_kind_get_signals_all_the_same(plant, monkeypatch):
+def test_channels_of_no_simulated_kind_get_generic_signals(plant, monkeypatch):
     loaded = load_plant(plant, {})
-    [pumps] = {asset.kind.name for asset in known_assets(loaded, 2, 0)}
+    [pumps] = {asset.kind.name for asset in workload_assets(loaded, 2, 0)}
     assert pumps == "pump"
     monkeypatch.setattr("agent.offline.simulate.KINDS", {})
-    assets = known_assets(loaded, 2, 0)
+    assets = workload_assets(loaded, 2, 0)
     assert [asset.name for asset in assets] == ["pump-1", "pump-2"]
     values, _ = assets[0].block(0)
     assert values.shape[1] == len(loaded.groups[0].channels)
     assert values.std(axis=0).min() > 0.1
 
 
-def outcome(*, missing=(), conflicts=0, recovered_s=1.0):
+def result(*, missing=(), conflicts=0, recovered_s=1.0):
     compared = Comparison(equal=5, missing=missing, extra=[], different=[])
-    wounds = [FaultOutcome("agent-kill", recovered_s, 15.0)]
-    return ExperimentResult("chaos-x", 0, 9.0, 100, wounds, compared, 7, 2, conflicts, 0)
+    outcomes = [FaultOutcome("agent-kill", recovered_s, 15.0)]
+    return ExperimentResult("chaos-x", 0, 9.0, 100, outcomes, compared, 7, 2, conflicts, 0)
 
 
 def test_events_are_the_same_only_without_any_difference_and_any_conflict():
-    assert outcome().same
-    assert not outcome(conflicts=1).same
-    assert not outcome(missing=["e"]).same
-    assert outcome(missing=["e"]).expected == 6
-    assert outcome().as_json()["injuries"] == [
-        {"injury": "agent-kill", "recovered_s": 1.0, "goal_s": 15.0, "note": ""},
+    assert result().same
+    assert not result(conflicts=1).same
+    assert not result(missing=["e"]).same
+    assert result(missing=["e"]).expected == 6
+    assert result().as_json()["faults"] == [
+        {"fault": "agent-kill", "recovered_s": 1.0, "goal_s": 15.0, "note": ""},
     ]
-    assert not outcome(recovered_s=15.1).wounds[0].in_time
+    assert not result(recovered_s=15.1).outcomes[0].in_time
 
 
 def event(asset, end, state):
@@ -144,7 +149,7 @@ def state(asset, end, state):
     return orjson.dumps({"asset": asset, "end": end, "state": state})
 
 
-def test_last_states_must_say_what_the_last_events_said():
+def test_latest_states_must_match_the_last_events():
     events = [event("a", "2026-01-01T00:00:01Z", "high"), event("a", "2026-01-01T00:00:00.5Z", "low")]
     gap = orjson.dumps({"type": "gap", "asset": "b"})
     right, older = state("a", "2026-01-01T00:00:01Z", "high"), state("a", "2026-01-01T00:00:00.5Z", "low")
@@ -159,10 +164,10 @@ def run_cli(*arguments):
     return CliRunner().invoke(app, ["chaos", *map(str, arguments)])
 
 
-def test_the_kinds_of_injury_are_listed():
-    listed = run_cli("--kinds")
+def test_the_faults_are_listed():
+    listed = run_cli("--list")
     assert listed.exit_code == 0
-    assert all(name in listed.stdout for name in INJURIES)
+    assert all(name in listed.stdout for name in FAULTS)
 
 
 @pytest.mark.parametrize(
@@ -175,24 +180,24 @@ def test_the_kinds_of_injury_are_listed():
         (["--member-timeout", "soon"], "--member-timeout"),
     ],
 )
-def test_wrong_usage_is_told_in_one_line_before_anything_is_connected(plant, arguments, words):
-    result = run_cli("--config", plant, *arguments)
-    assert result.exit_code == 2
-    assert words in result.stderr
-    assert result.stderr.count("\n") == 1
+def test_wrong_usage_is_one_line_before_anything_is_connected(plant, arguments, words):
+    found = run_cli("--config", plant, *arguments)
+    assert found.exit_code == 2
+    assert words in found.stderr
+    assert found.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(("missing", "code"), [((), 0), ((EventName("pump-1", 0, "state", "abc"),), 1)])
 def test_the_exit_code_says_whether_the_events_differ(plant, tmp_path, monkeypatch, missing, code):
-    async def tried(trial, injuries, report):
-        return outcome(missing=missing)
+    async def tried(experiment, faults, report):
+        return result(missing=missing)
 
     monkeypatch.setattr("agent.chaos.experiment.run_experiment", tried)
-    result = run_cli("--config", plant, "--logs", tmp_path / "logs")
-    assert result.exit_code == code
-    assert ("missing: pump-1 state abc" in result.stdout) == bool(missing)
+    found = run_cli("--config", plant, "--logs", tmp_path / "logs")
+    assert found.exit_code == code
+    assert ("missing: pump-1 state abc" in found.stdout) == bool(missing)
 
 
 def test_a_plant_without_services_is_refused(tmp_path):
-    result = run_cli("--config", Path("configs/demo.yaml"), "--logs", tmp_path)
-    assert isinstance(result.exception, SettingsError)
+    found = run_cli("--config", Path("configs/demo.yaml"), "--logs", tmp_path)
+    assert isinstance(found.exception, SettingsError)

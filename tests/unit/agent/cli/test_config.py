@@ -43,7 +43,7 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tm
     return called
 
 
-def test_a_valid_plant_is_said_to_be_so(call: Call) -> None:
+def test_a_valid_plant_gets_one_line(call: Call) -> None:
     assert call("validate", "plant.yaml") == (0, "plant.yaml: valid; groups: pumps (1 channels)\n", "")
 
 
@@ -64,10 +64,10 @@ def test_warnings_do_not_make_a_plant_wrong(call: Call) -> None:
     code, out, err = call("validate", "plant.yaml")
     assert code == 0
     assert "valid" in out
-    assert err.startswith("warning: plant.yaml:6:12: emission.heartbeat: without effect")
+    assert err.startswith("warning: plant.yaml:6:12: emission.heartbeat: has no effect")
 
 
-def test_a_script_reads_the_findings_as_json(call: Call) -> None:
+def test_a_script_reads_the_problems_as_json(call: Call) -> None:
     Path("plant.yaml").write_text(PLANT + "emission: {heartbeat: 1m}\nlogging: {level: loud}\n")
     code, out, err = call("validate", "--json", "plant.yaml")
     findings = json.loads(out)
@@ -75,7 +75,7 @@ def test_a_script_reads_the_findings_as_json(call: Call) -> None:
     assert findings["errors"] == [
         {
             "field": "logging.level",
-            "wrong": "'loud' does not fit",
+            "wrong": "'loud' is not valid",
             "right": "should be 'debug', 'info', 'warning' or 'error'",
             "line": 7,
             "column": 11,
@@ -84,7 +84,7 @@ def test_a_script_reads_the_findings_as_json(call: Call) -> None:
     assert [one["field"] for one in findings["warnings"]] == ["emission.heartbeat"]
 
 
-def test_a_script_is_told_that_all_is_well(call: Call) -> None:
+def test_a_script_reads_that_all_is_valid(call: Call) -> None:
     code, out, _ = call("validate", "--json", "plant.yaml")
     assert (code, json.loads(out)) == (0, {"file": "plant.yaml", "valid": True, "errors": [], "warnings": []})
 
@@ -93,7 +93,9 @@ def test_a_script_is_told_that_all_is_well(call: Call) -> None:
     ("name", "reason"), [("none.yaml", "No such file or directory"), (".", "Is a directory"), ("bad.yaml", "not YAML")]
 )
 @pytest.mark.parametrize("options", [(), ("--json",)])
-def test_what_is_no_configuration_gets_one_line(call: Call, name: str, reason: str, options: tuple[str, ...]) -> None:
+def test_a_file_that_is_not_a_configuration_gets_one_line(
+    call: Call, name: str, reason: str, options: tuple[str, ...]
+) -> None:
     Path("bad.yaml").write_text("a: [")
     code, _, err = call("validate", *options, name)
     assert code == 2
@@ -108,13 +110,13 @@ def test_a_build_server_validates_without_secrets(call: Call) -> None:
     assert call("validate", "--without-secrets", "plant.yaml")[0] == 0
 
 
-def test_a_plant_without_services_has_nobody_to_ask(call: Call) -> None:
+def test_a_plant_without_services_has_nothing_to_check_online(call: Call) -> None:
     code, out, err = call("validate", "plant.yaml", "--online", "--json")
     sound = {"file": "plant.yaml", "valid": True, "errors": [], "warnings": [], "infos": []}
     assert (code, json.loads(out), err) == (0, sound, "")
 
 
-def test_nobody_is_asked_while_the_settings_are_wrong(call: Call) -> None:
+def test_services_are_not_checked_while_the_settings_are_wrong(call: Call) -> None:
     absent = "source: {kind: kafka, bootstrap: 'nowhere.invalid:1', topics: [t]}"
     Path("plant.yaml").write_text(PLANT.replace(PLANT.splitlines()[1], absent) + "httpx: {}\n")
     code, _, err = call("validate", "plant.yaml", "--online")
@@ -125,15 +127,24 @@ def test_nobody_is_asked_while_the_settings_are_wrong(call: Call) -> None:
 
 def test_init_writes_a_plant_that_loads_and_names_its_schema(call: Call) -> None:
     code, out, _ = call("init", "new.yaml")
-    assert (code, out) == (0, "new.yaml: written; edit it, then run: anchormoe-agent validate new.yaml\n")
+    assert (code, out) == (0, "wrote new.yaml; edit it, then run: anchormoe-agent validate new.yaml\n")
     assert Path("new.yaml").read_text().splitlines()[0] == "# yaml-language-server: $schema=new.schema.json"
     load_settings(Path("new.yaml"), {})
     jsonschema.validate(yaml.safe_load(Path("new.yaml").read_text()), json.loads(Path("new.schema.json").read_text()))
 
 
+def test_a_new_plant_is_valid_as_soon_as_its_bundle_exists(call: Call) -> None:
+    call("init", "new.yaml")
+    assert "there is no bundle in bundles/pump" in call("validate", "new.yaml")[2]
+    Path("bundles").mkdir()
+    Path("bundle").rename("bundles/pump")
+    assert call("validate", "new.yaml") == (0, "new.yaml: valid; groups: pumps (1 channels)\n", "")
+    assert load_settings(Path("new.yaml"), {}).models is not None, "`models activate` needs it"
+
+
 def test_init_does_not_overwrite_unless_forced(call: Call) -> None:
     code, _, err = call("init")
-    assert (code, err) == (2, "error: plant.yaml: is there already; --force overwrites it\n")
+    assert (code, err) == (2, "error: plant.yaml: exists already; --force overwrites it\n")
     assert Path("plant.yaml").read_text() == PLANT
     assert not Path("plant.schema.json").exists()
     assert call("init", "--force")[0] == 0

@@ -32,7 +32,7 @@ def said(
     "command",
     [
         ("replay",),
-        ("replay", "--input", "other-topic"),
+        ("replay", "--input", "kafka:other-topic"),
         ("tail",),
         ("dead-letters", "list"),
         ("dead-letters", "replay"),

@@ -1,4 +1,4 @@
-"""tail before it connects: what it makes of its options, and what it says when it cannot begin."""
+"""tail before it connects: its options, and the errors when it cannot start."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.cli.main import main
-from agent.cli.tail import _begin, _told
+from agent.cli.tail import _start, _text_lines
 from agent.contracts import parse_event
 from connectors.records import Partition, Record
 from tests.support.event_samples import samples
@@ -37,35 +37,37 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tm
 
 
 def test_a_plant_without_kafka_has_nothing_to_show(call: Call) -> None:
-    assert call() == (2, "error: plant.yaml: sinks: none is of kind kafka, so there is no topic to read\n")
+    assert call() == (2, "error: plant.yaml: sinks: no kafka sink is configured, so there is no topic to read\n")
 
 
 @pytest.mark.parametrize("option", ["--since", "--for"])
 def test_a_time_that_cannot_be_read_is_refused_by_the_name_of_its_option(call: Call, option: str) -> None:
     code, said = call(option, "yesterday")
     assert code == 2
-    assert said.startswith(f"error: {option}: 'yesterday' has no number with a unit")
+    assert said.startswith(f"error: {option}: 'yesterday' is not a number with a unit")
 
 
-def test_a_beginning_is_a_time_with_or_without_a_zone_or_a_while_ago() -> None:
-    assert _begin(None) is None
-    assert _begin("2026-01-02T03:04:05") == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-    assert _begin("2026-01-02T03:04:05+01:00") == datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone(timedelta(hours=1)))
-    ago = datetime.now(tz=UTC) - timedelta(minutes=10)
-    assert abs((_begin("10m") or ago) - ago) < timedelta(seconds=5)
+def test_it_starts_at_a_time_with_or_without_a_zone_a_while_ago_or_with_what_comes_next() -> None:
+    assert (_start(None, False), _start(None, True)) == ("latest", "earliest")
+    assert _start("2026-01-02T03:04:05", False) == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    zone = timezone(timedelta(hours=1))
+    assert _start("2026-01-02T03:04:05+01:00", True) == datetime(2026, 1, 2, 3, 4, 5, tzinfo=zone)
+    start, ago = _start("10m", False), datetime.now(tz=UTC) - timedelta(minutes=10)
+    assert isinstance(start, datetime)
+    assert abs(start - ago) < timedelta(seconds=5)
 
 
-def test_every_kind_of_event_can_be_told_also_one_that_came_later() -> None:
+def test_every_kind_of_event_has_a_line_also_a_kind_of_a_later_version() -> None:
     headlines = set()
     for message in samples().events:
         event = parse_event(Record(0, 0, None, message.value, message.headers), Partition("t", 0))
-        headlines.add(next(iter(_told(event))).split("Z  ")[1].split("  ")[0])
+        headlines.add(next(iter(_text_lines(event))).split("Z  ")[1].split("  ")[0])
     assert {
-        "pump-1: channel q lost",
-        "pump-1: channel q back",
+        "pump-1: channel q has no data",
+        "pump-1: channel q has data again",
         "pump-1: data back after a gap of 26.6667 s",
-        "pumps: model eeeeeeeeeeee refused: damaged",
+        "pumps: model eeeeeeeeeeee not activated: damaged",
     } <= headlines
     later = [(name, b"anchormoe.later" if name == "ce_type" else value) for name, value in message.headers]
     event = parse_event(Record(0, 0, None, message.value, later), Partition("t", 0))
-    assert next(iter(_told(event))).endswith("Z  pumps: later")
+    assert next(iter(_text_lines(event))).endswith("Z  pumps: later")

@@ -1,4 +1,4 @@
-"""The three pages, asked over a real socket on the loopback."""
+"""The three pages, requested over a real socket on the loopback."""
 
 import asyncio
 import signal
@@ -13,9 +13,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from agent.errors import SettingsError
 from agent.health.counters import Counters
 from agent.health.http import HealthPages, listen, liveness, readiness, serve
-from agent.health.metrics import registry_of
+from agent.health.metrics import make_registry
+from agent.health.progress import Progress
 from agent.health.status import RuntimeStatus
-from agent.runtime.alongside import run_with_helpers
+from agent.runtime.lifecycle import run_with_helpers
 from connectors.records import Partition
 
 HERE = Partition("sensors", 0)
@@ -29,62 +30,66 @@ class HandClock:
         return self.now
 
 
-def healthy(clock: HandClock | None = None) -> RuntimeStatus:
-    vitals = RuntimeStatus(clock or HandClock(), models_loaded=True, store_reachable=True)
-    vitals.beat(0.0)
-    vitals.holds({HERE: 1})
-    vitals.lag_measured({HERE: 0})
-    return vitals
+def healthy(clock: HandClock | None = None) -> tuple[Progress, RuntimeStatus]:
+    clock = clock or HandClock()
+    progress, status = Progress(clock), RuntimeStatus(clock, models_loaded=True, store_reachable=True)
+    status.ticked(0.0)
+    status.owns({HERE: 1})
+    progress.lag_measured({HERE: 0})
+    return progress, status
 
 
-def failing(vitals: RuntimeStatus) -> set[str]:
-    checks = [*liveness(vitals, no_progress_s=60), *readiness(vitals)]
+def failing(progress: Progress, status: RuntimeStatus) -> set[str]:
+    checks = [*liveness(progress, status, no_progress_s=60), *readiness(status)]
     return {check.name for check in checks if not check.ok}
 
 
 def test_a_healthy_agent_fails_nothing() -> None:
-    assert failing(healthy()) == set()
+    assert failing(*healthy()) == set()
 
 
 def test_lag_without_progress_fails_liveness_after_the_limit() -> None:
     clock = HandClock()
-    vitals = healthy(clock)
-    vitals.lag_measured({HERE: 5})
+    progress, status = healthy(clock)
+    progress.lag_measured({HERE: 5})
     clock.now += 59
-    vitals.beat(0.0)
-    assert failing(vitals) == set()
+    status.ticked(0.0)
+    assert failing(progress, status) == set()
     clock.now += 1
-    assert failing(vitals) == {"progress"}
-    details = {check.name: check.detail for check in liveness(vitals, no_progress_s=60)}
+    assert failing(progress, status) == {"progress"}
+    details = {check.name: check.detail for check in liveness(progress, status, no_progress_s=60)}
     assert details["progress"] == "5 records to read, last progress 60.0 s ago (limit 60 s)"
 
 
-def test_a_loop_that_stopped_turning_fails_liveness() -> None:
+def test_a_blocked_event_loop_fails_liveness() -> None:
     clock = HandClock()
-    vitals = healthy(clock)
+    progress, status = healthy(clock)
     clock.now += 11
-    vitals.progressed()
-    assert failing(vitals) == {"event_loop"}
+    progress.advanced()
+    assert failing(progress, status) == {"event_loop"}
 
 
 def test_without_partitions_model_or_store_the_agent_is_not_ready() -> None:
-    vitals = healthy()
-    vitals.holds({})
-    assert failing(vitals) == {"partitions"}
-    vitals.models_loaded = False
-    vitals.store_reachable = False
-    assert failing(vitals) == {"partitions", "model", "store"}
+    progress, status = healthy()
+    status.owns({})
+    assert failing(progress, status) == {"partitions"}
+    status.models_loaded = False
+    status.store_reachable = False
+    assert failing(progress, status) == {"partitions", "model", "store"}
 
 
-def test_a_store_that_was_never_asked_is_not_ready() -> None:
-    vitals = healthy()
-    vitals.store_reachable = None
-    assert failing(vitals) == {"store"}
+def test_a_store_that_was_never_called_is_not_ready() -> None:
+    progress, status = healthy()
+    status.store_reachable = None
+    assert failing(progress, status) == {"store"}
 
 
 @asynccontextmanager
-async def served(vitals: RuntimeStatus, token: str | None = None) -> AsyncIterator[httpx.AsyncClient]:
-    pages = HealthPages(vitals, registry_of(Counters(records=3), vitals), no_progress_s=60, token=token)
+async def served(
+    progress: Progress, status: RuntimeStatus, token: str | None = None
+) -> AsyncIterator[httpx.AsyncClient]:
+    registry = make_registry(Counters(records=3), progress, status)
+    pages = HealthPages(progress, status, registry, no_progress_s=60, token=token)
     listener = listen("127.0.0.1", 0)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     async with asyncio.TaskGroup() as group, httpx.AsyncClient(base_url=url, trust_env=False) as client:
@@ -94,7 +99,7 @@ async def served(vitals: RuntimeStatus, token: str | None = None) -> AsyncIterat
 
 
 async def test_the_pages_answer_and_say_why() -> None:
-    async with served(healthy()) as client:
+    async with served(*healthy()) as client:
         live, ready = await client.get("/livez"), await client.get("/readyz")
         metrics = await client.get("/metrics")
         missing, posted = await client.get("/nothing"), await client.post("/livez")
@@ -108,9 +113,9 @@ async def test_the_pages_answer_and_say_why() -> None:
 
 
 async def test_an_agent_that_is_not_ready_says_so_with_503() -> None:
-    vitals = healthy()
-    vitals.store_reachable = False
-    async with served(vitals) as client:
+    progress, status = healthy()
+    status.store_reachable = False
+    async with served(progress, status) as client:
         ready, live = await client.get("/readyz"), await client.get("/livez")
     assert (ready.status_code, live.status_code) == (503, 200)
     assert ready.json()["status"] == "failing"
@@ -118,8 +123,8 @@ async def test_an_agent_that_is_not_ready_says_so_with_503() -> None:
 
 
 @pytest.mark.parametrize("header", ["", "Bearer wrong", f"Basic {TOKEN}", "Bearer", f"Bearer {TOKEN}x", "Bearer ü"])
-async def test_without_the_token_there_are_no_figures_and_no_reasons(header: str) -> None:
-    async with served(healthy(), TOKEN) as client:
+async def test_without_the_token_there_are_no_metrics_and_no_details(header: str) -> None:
+    async with served(*healthy(), TOKEN) as client:
         headers = {"Authorization": header.encode()} if header else {}
         metrics, live = await client.get("/metrics", headers=headers), await client.get("/livez", headers=headers)
     assert metrics.status_code == 401
@@ -127,8 +132,8 @@ async def test_without_the_token_there_are_no_figures_and_no_reasons(header: str
     assert (live.status_code, live.json()) == (200, {"status": "ok"})
 
 
-async def test_with_the_token_everything_is_told() -> None:
-    async with served(healthy(), TOKEN) as client:
+async def test_with_the_token_all_details_are_shown() -> None:
+    async with served(*healthy(), TOKEN) as client:
         headers = {"Authorization": f"Bearer {TOKEN}"}
         metrics, ready = await client.get("/metrics", headers=headers), await client.get("/readyz", headers=headers)
     assert metrics.status_code == 200
@@ -142,7 +147,7 @@ def test_a_taken_port_is_one_line_that_names_the_address() -> None:
             listen("127.0.0.1", port)
     assert refused.value.problems == [
         f"http.port: cannot listen on 127.0.0.1:{port}: Address already in use; "
-        "choose another one, or 0 for any free one"
+        "choose another port, or 0 for any free one"
     ]
 
 
@@ -155,8 +160,8 @@ async def test_serving_leaves_the_signals_alone_and_frees_the_port() -> None:
     before = signal.getsignal(signal.SIGTERM)
     listener = listen("127.0.0.1", 0)
     port = listener.getsockname()[1]
-    vitals = healthy()
-    pages = HealthPages(vitals, registry_of(Counters(), vitals), no_progress_s=60)
+    progress, status = healthy()
+    pages = HealthPages(progress, status, make_registry(Counters(), progress, status), no_progress_s=60)
     during = []
 
     async def look() -> None:

@@ -1,4 +1,4 @@
-"""Every tally and every vital reaches Prometheus, in its words."""
+"""Every field of counters, progress and status reaches Prometheus."""
 
 from collections import Counter
 from dataclasses import fields
@@ -7,28 +7,29 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from agent.health.counters import Counters
-from agent.health.metrics import exposition, registry_of
+from agent.health.metrics import exposition, make_registry
+from agent.health.progress import Progress
 from agent.health.status import STAGES, RuntimeStatus
 from connectors.records import Partition
 
 AT = Partition("sensors", 3)
 NAMES = {
     "records": "anchormoe_records_total",
-    "forgotten": "anchormoe_forgotten_assets_total",
+    "expired_assets": "anchormoe_expired_assets_total",
     "ignored": "anchormoe_ignored_total",
     "windows": "anchormoe_windows_total",
     "checkpoints": "anchormoe_checkpoints_total",
     "events": "anchormoe_events_total",
     "dead_letters": "anchormoe_dead_letters_total",
-    "last_poll": "anchormoe_poll_age_seconds",
-    "last_progress": "anchormoe_progress_age_seconds",
-    "last_beat": "anchormoe_beat_age_seconds",
-    "well_at": "anchormoe_stuck_seconds",
+    "last_poll_s": "anchormoe_poll_age_seconds",
+    "last_progress_s": "anchormoe_progress_age_seconds",
+    "last_tick_s": "anchormoe_loop_tick_age_seconds",
+    "last_healthy_s": "anchormoe_stuck_seconds",
     "models_loaded": "anchormoe_models_loaded",
     "store_reachable": "anchormoe_store_reachable",
     "waiting_for_store": "anchormoe_waiting_for_store",
     "paused": "anchormoe_paused",
-    "holdings": "anchormoe_owner_epoch",
+    "partitions": "anchormoe_owner_epoch",
     "lag": "anchormoe_lag_records",
     "queued_batches": "anchormoe_queue_batches",
     "queued_windows": "anchormoe_queue_windows",
@@ -36,55 +37,58 @@ NAMES = {
     "batch_windows": "anchormoe_batch_windows_bucket",
     "stages": "anchormoe_stage_seconds_bucket",
     "loop_delay": "anchormoe_loop_delay_seconds_bucket",
-    "loop_delay_peak": "anchormoe_loop_delay_peak_seconds",
+    "loop_delay_max": "anchormoe_loop_delay_max_seconds",
     "checkpoint_bytes": "anchormoe_checkpoint_bytes_total",
     "rejected_claims": "anchormoe_rejected_claims_total",
     "source_restarts": "anchormoe_source_restarts_total",
-    "reloads": "anchormoe_reloads_total",
+    "model_reloads": "anchormoe_model_reloads_total",
 }
-NOT_A_FIGURE = {"clock"}
+NOT_A_FIGURE = {"clock", "examples"}
 
 Samples = dict[str, dict[tuple[tuple[str, str], ...], float]]
 
 
-def scraped(tally: Counters, vitals: RuntimeStatus, wall_s: float = 1_000.0) -> Samples:
+def scraped(counters: Counters, progress: Progress, status: RuntimeStatus, wall_s: float = 1_000.0) -> Samples:
     found: Samples = {}
-    for family in text_string_to_metric_families(exposition(registry_of(tally, vitals, lambda: wall_s)).decode()):
+    registry = make_registry(counters, progress, status, lambda: wall_s)
+    for family in text_string_to_metric_families(exposition(registry).decode()):
         for sample in family.samples:
             found.setdefault(sample.name, {})[tuple(sorted(sample.labels.items()))] = sample.value
     return found
 
 
-def busy() -> tuple[Counters, RuntimeStatus]:
-    tally = Counters(
-        7,
-        5,
-        2,
-        Counter({"state": 4, "gap": 1}),
-        Counter({"late": 3, "not_json": 1}),
-        forgotten=2,
+def busy() -> tuple[Counters, Progress, RuntimeStatus]:
+    counters = Counters(
+        records=7,
+        windows=5,
+        checkpoints=2,
+        events=Counter({"state": 4, "gap": 1}),
+        dead_letters=Counter({"late": 3, "not_json": 1}),
         ignored=Counter(unknown_channel=6),
+        expired_assets=2,
     )
-    vitals = RuntimeStatus(
-        lambda: 50.0, reloads=Counter({"ok": 1}), checkpoint_bytes=99, rejected_claims=6, source_restarts=1
+    status = RuntimeStatus(
+        lambda: 50.0, model_reloads=Counter({"ok": 1}), checkpoint_bytes=99, rejected_claims=6, source_restarts=1
     )
-    vitals.polled()
-    vitals.beat(0.02)
-    vitals.holds({AT: 12})
-    vitals.took_in(AT, records=7, due=5, position=70, newest_ns=990_500_000_000)
-    vitals.lag_measured({AT: 41})
-    vitals.queued(batches=2, windows=11)
-    with vitals.stage("publish"):
+    status.ticked(0.02)
+    status.owns({AT: 12})
+    status.ingested(AT, records=7, due=5, position=70, newest_ns=990_500_000_000)
+    with status.stage("publish"):
         pass
-    return tally, vitals
+    progress = Progress(lambda: 50.0)
+    progress.polled()
+    progress.advanced()
+    progress.lag_measured({AT: 41})
+    progress.queued(batches=2, windows=11)
+    return counters, progress, status
 
 
-@pytest.mark.parametrize("name", [each.name for kind in (Counters, RuntimeStatus) for each in fields(kind)])
-def test_every_tally_and_every_vital_shows_up(name: str) -> None:
+@pytest.mark.parametrize("name", [each.name for kind in (Counters, Progress, RuntimeStatus) for each in fields(kind)])
+def test_every_field_shows_up(name: str) -> None:
     assert name in NOT_A_FIGURE or NAMES[name] in scraped(*busy())
 
 
-def test_the_figures_are_those_of_tally_and_vitals() -> None:
+def test_the_figures_are_those_of_the_fields() -> None:
     found = scraped(*busy())
     here = (("partition", "3"), ("topic", "sensors"))
     assert found["anchormoe_records_total"] == {(): 7}
@@ -126,6 +130,6 @@ def test_nothing_is_labelled_by_asset_and_all_is_ours_or_the_process_itself() ->
 
 
 def test_an_agent_that_has_done_nothing_yet_can_be_scraped() -> None:
-    found = scraped(Counters(), RuntimeStatus())
+    found = scraped(Counters(), Progress(), RuntimeStatus())
     assert found["anchormoe_records_total"] == {(): 0}
     assert "anchormoe_poll_age_seconds" not in found

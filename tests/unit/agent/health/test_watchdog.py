@@ -1,4 +1,4 @@
-"""The watchdog's decision by hand, its looks with a moved clock, and a whole pipeline whose source gets stuck."""
+"""The watchdog's decision by hand, its checks with a moved clock, and a whole pipeline whose source gets stuck."""
 
 import asyncio
 import subprocess
@@ -9,9 +9,10 @@ from collections.abc import Mapping
 import pytest
 
 from agent.health.loop_delay import measure_loop_delay
+from agent.health.progress import Progress
 from agent.health.status import RuntimeStatus
 from agent.health.watchdog import Advice, Stuck, Watchdog, advise
-from agent.runtime.alongside import first_failure, run_with_helpers
+from agent.runtime.lifecycle import run_with_helpers
 from connectors.errors import ConnectorError
 from connectors.memory import MemoryLog, MemorySink, MemorySource
 from connectors.records import EVENTS, Batch, Partition
@@ -33,61 +34,61 @@ def test_first_a_restart_then_the_end(stuck_for_s: float, restarts: int, advice:
 
 
 class Scripted:
-    """A pipeline that says what it is told to say, at a time that is moved by hand."""
+    """A pipeline with a given lag, at a time that is moved by hand."""
 
     def __init__(self, lag: int | None) -> None:
         self.now, self.behind, self.restarts = 0.0, lag, 0
-        self.vitals = RuntimeStatus(lambda: self.now)
+        self.progress = Progress(lambda: self.now)
 
     async def lag(self) -> Mapping[Partition, int] | None:
         if self.behind is None:
             raise ConnectorError("cannot read the end of the log")
         return {HOME: self.behind}
 
-    async def look_after_store(self) -> None: ...
+    async def probe_store(self) -> None: ...
 
     def restart_source(self) -> None:
         self.restarts += 1
 
 
-def guarded(patient: Scripted) -> tuple[Watchdog, list[str]]:
+def guarded(monitored: Scripted) -> tuple[Watchdog, list[str]]:
     ends: list[str] = []
-    return Watchdog(patient, limit_s=60.0, at_the_latest=ends.append), ends
+    return Watchdog(monitored, limit_s=60.0, force_exit=ends.append), ends
 
 
-@pytest.mark.parametrize(("lag", "words"), [(9, "9 records are waiting"), (None, "the lag is not known")])
+@pytest.mark.parametrize(("lag", "words"), [(9, "9 records are waiting"), (None, "the lag is unknown")])
 async def test_without_progress_the_source_is_restarted_once_and_then_the_agent_ends(
     lag: int | None, words: str
 ) -> None:
-    patient = Scripted(lag)
-    watchdog, ends = guarded(patient)
-    for patient.now in (0.0, 30.0, 59.0):
-        await watchdog.look()
-    assert patient.restarts == 0
-    for patient.now in (60.0, 90.0, 119.0):
-        await watchdog.look()
-    assert patient.restarts == patient.vitals.source_restarts == 1
-    patient.now = 120.0
-    with pytest.raises(Stuck, match=f"no progress for 120 s, also after a restart; {words}"):
-        await watchdog.look()
+    monitored = Scripted(lag)
+    watchdog, ends = guarded(monitored)
+    for monitored.now in (0.0, 30.0, 59.0):
+        await watchdog.check()
+    assert monitored.restarts == 0
+    for monitored.now in (60.0, 90.0, 119.0):
+        await watchdog.check()
+    assert monitored.restarts == 1
+    monitored.now = 120.0
+    with pytest.raises(Stuck, match=f"no progress for 120 s, even after a restart of the source; {words}"):
+        await watchdog.check()
     assert len(ends) == 1
 
 
 async def test_a_quiet_stream_never_wakes_the_watchdog() -> None:
-    patient = Scripted(0)
-    watchdog, _ = guarded(patient)
-    for patient.now in (0.0, 1000.0, 2000.0):
-        await watchdog.look()
-    assert patient.restarts == 0
+    monitored = Scripted(0)
+    watchdog, _ = guarded(monitored)
+    for monitored.now in (0.0, 1000.0, 2000.0):
+        await watchdog.check()
+    assert monitored.restarts == 0
 
 
 async def test_progress_in_time_keeps_it_quiet_however_long_the_lag() -> None:
-    patient = Scripted(1_000_000)
-    watchdog, _ = guarded(patient)
-    for patient.now in range(0, 600, 50):
-        patient.vitals.progressed()
-        await watchdog.look()
-    assert patient.restarts == 0
+    monitored = Scripted(1_000_000)
+    watchdog, _ = guarded(monitored)
+    for monitored.now in range(0, 600, 50):
+        monitored.progress.advanced()
+        await watchdog.check()
+    assert monitored.restarts == 0
 
 
 async def test_a_lag_that_never_answers_does_not_hold_up_the_watchdog() -> None:
@@ -96,10 +97,10 @@ async def test_a_lag_that_never_answers_does_not_hold_up_the_watchdog() -> None:
             await asyncio.Event().wait()
             return None
 
-    patient = Mute(1)
-    patient.now = 1.0
-    await Watchdog(patient, limit_s=0.1, at_the_latest=print).look()
-    assert patient.vitals.lag is None
+    monitored = Mute(1)
+    monitored.now = 1.0
+    await Watchdog(monitored, limit_s=0.1, force_exit=print).check()
+    assert monitored.progress.lag is None
 
 
 class StickySource(MemorySource):
@@ -134,7 +135,7 @@ async def test_a_stuck_source_is_restarted_and_every_window_comes_out_once(hangs
             await asyncio.sleep(0.005)
         stop.set()
 
-    watchdog = Watchdog(agent, limit_s=0.1, at_the_latest=print)
+    watchdog = Watchdog(agent, limit_s=0.1, force_exit=print)
     async with asyncio.timeout(5):
         await run_with_helpers(agent.run(stop), [watchdog.watch(), until_done()])
     assert source.starts == 2
@@ -149,7 +150,7 @@ async def test_a_source_that_stays_stuck_ends_the_agent_with_one_plain_error(han
     source = StickySource(log, hangs=hangs, cured_by_restart=False)
     agent = pipeline(source)
     ends: list[str] = []
-    watchdog = Watchdog(agent, limit_s=0.1, at_the_latest=ends.append)
+    watchdog = Watchdog(agent, limit_s=0.1, force_exit=ends.append)
     with pytest.raises(Stuck, match="33 records are waiting"):
         async with asyncio.timeout(5):
             await run_with_helpers(agent.run(asyncio.Event()), [watchdog.watch()])
@@ -158,75 +159,30 @@ async def test_a_source_that_stays_stuck_ends_the_agent_with_one_plain_error(han
 
 
 async def test_a_model_that_hangs_on_the_last_batch_is_noticed() -> None:
-    patient = Scripted(0)
-    patient.vitals.queued(batches=1, windows=5)
-    watchdog, _ = guarded(patient)
-    for patient.now in (0.0, 59.0, 60.0):
-        await watchdog.look()
-    assert patient.restarts == 1
+    monitored = Scripted(0)
+    monitored.progress.queued(batches=1, windows=5)
+    watchdog, _ = guarded(monitored)
+    for monitored.now in (0.0, 59.0, 60.0):
+        await watchdog.check()
+    assert monitored.restarts == 1
 
 
-async def test_helpers_end_with_the_work() -> None:
-    ended = asyncio.Event()
-
-    async def helper() -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.set()
-
-    assert await run_with_helpers(asyncio.sleep(0.01, "done"), [helper()]) == "done"
-    assert ended.is_set()
-
-
-async def test_an_error_of_the_work_comes_out_plain_and_keeps_its_cause() -> None:
-    async def work() -> None:
-        try:
-            raise OSError("down")
-        except OSError as error:
-            raise ConnectorError("gone") from error
-
-    with pytest.raises(ConnectorError) as caught:
-        await run_with_helpers(work(), [asyncio.sleep(60)])
-    assert isinstance(caught.value.__cause__, OSError)
-
-
-def test_of_several_failures_ours_is_told_however_deep() -> None:
-    ours = ConnectorError("gone")
-    group = BaseExceptionGroup("", [ValueError("bug"), ExceptionGroup("", [ours])])
-    assert first_failure(group) is ours
-
-
-def test_a_bug_alone_is_told_as_it_is() -> None:
-    bug = ValueError("bug")
-    assert first_failure(ExceptionGroup("", [bug])) is bug
-
-
-async def test_a_blocked_loop_shows_in_the_heartbeat() -> None:
-    vitals = RuntimeStatus()
+async def test_a_blocked_event_loop_shows_in_the_loop_delay() -> None:
+    status = RuntimeStatus()
 
     async def blocking() -> None:
         await asyncio.sleep(0.02)
         time.sleep(0.1)  # noqa: ASYNC251  # blocking the loop is the point
         await asyncio.sleep(0.02)
 
-    await run_with_helpers(blocking(), [measure_loop_delay(vitals, period_s=0.01)])
-    assert 0.08 < vitals.loop_delay_peak.value(vitals.clock()) < 1.0
-    assert sum(vitals.loop_delay.counts) >= 2
+    await run_with_helpers(blocking(), [measure_loop_delay(status, period_s=0.01)])
+    assert 0.08 < status.loop_delay_max.value(status.clock()) < 1.0
+    assert sum(status.loop_delay.counts) >= 2
 
 
-async def test_cancelling_the_whole_ends_work_and_helpers_without_a_group() -> None:
-    task = asyncio.create_task(run_with_helpers(asyncio.sleep(60), [asyncio.sleep(60)]))
-    await asyncio.sleep(0)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-
-
-def test_a_clean_up_that_hangs_too_does_not_keep_the_process() -> None:
-    program = (
-        "import time; from agent.health import watchdog; watchdog.end_by_force('stuck', after_s=0.05); time.sleep(60)"
-    )
+def test_a_shutdown_that_hangs_does_not_keep_the_process() -> None:
+    call = "watchdog.force_exit_later('stuck', after_s=0.05)"
+    program = f"import time; from agent.health import watchdog; {call}; time.sleep(60)"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
     assert ended.returncode == 1
-    assert "the process ends at once" in ended.stdout + ended.stderr
+    assert "shutdown hung; exiting" in ended.stdout + ended.stderr

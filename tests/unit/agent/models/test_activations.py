@@ -1,4 +1,4 @@
-"""Which model judges a window is a matter of the window's end alone."""
+"""Which model classifies a window depends on the window's end alone."""
 
 from dataclasses import replace
 
@@ -13,8 +13,8 @@ from agent.models.activations import (
     activation_problems,
     decode_activation,
     encode_activation,
-    in_force,
-    places,
+    position_in_force,
+    positions_in_force,
     predecessor,
     rollback_end,
     timeline,
@@ -29,7 +29,7 @@ def activation(effective_ns: int = NOW + AHEAD_NS, *, group: str = "pumps", dige
     return Activation(group, effective_ns, digest, "pump-2", "ada", NOW, "new bearings")
 
 
-def test_an_activation_survives_the_journal() -> None:
+def test_an_activation_is_read_as_it_was_written() -> None:
     assert decode_activation(encode_activation(activation())) == activation()
     configured = replace(activation(), bundle=None)
     assert decode_activation(encode_activation(configured)) == configured
@@ -49,7 +49,7 @@ def test_an_activation_survives_the_journal() -> None:
         (orjson.dumps(orjson.loads(encode_activation(activation())) | {"reason": "x" * 1001}), "reason"),
     ],
 )
-def test_what_is_no_activation_is_refused_by_field(value: bytes | None, field: str | None) -> None:
+def test_what_is_not_an_activation_is_rejected_by_field(value: bytes | None, field: str | None) -> None:
     with pytest.raises(RecordError) as refused:
         decode_activation(value)
     assert refused.value.field == field
@@ -62,16 +62,16 @@ def test_every_effective_end_has_its_own_key_so_that_compaction_keeps_the_histor
 
 def test_a_window_that_ends_at_the_effective_end_is_the_first_of_the_new_model() -> None:
     ends = np.array([9, 10, 11, 19, 20, 99])
-    assert places([10, 20], ends).tolist() == [CONFIGURED, 0, 0, 0, 1, 1]
-    assert places([], ends).tolist() == [CONFIGURED] * 6
+    assert positions_in_force([10, 20], ends).tolist() == [CONFIGURED, 0, 0, 0, 1, 1]
+    assert positions_in_force([], ends).tolist() == [CONFIGURED] * 6
 
 
-def test_a_timeline_is_one_groups_in_order_and_the_last_word_for_an_end_counts() -> None:
+def test_a_timeline_is_one_groups_in_order_and_the_last_activation_of_an_end_counts() -> None:
     first, second, fans = activation(20), activation(10), activation(15, group="fans")
     again = activation(20, digest=OLD)
     assert timeline([first, second, fans, again], "pumps") == (second, again)
-    assert in_force((second, again), 19) == 0
-    assert in_force((second, again), 9) == CONFIGURED
+    assert position_in_force((second, again), 19) == 0
+    assert position_in_force((second, again), 9) == CONFIGURED
 
 
 def test_a_rollback_goes_back_to_the_last_other_model() -> None:
@@ -96,6 +96,6 @@ def test_an_activation_must_be_a_minute_ahead_of_a_known_group_and_bundle() -> N
 
     assert wrong(activation()) == []
     assert "less than a minute ahead" in wrong(activation(NOW + AHEAD_NS - 1))[0]
-    assert wrong(activation(group="fans")) == ["there is no group fans; there are pumps"]
-    assert wrong(activation(digest=OLD)) == [f"there is no bundle with the digest {OLD[:12]}"]
+    assert wrong(activation(group="fans")) == ["unknown group fans; the groups are pumps"]
+    assert wrong(activation(digest=OLD)) == [f"no bundle has the digest {OLD[:12]}"]
     assert len(wrong(activation(0, group="fans", digest=OLD))) == 3

@@ -12,13 +12,13 @@ import orjson
 import pytest
 import yaml
 
-from agent.cli.inputs import bounded_source
 from agent.cli.main import main
-from agent.events.ids import iso_time
 from agent.models.activations import AHEAD_NS, Activation, decode_activation
+from agent.offline.inputs import bounded_source
 from agent.offline.replay import replay
 from agent.settings import load_plant
 from connectors.log_range import LogRange
+from connectors.timestamps import format_iso
 from tests.support.waves import HOP, PERIOD_MS, group, records, train
 
 Call = Callable[..., tuple[int, str, str]]
@@ -124,19 +124,19 @@ def test_a_rollback_of_the_active_model_is_a_minute_ahead(call: Call, plant: Pat
 def test_without_another_model_there_is_nothing_to_go_back_to(call: Call, plant: Path) -> None:
     code, _, err = call("rollback", "waves")
     assert (code, written(plant)) == (1, [])
-    assert "nothing to go back to" in err
+    assert "nothing to roll back to" in err
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "reason"),
     [
-        (("fans", "second"), 2, "there is no group fans"),
-        (("waves", "third"), 1, "there is no such bundle"),
+        (("fans", "second"), 2, "unknown group fans"),
+        (("waves", "third"), 1, "no such bundle"),
         (("waves", "second", "--in", "59s"), 2, "less than a minute ahead"),
         (("waves", "second", "--at", "2020-01-01"), 2, "less than a minute ahead"),
         (("waves", "second", "--at", "soon"), 2, "--at"),
         (("waves", "second", "--in", "soon"), 2, "--in"),
-        (("waves", "second", "--in", "2m", "--at", "2020-01-01"), 2, "one of the two"),
+        (("waves", "second", "--in", "2m", "--at", "2020-01-01"), 2, "only one of the two"),
     ],
 )
 def test_a_wrong_activation_is_refused_and_nothing_is_written(
@@ -186,12 +186,12 @@ def test_a_replay_knows_the_activations_too(call: Call, plant: Path) -> None:
     ]
     (plant / "data.jsonl").write_bytes(b"\n".join(lines) + b"\n")
     loaded = load_plant(plant / "plant.yaml", {})
-    source, _ = bounded_source(loaded.settings, ["data.jsonl"], LogRange())
+    source, _ = bounded_source(loaded.settings, [Path("data.jsonl")], LogRange())
     done = asyncio.run(replay(loaded, source, stop=asyncio.Event(), report=lambda done, total: None))
     events = [json.loads(value) for value in done.events.values()]
     states = [event for event in events if event["type"] == "state"]
     versions = {(datetime.fromisoformat(event["window"]["end"]), event["model"]["version"]) for event in states}
-    effective = datetime.fromisoformat(iso_time(activation.effective_ns))
+    effective = datetime.fromisoformat(format_iso(activation.effective_ns))
     assert {version for end, version in versions if end < effective} == {"1"}
     assert {version for end, version in versions if end >= effective} == {"2"}
     assert (effective, "2") in versions

@@ -37,6 +37,18 @@ def test_equal_missing_extra_and_different_are_told_apart() -> None:
     assert not compared.same
 
 
+def test_the_models_behind_unequal_events_are_named() -> None:
+    old, new = {"name": "pump", "digest": "0ld"}, {"name": "pump", "digest": "new"}
+    ours = events(event("1", model=old), event("2", model=new), event("gap", kind="gap"))
+    theirs = events(event("1", model=old), event("3", model=old))
+    compared = compare(ours, theirs, without_input=False)
+    assert (compared.replayed_digests, compared.published_digests) == (("new",), ("0ld",))
+    assert compared.other_models
+    assert compared.as_json()["model_digests"] == {"replayed": ["new"], "published": ["0ld"]}
+    same = compare(theirs, theirs, without_input=False)
+    assert (same.replayed_digests, same.other_models) == ((), False)
+
+
 def test_positions_are_left_out_when_the_log_is_a_copy() -> None:
     ours, theirs = events(event("1", input={"offset": 7})), events(event("1", input={"offset": 8}))
     assert compare(ours, theirs, without_input=True).same

@@ -4,21 +4,21 @@ from typing import Any
 
 import pytest
 
-from agent.events.ids import iso_time
 from agent.offline.ground_truth import TruthInterval, read_truth
 from agent.offline.score import score
 from anchormoe.errors import DataError
+from connectors.timestamps import format_iso
 
 S = 1_000_000_000
 
 
 def said(second: float, state: str, asset: str = "a") -> dict[str, Any]:
-    end = iso_time(int(second * S))
+    end = format_iso(int(second * S))
     return {"type": "state", "asset": asset, "state": state, "window": {"start": end, "end": end}}
 
 
 def gap(start: int, asset: str = "a") -> dict[str, Any]:
-    return {"type": "gap", "asset": asset, "gap": {"start": iso_time(start * S), "end": iso_time((start + 9) * S)}}
+    return {"type": "gap", "asset": asset, "gap": {"start": format_iso(start * S), "end": format_iso((start + 9) * S)}}
 
 
 def was(start: int, end: int, state: str, asset: str = "a") -> TruthInterval:
@@ -101,7 +101,10 @@ def test_truth_is_read_as_it_is_written_and_a_state_says_by_its_name_whether_it_
         (b"{", "t:2"),
         (b"[]", "t:2"),
         (b'{"asset":"a","state":"x","start":"now","end":"then"}', "t:2"),
-        (b'{"asset":"a","state":"x","start":"2026-01-01","end":"2026-01-01"}', "ends before it begins"),
+        (
+            b'{"asset":"a","state":"x","start":"2026-01-01","end":"2026-01-01"}',
+            "end 2026-01-01 is not after start 2026-01-01",
+        ),
     ],
 )
 def test_a_truth_that_cannot_be_read_names_its_line(line: bytes, words: str) -> None:

@@ -1,66 +1,71 @@
-"""Windows wait for the model: for company while it is free, for the end of its call while it works."""
+"""Windows wait for the model: for more windows while it is free, for the end of its call while it works."""
 
 import asyncio
 import threading
-from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from agent.health.status import RuntimeStatus
-from agent.runtime import model_queue
-from agent.runtime.model_queue import ModelQueue
+from agent.runtime.model_queue import ModelLimits, ModelQueue
+from agent.windows.asset_state import AssetState
+from agent.windows.ingest import DueWindow, Ingested
 from connectors.records import Partition
 
 HERE = Partition("readings", 0)
 
 
-class SlowModel:
-    """Says back what it is given; each call waits until it is let go."""
+class SlowAssembler:
+    """Returns the groups it is given; each call waits until it is released."""
 
     def __init__(self):
-        self.calls, self.go = [], threading.Semaphore(0)
+        self.calls, self.release = [], threading.Semaphore(0)
 
-    def __call__(self, intakes, progressed):
-        assert self.go.acquire(timeout=5)
+    def assemble(self, batches, progressed):
+        assert self.release.acquire(timeout=5)
         progressed()
-        self.calls.append([intake.name for intake, _ in intakes])
-        return [intake.name for intake, _ in intakes]
+        self.calls.append([batch.group for batch in batches])
+        return [batch.group for batch in batches]
+
+    def restore(self, partition, states):
+        self.calls.append(("restore", partition, states))
+
+    def forget(self, partition):
+        self.calls.append(("forget", partition))
 
 
 @pytest.fixture
-def model(monkeypatch):
-    model = SlowModel()
-    monkeypatch.setattr(model_queue, "assemble_batches", model)
-    return model
+def model():
+    return SlowAssembler()
 
 
-def intake(name, windows=1):
-    due = SimpleNamespace(row=[0] * windows)
-    return SimpleNamespace(name=name, says_something=windows > 0, applied=SimpleNamespace(due=due))
+def part(name, windows=1):
+    due = [DueWindow("p1", end, end, np.zeros((1, 1), np.float32), complete=True) for end in range(windows)]
+    return Ingested(name, HERE, due=due)
 
 
-def queue(clock=lambda: 0.0, **options):
-    return ModelQueue(RuntimeStatus(), clock, **{"batch": 32, "max_wait_s": 0.0, **options})
+def queue(model, clock=lambda: 0.0, *, batch=32, max_wait_s=0.0, **options):
+    return ModelQueue(model, ModelLimits(batch, max_wait_s), status=RuntimeStatus(), clock=clock, **options)
 
 
-async def test_what_comes_while_the_model_works_is_one_call(model):
-    waiting = queue()
-    answers = [waiting.add([intake(name)], HERE) for name in "abc"]
-    model.go.release(2)
-    assert [await answer for answer in answers] == [["a"], ["b"], ["c"]]
+async def test_what_arrives_while_the_model_works_is_one_call(model):
+    waiting = queue(model)
+    results = [waiting.add([part(name)]) for name in "abc"]
+    model.release.release(2)
+    assert [await result for result in results] == [["a"], ["b"], ["c"]]
     assert model.calls == [["a"], ["b", "c"]]
     await waiting.close()
 
 
-async def test_windows_wait_for_company_until_there_are_enough_or_their_time_is_up(model):
+async def test_windows_wait_until_there_are_enough_or_they_have_waited_long_enough(model):
     now = [0.0]
-    waiting = queue(clock=lambda: now[0], batch=3, max_wait_s=1.0)
-    model.go.release(2)
-    first = waiting.add([intake("a")], HERE)
+    waiting = queue(model, clock=lambda: now[0], batch=3, max_wait_s=1.0)
+    model.release.release(2)
+    first = waiting.add([part("a")])
     assert (waiting.due, waiting.due_in_s) == (False, 1.0)
-    second = waiting.add([intake("b", windows=2)], HERE)
+    second = waiting.add([part("b", windows=2)])
     assert await asyncio.gather(first, second) == [["a"], ["b"]]
-    third = waiting.add([intake("c")], HERE)
+    third = waiting.add([part("c")])
     now[0] = 1.0
     assert waiting.due
     waiting.flush()
@@ -69,29 +74,45 @@ async def test_windows_wait_for_company_until_there_are_enough_or_their_time_is_
     await waiting.close()
 
 
-async def test_what_is_to_follow_all_windows_follows_those_that_still_gather(model):
-    waiting, order = queue(), model.calls
-    answers = [waiting.add([intake(name)], HERE) for name in "ab"]
-    waiting.after_all(lambda: order.append("after"))
-    answers.append(waiting.add([intake("c")], HERE))
-    model.go.release(3)
-    await asyncio.gather(*answers)
-    assert order == [["a"], ["b"], "after", ["c"]]
+async def test_states_are_restored_and_forgotten_after_the_windows_that_wait(model):
+    waiting, states = queue(model), {"pumps": {"p1": AssetState(4, "high", 2, ())}}
+    results = [waiting.add([part(name)]) for name in "ab"]
+    waiting.forget(HERE)
+    waiting.restore(HERE, states)
+    states["pumps"].clear()  # the caller goes on with its own copy
+    results.append(waiting.add([part("c")]))
+    model.release.release(3)
+    await asyncio.gather(*results)
+    restored = {"pumps": {"p1": AssetState(4, "high", 2, ())}}
+    assert model.calls == [["a"], ["b"], ("forget", HERE), ("restore", HERE, restored), ["c"]]
     await waiting.close()
 
 
-async def test_a_batch_that_says_nothing_needs_no_model(model):
-    waiting = queue()
-    assert await waiting.add([intake("a", windows=0)], HERE) == []
+async def test_a_batch_that_affects_no_event_needs_no_model(model):
+    waiting = queue(model)
+    assert await waiting.add([part("a", windows=0)]) == []
     assert waiting.due_in_s is None
     await waiting.close()
 
 
-async def test_the_end_of_a_call_is_told(model):
-    told = []
-    waiting = queue(on_judged=lambda: told.append(True))
-    model.go.release()
-    await waiting.add([intake("a")], HERE)
+async def test_the_end_of_a_call_is_reported(model):
+    reported = []
+    waiting = queue(model, on_results=lambda: reported.append(True))
+    model.release.release()
+    await waiting.add([part("a")])
     await asyncio.sleep(0)
-    assert told == [True]
+    assert reported == [True]
+    await waiting.close()
+
+
+async def test_an_error_of_the_model_reaches_every_batch_of_the_call(model):
+    def fails(batches, progressed):
+        raise ValueError("the model is broken")
+
+    model.assemble = fails
+    waiting = queue(model, batch=2, max_wait_s=1.0)
+    results = [waiting.add([part(name)]) for name in "ab"]
+    for result in results:
+        with pytest.raises(ValueError, match="broken"):
+            await result
     await waiting.close()

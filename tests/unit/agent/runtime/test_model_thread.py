@@ -1,4 +1,4 @@
-"""The model's own thread: in order, with its errors, and without holding up the end."""
+"""The model thread: calls in order, errors to the caller, and a close that does not hang."""
 
 import asyncio
 import subprocess
@@ -19,7 +19,7 @@ async def test_calls_run_one_after_the_other_in_their_order():
     assert seen == list(range(20))
 
 
-async def test_an_error_reaches_whoever_asked_and_the_thread_goes_on():
+async def test_an_error_reaches_the_caller_and_the_thread_goes_on():
     thread = ModelThread()
     with pytest.raises(ZeroDivisionError):
         await asyncio.wrap_future(thread.submit(lambda: 1 // 0))
@@ -27,7 +27,7 @@ async def test_an_error_reaches_whoever_asked_and_the_thread_goes_on():
     await thread.close()
 
 
-async def test_what_waits_behind_a_call_is_cancelled_by_the_end():
+async def test_what_waits_behind_a_call_is_cancelled_by_close():
     thread, under_way, go_on = ModelThread(), threading.Event(), threading.Event()
     first, second = thread.submit(lambda: under_way.set() or go_on.wait()), thread.submit(lambda: 1)
     under_way.wait()
@@ -40,7 +40,7 @@ async def test_what_waits_behind_a_call_is_cancelled_by_the_end():
         second.result(timeout=1)
 
 
-def test_a_process_ends_although_a_call_never_returns():
+def test_a_process_exits_although_a_call_never_returns():
     program = "\n".join(
         [
             "import threading",

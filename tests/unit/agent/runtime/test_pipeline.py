@@ -1,12 +1,11 @@
-"""The whole way of a sample, on the in-process connectors: what is published, counted and refused."""
+"""The whole way of a sample with in-memory connectors: what is published, counted and dead-lettered."""
 
 import asyncio
 import threading
-from dataclasses import replace
 
 import pytest
 
-from agent.runtime.pipeline import Pipeline, PipelineLimits
+from agent.runtime.pipeline import Endpoints, Pipeline, PipelineLimits
 from anchormoe.windows import WindowShape
 from connectors.decoding import Decoder
 from connectors.errors import ConnectorError
@@ -21,11 +20,10 @@ from tests.support.plant import (
     events_of,
     filled,
     pipeline_on,
+    pumps,
     put,
     run,
-    started,
     states_of,
-    watched,
 )
 
 
@@ -41,27 +39,25 @@ async def test_a_change_of_state_is_published_once_with_its_evidence():
 
 
 async def test_every_window_is_published_when_asked_for():
-    _, sink = await run(filled([1.0] * 12), group=watched(policy="all"))
+    _, sink = await run(filled([1.0] * 12), group=pumps(policy="all"))
     ends = [event["window"]["end"] for event in data_of(sink)]
     assert ends == sorted(set(ends))
     assert len(ends) == 5
 
 
-async def test_groups_with_windows_of_other_lengths_are_judged_side_by_side():
+async def test_groups_with_windows_of_different_lengths_are_classified_together():
     log, sink = MemoryLog([A]), MemorySink()
     for second in range(100, 124):
         put(log, "p1", second, 1.0)
         put(log, "f1", second, -1.0)
     fields = tuple(ChannelField(name, name) for name in CHANNELS)
     layouts = [GroupLayout("pumps", fields, ("p*",)), GroupLayout("fans", fields, ("f*",))]
-    long = replace(watched(policy="all", shape=WindowShape(length=8, hop=2, lateness=1)), name="fans")
+    long = pumps(name="fans", policy="all", shape=WindowShape(length=8, hop=2, lateness=1))
     pipeline = Pipeline(
-        source=MemorySource(log, bounded=True),
-        store=MemoryWindowStore(),
-        sink=sink,
-        decoder=Decoder(layouts, RecordFormat(time_unit="s", max_clock_skew_ns=None)),
-        groups={"pumps": watched(policy="all"), "fans": long},
-        pace=PipelineLimits(max_records=48),
+        Endpoints(MemorySource(log, bounded=True), MemoryWindowStore(), sink),
+        Decoder(layouts, RecordFormat(time_unit="s", max_clock_skew_ns=None)),
+        {"pumps": pumps(policy="all"), "fans": long},
+        PipelineLimits(max_records=48),
     )
     await pipeline.run(asyncio.Event())
     last = {event["asset"]: event for event in data_of(sink)}.values()
@@ -77,17 +73,17 @@ async def test_the_last_state_follows_its_event_and_is_keyed_by_asset():
     assert data_of(sink, STATES)[-1]["state"] == "high"
 
 
-async def test_a_new_owner_states_again_what_it_found_and_then_now_and_then():
+async def test_a_new_owner_publishes_the_states_it_found_and_again_from_time_to_time():
     now = 0.0
     log, store = filled([1.0] * 10), MemoryWindowStore()
     await run(log, store=store)
     put(log, "p1", 110, 1.0)
     sink = MemorySink()
     pipeline = pipeline_on(log, sink, store, bounded=False, clock=lambda: now)
-    await started(pipeline)
+    await pipeline.start()
     for now in (10.0, 11.0, 20.0, 620.0):  # noqa: B007  # the pipeline's clock
         await pipeline.step()
-    await pipeline._close()
+    await pipeline.close()
     assert [(state["asset"], state["state"]) for state in data_of(sink, STATES)] == [("p1", "high")] * 2
     assert not [event for event in data_of(sink) if event["type"] == "state"]
 
@@ -101,23 +97,23 @@ async def test_unusable_and_late_records_become_dead_letters_with_the_original_b
     assert [dict(letter.headers)["dl_reason"] for letter in letters] == [b"not_json", b"late"]
     assert letters[0].value == b"not json"
     assert dict(letters[0].headers)["dl_offset"] == b"10"
-    assert dict(pipeline.tally.dead_letters) == {"not_json": 1, "late": 1}
+    assert dict(pipeline.counters.dead_letters) == {"not_json": 1, "late": 1}
 
 
 async def test_an_asset_belongs_to_the_partition_where_it_was_first_seen():
     log = filled([1.0] * 6)
     for step in range(6):
         put(log, "p1", 100 + step, -1.0, partition=B)
-    pipeline, sink = await run(log, pace=PipelineLimits(max_records=100, checkpoint_records=7, poll_timeout_s=0.01))
-    assert pipeline.tally.dead_letters["asset_moved"] == 6
+    pipeline, sink = await run(log, limits=PipelineLimits(max_records=100, checkpoint_records=7, poll_timeout_s=0.01))
+    assert pipeline.counters.dead_letters["asset_moved"] == 6
     assert len({dict(letter.headers)["dl_partition"] for letter in sink.of(DEAD_LETTERS)}) == 1
 
 
-async def test_assets_beyond_the_limit_are_set_aside_and_counted():
+async def test_assets_beyond_the_limit_are_dead_lettered_and_counted():
     log = filled([1.0] * 4)
     put(log, "p2", 104, 1.0)
-    pipeline, _ = await run(log, group=watched(max_assets=1))
-    assert dict(pipeline.tally.dead_letters) == {"too_many_assets": 1}
+    pipeline, _ = await run(log, group=pumps(max_assets=1))
+    assert dict(pipeline.counters.dead_letters) == {"too_many_assets": 1}
 
 
 async def test_silence_gives_one_gap_and_no_previous_state_across_it():
@@ -135,26 +131,26 @@ async def test_a_channel_that_drops_out_is_named_when_it_goes_and_when_it_comes_
     assert technical == [("channel_dropout", "flow"), ("channel_back", "flow")]
 
 
-async def test_a_long_judgement_counts_as_progress_before_anything_is_published(monkeypatch):
+async def test_a_long_classification_counts_as_progress_before_anything_is_published(monkeypatch):
     """A slow machine with a backlog is not stuck: a watchdog that threw its work away would never let it finish."""
     progressed, before_writing = [], []
-    monkeypatch.setattr("agent.health.status.RuntimeStatus.progressed", lambda vitals: progressed.append(1))
+    monkeypatch.setattr("agent.health.progress.Progress.advanced", lambda progress: progressed.append(1))
 
     class Listening(MemorySink):
         async def write(self, messages):
             before_writing.append(len(progressed))
             await super().write(messages)
 
-    pace = PipelineLimits(max_records=5000, poll_timeout_s=0.01)
-    await run(filled([1.0] * 100), sink=Listening(), group=watched(policy="all"), pace=pace)
+    limits = PipelineLimits(max_records=5000, poll_timeout_s=0.01)
+    await run(filled([1.0] * 100), sink=Listening(), group=pumps(policy="all"), limits=limits)
     assert before_writing[0] > 1
 
 
-async def test_an_asset_that_stops_sending_is_told_once_by_the_wall_clock():
+async def test_an_asset_that_stops_sending_is_reported_once_by_the_wall_clock():
     now = 0.0
     log, sink = filled([1.0] * 6), MemorySink()
     pipeline = pipeline_on(log, sink, MemoryWindowStore(), bounded=False, clock=lambda: now)
-    await started(pipeline)
+    await pipeline.start()
     for _ in range(10):
         await pipeline.step()
     assert not [event for event in data_of(sink) if event["type"] == "no_data"]
@@ -163,10 +159,10 @@ async def test_an_asset_that_stops_sending_is_told_once_by_the_wall_clock():
         await pipeline.step()
     (silence,) = [event for event in data_of(sink) if event["type"] == "no_data"]
     assert (silence["asset"], silence["last_sample"]) == ("p1", "1970-01-01T00:01:45Z")
-    await pipeline._close()
+    await pipeline.close()
 
 
-async def test_a_model_that_hangs_does_not_hold_up_the_end_of_the_others():
+async def test_a_model_that_hangs_does_not_keep_the_other_parts_from_closing():
     hanging, closed = threading.Event(), []
 
     class Closing(MemorySink):
@@ -178,27 +174,27 @@ async def test_a_model_that_hangs_does_not_hold_up_the_end_of_the_others():
         async def close(self):
             closed.append("store")
 
-    pace = PipelineLimits(poll_timeout_s=0.01, stop_deadline_s=0.1, close_deadline_s=0.1)
-    pipeline = pipeline_on(filled([1.0] * 10), Closing(), Store(), pace=pace)
-    pipeline._model._worker.submit(hanging.wait)
-    with pytest.raises(ConnectorError, match=r"the end took longer than 0\.1 s"):
+    limits = PipelineLimits(poll_timeout_s=0.01, stop_deadline_s=0.1, close_deadline_s=0.1)
+    pipeline = pipeline_on(filled([1.0] * 10), Closing(), Store(), limits=limits)
+    pipeline._model._thread.submit(hanging.wait)
+    with pytest.raises(ConnectorError, match=r"shutdown took longer than 0\.1 s"):
         await pipeline.run(asyncio.Event())
     assert closed == ["sink", "store"]
     hanging.set()
 
 
-async def test_a_clock_that_fell_back_is_noticed_once_and_its_samples_touch_no_window():
+async def test_a_clock_that_went_back_is_reported_once_and_its_samples_touch_no_window():
     log = filled([1.0] * 8, start=1000)
     for step in range(12):
         put(log, "p1", 100 + step, -1.0)
     pipeline, sink = await run(log)
     (back,) = [event for event in data_of(sink) if event["type"] == "clock_back"]
     assert (back["watermark"], back["sample"]) == ("1970-01-01T00:16:47Z", "1970-01-01T00:01:43Z")
-    assert pipeline.tally.dead_letters["late"] == 12
+    assert pipeline.counters.dead_letters["late"] == 12
     assert states_of(sink) == [(None, "high")]
 
 
-async def test_a_reset_in_the_log_lets_an_asset_begin_anew_and_a_replay_hears_it():
+async def test_after_a_reset_in_the_log_an_asset_begins_afresh_in_a_replay_too():
     def with_reset():
         log = filled([1.0] * 8, start=1000)
         put(log, "p1", 100, -1.0)
@@ -209,6 +205,42 @@ async def test_a_reset_in_the_log_lets_an_asset_begin_anew_and_a_replay_hears_it
 
     pipeline, sink = await run(with_reset())
     assert states_of(sink) == [(None, "high"), (None, "low")]
-    assert dict(pipeline.tally.dead_letters) == {"late": 1}
-    _, again = await run(with_reset(), pace=PipelineLimits(max_records=100, poll_timeout_s=0.01))
+    assert dict(pipeline.counters.dead_letters) == {"late": 1}
+    _, again = await run(with_reset(), limits=PipelineLimits(max_records=100, poll_timeout_s=0.01))
     assert events_of(sink) == events_of(again)
+
+
+async def test_an_asset_that_expired_here_and_came_back_elsewhere_stays_there():
+    """What expired long ago releases its asset once, not again with every batch until the next checkpoint."""
+    log, group = MemoryLog([A, B]), pumps(expire_after_steps=30)
+    sink = MemorySink()
+    limits = PipelineLimits(max_records=1, poll_timeout_s=0.01)
+    pipeline = pipeline_on(log, sink, MemoryWindowStore(), group=group, bounded=False, limits=limits)
+    await pipeline.start()
+    for asset, second, partition in [
+        ("p1", 100, A),
+        ("p2", 131, A),
+        ("p2", 132, A),  # p1 has expired in A
+        ("p1", 133, B),
+        ("p2", 134, A),
+        ("p1", 135, A),
+    ]:
+        put(log, asset, second, 1.0, partition=partition)
+        await pipeline.step()
+    await pipeline.checkpoint()
+    await pipeline.close()
+    assert dict(pipeline.counters.dead_letters) == {"asset_moved": 1}
+
+
+async def test_an_asset_that_was_reset_and_sends_no_more_is_not_reported_as_idle():
+    now = 0.0
+    log, sink = filled([1.0] * 6), MemorySink()
+    log.append(A, b"", key=b"p1", timestamp_ms=1, headers=[("anchormoe_reset", b"x")])
+    pipeline = pipeline_on(log, sink, MemoryWindowStore(), bounded=False, clock=lambda: now)
+    await pipeline.start()
+    for _ in range(10):
+        await pipeline.step()
+    now = 21.0
+    await pipeline.step()
+    await pipeline.close()
+    assert not [event for event in data_of(sink) if event["type"] == "no_data"]

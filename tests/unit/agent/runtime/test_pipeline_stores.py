@@ -1,16 +1,20 @@
-"""What a pipeline stores and commits, and how it goes on after a restart, a loss or another owner."""
+"""What a pipeline stores and commits, and how it continues after a restart, a loss or another owner."""
 
 import asyncio
+import time
 
 import pytest
 
+from agent.runtime import model_queue
 from agent.runtime.checkpointer import OutagePolicy
+from agent.runtime.instruments import Instruments
+from agent.runtime.model_thread import ModelThread
 from agent.runtime.pipeline import PipelineLimits
 from connectors.base import Fenced
 from connectors.errors import ConnectorError, TransientError
 from connectors.memory import MemorySink, MemoryWindowStore
 from connectors.records import EVENTS, Position
-from tests.support.plant import A, data_of, events_of, filled, pipeline_on, put, run, started, states_of, watched
+from tests.support.plant import A, data_of, events_of, filled, pipeline_on, pumps, put, run, states_of
 
 
 async def test_what_is_committed_is_the_next_offset_with_the_rebuild_offset():
@@ -54,22 +58,22 @@ async def test_a_crash_in_the_middle_of_a_rebuild_takes_no_published_event_back(
     """Until a rebuild has come to where the log was committed, its windows are incomplete."""
     flows = [1.0 if step % 7 < 4 else -1.0 for step in range(120)]
     log, store, sink = filled(flows), MemoryWindowStore(), MemorySink()
-    every = {"group": watched(policy="all")}
+    every = {"group": pumps(policy="all")}
     await run(log, sink=sink, store=store, **every)
     committed = log.commits.get(A)
     store.flush()
     rebuilding = pipeline_on(log, sink, store, bounded=False, **every)
-    await started(rebuilding)
+    await rebuilding.start()
     while rebuilding._ownership.partitions[A].position < committed.offset - 4:
         await rebuilding.step()
-        await rebuilding._checkpoint(list(rebuilding._ownership.partitions.values()))
+        await rebuilding.checkpoint()
         assert log.commits.get(A).offset == committed.offset
     store.flush()
     put(log, "p1", 220, 1.0)
     await rebuilding.step()
-    await rebuilding._checkpoint(list(rebuilding._ownership.partitions.values()))
+    await rebuilding.checkpoint()
     assert log.commits.get(A).offset >= committed.offset
-    await rebuilding._close()
+    await rebuilding.close()
     for step in range(121, 140):
         put(log, "p1", 100 + step, 1.0)
     await run(log, sink=sink, store=store, **every)
@@ -79,7 +83,7 @@ async def test_a_crash_in_the_middle_of_a_rebuild_takes_no_published_event_back(
 
 async def test_lost_history_is_still_known_as_lost_after_a_restart():
     log, store, sink = filled([1.0] * 30), MemoryWindowStore(), MemorySink()
-    every = {"group": watched(policy="all")}
+    every = {"group": pumps(policy="all")}
     await run(log, sink=sink, store=store, **every)
     store.flush()
     log.discard_before(A, 29)
@@ -101,7 +105,7 @@ async def test_history_that_is_gone_from_the_log_too_gives_unknown_with_the_reas
     log.discard_before(A, 29)
     for step in range(30, 40):
         put(log, "p1", 100 + step, 1.0)
-    await run(log, sink=sink, store=store, group=watched(policy="all"))
+    await run(log, sink=sink, store=store, group=pumps(policy="all"))
     reasons = [event["abstention"] for event in data_of(sink) if event["type"] == "state"]
     assert "history_lost" in reasons
     assert reasons[-1] is None
@@ -178,18 +182,18 @@ async def test_a_store_that_answers_but_keeps_nothing_is_down_all_the_same():
             return await super().save(claim, layout, checkpoint)
 
     now, store, log = 0.0, Full(), filled([1.0] * 20)
-    pace = PipelineLimits(max_records=4, checkpoint_records=4, poll_timeout_s=0.01, endurance=OutagePolicy(60.0, 300.0))
-    every = watched(policy="all")  # so that the store is asked before each batch
-    pipeline = pipeline_on(log, MemorySink(), store, bounded=False, pace=pace, group=every, clock=lambda: now)
-    await started(pipeline)
+    limits = PipelineLimits(max_records=4, checkpoint_records=4, poll_timeout_s=0.01, outage=OutagePolicy(60.0, 300.0))
+    every = pumps(policy="all")  # so that the store is asked before each batch
+    pipeline = pipeline_on(log, MemorySink(), store, bounded=False, limits=limits, group=every, clock=lambda: now)
+    await pipeline.start()
     for now in (0.0, 30.0, 59.0, 61.0, 62.0):  # noqa: B007  # the pipeline's clock
         await pipeline.step()
-    assert pipeline.vitals.waiting_for_store
+    assert pipeline.progress.waiting_for_store
     store.full = False
     now = 70.0
     for _ in range(6):
         await pipeline.step()
-    assert not pipeline.vitals.waiting_for_store
+    assert not pipeline.progress.waiting_for_store
     assert log.commits.get(A).offset == 20
     store.full = True
     put(log, "p1", 120, 1.0)
@@ -198,13 +202,13 @@ async def test_a_store_that_answers_but_keeps_nothing_is_down_all_the_same():
     now = 381.0
     with pytest.raises(ConnectorError, match="300 s"):
         await pipeline.step()
-    await pipeline._close()
+    await pipeline.close()
 
 
 async def test_a_store_that_forgot_everything_is_claimed_anew_and_written_whole():
     log, sink, store = filled([1.0] * 6), MemorySink(), MemoryWindowStore()
     pipeline = pipeline_on(log, sink, store, bounded=False)
-    await started(pipeline)
+    await pipeline.start()
     for _ in range(6):
         await pipeline.step()
     store.flush()
@@ -212,8 +216,8 @@ async def test_a_store_that_forgot_everything_is_claimed_anew_and_written_whole(
         put(log, "p1", 100 + step, 1.0 if step < 20 else -1.0)
     for _ in range(20):
         await pipeline.step()
-    await pipeline._checkpoint(list(pipeline._ownership.partitions.values()))
-    await pipeline._close()
+    await pipeline.checkpoint()
+    await pipeline.close()
     undisturbed = await run(filled([1.0] * 20 + [-1.0] * 10))
     assert events_of(sink) == events_of(undisturbed[1])
     await run(log, sink=sink, store=store)
@@ -228,3 +232,94 @@ async def test_a_reset_asset_survives_a_restart():
         put(log, "p1", 100 + step, -1.0)
     await run(log, store=store, sink=sink)
     assert states_of(sink) == [(None, "high"), (None, "low")]
+
+
+class LaggingThread(ModelThread):
+    """Every call begins a little late, as on a busy machine."""
+
+    def submit(self, call):
+        def late():
+            time.sleep(0.05)
+            return call()
+
+        return super().submit(late)
+
+
+async def test_a_checkpoint_in_the_step_of_a_reset_does_not_store_the_state_that_was_reset(monkeypatch):
+    """The state is dropped on the model thread; the checkpoint must not be faster."""
+    monkeypatch.setattr(model_queue, "ModelThread", LaggingThread)
+    log, store = filled([1.0] * 8), MemoryWindowStore()
+    log.append(A, b"", key=b"p1", timestamp_ms=1, headers=[("anchormoe_reset", b"x")])
+    limits = PipelineLimits(max_records=100, checkpoint_records=1, poll_timeout_s=0.01)
+    pipeline = pipeline_on(log, MemorySink(), store, limits=limits, bounded=False)
+    await pipeline.start()
+    await pipeline.step()
+    await pipeline.close()
+    assert log.commits.get(A).offset == 9
+    for step in range(7, 14):
+        put(log, "p1", 100 + step, 1.0)
+    _, sink = await run(log, store=store)
+    assert states_of(sink)[0] == (None, "unknown")
+
+
+async def test_a_window_from_before_an_asset_expired_is_not_taken_for_lost_history():
+    """What is known of lost history is that of the window's own time, however far ingestion is ahead of the model."""
+    reasons = []
+    for records_per_poll in (1, 100):
+        log, store, group = filled([1.0] * 30), MemoryWindowStore(), pumps(policy="all", expire_after_steps=30)
+        await run(log, store=store, group=group)
+        store.flush()
+        log.discard_before(A, 30)
+        for second in range(130, 142):
+            put(log, "p1", second, 1.0)
+        put(log, "p2", 200, 1.0)  # by the group's clock p1 has expired now
+        for second in range(200, 212):
+            put(log, "p1", second, 1.0)
+        limits = PipelineLimits(max_records=records_per_poll, poll_timeout_s=0.01)
+        _, sink = await run(log, store=store, group=group, limits=limits)
+        states = [event for event in data_of(sink) if event["type"] == "state" and event["asset"] == "p1"]
+        reasons.append([(event["window"]["end"], event["abstention"]) for event in states])
+    assert reasons[0] == reasons[1]
+    assert (("1970-01-01T00:02:14Z", None)) in reasons[1]
+
+
+async def test_without_instruments_the_work_is_the_same():
+    """Metrics and status may be removed: nothing is decided by them."""
+
+    class Deaf:
+        """Takes every report and knows nothing."""
+
+        def __getattr__(self, name):
+            return 0 if name in ("records", "windows", "checkpoints", "expired_assets", "checkpoint_bytes") else Deaf()
+
+        def __setattr__(self, name, value): ...
+        def __call__(self, *arguments, **options):
+            return self
+
+        def __enter__(self): ...
+        def __exit__(self, *error): ...
+        def __getitem__(self, key):
+            return 0
+
+        def __setitem__(self, key, value): ...
+
+    async def outcome(instruments):
+        log, store, sink = filled([1.0] * 20 + [None, -1.0] * 20), MemoryWindowStore(), MemorySink()
+        log.append(A, b"not json", key=b"p1", timestamp_ms=5)
+        for step in range(30):
+            put(log, "p2", 100 + step, -1.0)
+        limits = PipelineLimits(max_records=4, in_flight=1, checkpoint_records=9, checkpoint_every_s=1e9)
+        pipeline = pipeline_on(log, sink, store, limits=limits, instruments=instruments, bounded=False)
+        saves = []
+        save, store.save = store.save, lambda *given: saves.append(given[2].header) or save(*given)
+        await pipeline.start()
+        for _ in range(40):
+            await pipeline.step()
+        await pipeline.checkpoint()
+        await pipeline.close()
+        return list(sink.messages), saves, log.commits.get(A)
+
+    deaf = Instruments(counters=Deaf(), status=Deaf())
+    plain = await outcome(None)
+    assert await outcome(deaf) == plain
+    assert len(plain[1]) > 3

@@ -1,4 +1,4 @@
-"""Events that a webhook's receiver refuses end up among the dead letters, counted, and never stop the agent."""
+"""Events that a webhook does not accept become dead letters, are counted, and never stop the agent."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -10,7 +10,7 @@ import orjson
 import pytest
 import yaml
 
-from agent.app import sink_of
+from agent.app import make_sink
 from agent.contracts import DeadLetterHeaders
 from agent.dead_letters.stored import PREFIX, LetterPosition, ReplayFilter, StoredDeadLetter, replay_record
 from agent.errors import SettingsError
@@ -23,7 +23,7 @@ from connectors.jsonl import read_messages
 from connectors.memory import MemorySink
 from connectors.record_schema import ChannelField, GroupLayout, RecordFormat
 from connectors.records import DEAD_LETTERS, EVENTS, Message
-from connectors.webhook import Refused
+from connectors.webhook import UndeliveredMessage
 
 DATA = orjson.dumps({"asset": "pump-1", "input": {"topic": "sensors", "partition": 3, "offset": 17}})
 EVENT = Message(EVENTS, b"pump-1", DATA, (("ce_id", b"1"), ("ce_time", b"2026-01-01T00:00:01.5Z")))
@@ -35,22 +35,23 @@ def ours(message: Message) -> dict[str, str]:
 
 
 def test_a_refused_event_keeps_its_bytes_and_says_why_and_what_made_it() -> None:
-    letter = undelivered_letter(Refused(EVENT, ConnectorError("alerts:443 answered 400")))
+    letter = undelivered_letter(UndeliveredMessage(EVENT, ConnectorError("alerts:443 answered 400")))
     assert (letter.stream, letter.key, letter.value) == (DEAD_LETTERS, b"pump-1", DATA)
     assert letter.headers[:2] == EVENT.headers
-    told = ours(letter)
-    assert (told["dl_reason"], told["dl_detail"]) == (REFUSED, "alerts:443 answered 400")
-    assert (told["dl_partition"], told["dl_offset"]) == ("3", "17")
-    assert told["dl_timestamp_ms"] == str(EVENT_MS)
-    DeadLetterHeaders.model_validate(told)
+    headers = ours(letter)
+    assert (headers["dl_reason"], headers["dl_detail"]) == (REFUSED, "alerts:443 answered 400")
+    assert (headers["dl_partition"], headers["dl_offset"]) == ("3", "17")
+    assert headers["dl_timestamp_ms"] == str(EVENT_MS)
+    DeadLetterHeaders.model_validate(headers)
 
 
-def test_a_receiver_that_was_away_is_another_reason_than_one_that_says_no() -> None:
-    assert ours(undelivered_letter(Refused(EVENT, TransientError("alerts:443: gone"))))["dl_reason"] == UNAVAILABLE
+def test_an_unavailable_receiver_is_another_reason_than_one_that_rejects() -> None:
+    letter = undelivered_letter(UndeliveredMessage(EVENT, TransientError("alerts:443: gone")))
+    assert ours(letter)["dl_reason"] == UNAVAILABLE
 
 
 def test_a_refused_event_is_never_sent_back_as_a_sensor_record() -> None:
-    message = undelivered_letter(Refused(EVENT, ConnectorError("no")))
+    message = undelivered_letter(UndeliveredMessage(EVENT, ConnectorError("no")))
     letter = StoredDeadLetter.of(LetterPosition(0, 0), message.key, message.value, message.headers)
     decoder = Decoder([GroupLayout("pumps", (ChannelField("flow", "flow"),), ("pump-*",))], RecordFormat())
     assert "not read by this plant" in str(
@@ -71,21 +72,21 @@ class OneAtATime(MemorySink):
         self.busy = False
 
 
-async def test_two_webhooks_share_the_keeper_one_write_at_a_time() -> None:
-    keeper, tally = OneAtATime(), Counters()
-    await keeper.start()
-    refusals = UndeliveredEvents(keeper, tally)
-    refused = [Refused(EVENT, ConnectorError("no")), Refused(EVENT, TransientError("gone"))]
+async def test_two_webhooks_share_the_sink_of_dead_letters_one_write_at_a_time() -> None:
+    sink, counters = OneAtATime(), Counters()
+    await sink.start()
+    refusals = UndeliveredEvents(sink, counters)
+    refused = [UndeliveredMessage(EVENT, ConnectorError("no")), UndeliveredMessage(EVENT, TransientError("gone"))]
     await asyncio.gather(refusals.keep(refused), refusals.keep(refused[:1]))
-    assert len(keeper.of(DEAD_LETTERS)) == 3
-    assert tally.dead_letters == {REFUSED: 2, UNAVAILABLE: 1}
+    assert len(sink.of(DEAD_LETTERS)) == 3
+    assert counters.dead_letters == {REFUSED: 2, UNAVAILABLE: 1}
 
 
-async def test_a_keeper_that_fails_stops_the_write_and_nothing_is_counted() -> None:
-    tally = Counters()
+async def test_a_sink_that_fails_stops_the_write_and_nothing_is_counted() -> None:
+    counters = Counters()
     with pytest.raises(ConnectorError):
-        await UndeliveredEvents(MemorySink(), tally).keep([Refused(EVENT, ConnectorError("no"))])
-    assert tally.dead_letters == {}
+        await UndeliveredEvents(MemorySink(), counters).keep([UndeliveredMessage(EVENT, ConnectorError("no"))])
+    assert counters.dead_letters == {}
 
 
 @asynccontextmanager
@@ -110,23 +111,23 @@ def plant(tmp_path: Path, *sinks: dict[str, Any]) -> Plant:
     return load_settings(path, {})
 
 
-async def write_through(settings: Plant, tally: Counters) -> None:
-    sink = sink_of(settings, tally)
+async def write_through(settings: Plant, counters: Counters) -> None:
+    sink = make_sink(settings, counters)
     await sink.start()
     await sink.write([EVENT])
     await sink.close()
 
 
 @pytest.mark.parametrize(("status", "letters"), [(400, 1), (204, 0)])
-async def test_what_the_receiver_refuses_lies_in_the_other_sinks(tmp_path: Path, status: int, letters: int) -> None:
-    kept, tally = tmp_path / "out", Counters()
+async def test_what_is_not_accepted_is_in_the_other_sinks(tmp_path: Path, status: int, letters: int) -> None:
+    kept, counters = tmp_path / "out", Counters()
     async with answering(status) as url:
         sinks = ({"kind": "webhook", "url": url}, {"kind": "jsonl", "directory": str(kept)})
-        await write_through(plant(tmp_path, *sinks), tally)
+        await write_through(plant(tmp_path, *sinks), counters)
     assert list(read_messages(kept / "events.jsonl")) == [EVENT]
     found = list(read_messages(kept / "dead-letters.jsonl")) if letters else []
     assert [ours(letter)["dl_reason"] for letter in found] == [REFUSED] * letters
-    assert tally.dead_letters[REFUSED] == letters
+    assert counters.dead_letters[REFUSED] == letters
 
 
 def test_a_webhook_alone_has_nowhere_to_put_what_is_refused(tmp_path: Path) -> None:
@@ -134,4 +135,4 @@ def test_a_webhook_alone_has_nowhere_to_put_what_is_refused(tmp_path: Path) -> N
     both = plant(tmp_path, webhook, kept)
     alone = both.model_copy(update={"sinks": both.sinks[:1]})
     with pytest.raises(SettingsError, match="kafka or jsonl"):
-        sink_of(alone, Counters())
+        make_sink(alone, Counters())

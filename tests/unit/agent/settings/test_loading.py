@@ -81,7 +81,7 @@ def test_a_secret_comes_from_the_environment_or_a_file_and_is_never_shown(
         ("hunter2", "{env: VARIABLE} or {file: PATH}"),
     ],
 )
-def test_a_secret_that_cannot_be_had_is_a_problem(tmp_path: Path, reference: object, words: str) -> None:
+def test_a_secret_that_cannot_be_read_is_a_problem(tmp_path: Path, reference: object, words: str) -> None:
     (tmp_path / "empty").touch()
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
     with pytest.raises(SettingsError) as refused:
@@ -106,6 +106,32 @@ def test_a_kafka_sink_with_its_own_address_keeps_it_and_borrows_no_login(tmp_pat
     assert (sink.bootstrap, sink.security) == ("other:9092", None)
 
 
+EMBEDDED = {"kind": "simulator", "assets": [{"id": "pump-1", "kind": "pump"}]}
+ELSEWHERE = BASE["sinks"][0] | {"bootstrap": "other:9092"}
+
+
+def test_an_address_from_the_environment_reaches_a_sink_that_names_none(tmp_path: Path) -> None:
+    plant = settings(tmp_path, {"ANCHORMOE_KAFKA_BOOTSTRAP": "k:1"}, source=EMBEDDED)
+    assert sink_of(plant).bootstrap == "k:1"
+
+
+def test_without_a_kafka_source_the_environment_overrides_the_address_of_the_sinks(tmp_path: Path) -> None:
+    environ = {"ANCHORMOE_KAFKA_BOOTSTRAP": "k:1"}
+    assert sink_of(settings(tmp_path, environ, source=EMBEDDED, sinks=[ELSEWHERE])).bootstrap == "k:1"
+    assert sink_of(settings(tmp_path, {}, source=EMBEDDED, sinks=[ELSEWHERE])).bootstrap == "other:9092"
+    topics = {"events": "e2", "states": "s2", "dead_letters": "d2"}
+    two = [ELSEWHERE, BASE["sinks"][0] | {"bootstrap": "third:9092", "topics": topics}]
+    clusters = [
+        sink.model_dump()["bootstrap"] for sink in settings(tmp_path, environ, source=EMBEDDED, sinks=two).sinks
+    ]
+    assert clusters == ["other:9092", "third:9092"]  # two clusters on purpose
+
+
+def test_a_wrong_address_in_the_environment_is_a_problem_of_the_sink(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"sinks\[0\]\.bootstrap: 'nowhere' is not valid; use host:port"):
+        settings(tmp_path, {"ANCHORMOE_KAFKA_BOOTSTRAP": "nowhere"}, source=EMBEDDED, sinks=[ELSEWHERE])
+
+
 def test_inputs_are_relative_to_the_file_and_outputs_are_not(tmp_path: Path) -> None:
     plant = settings(tmp_path, {}, sinks=[{"kind": "jsonl", "directory": "out"}])
     assert plant.groups[0].model.bundle == tmp_path / "models" / "pump"
@@ -124,11 +150,11 @@ def test_loading_for_a_run_demands_the_bundles(tmp_path: Path) -> None:
 
 
 def test_recordings_must_be_there(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"source\.paths\[0\]: nothing matches"):
+    with pytest.raises(SettingsError, match=r"source\.paths\[0\]: no file matches"):
         settings(tmp_path, {}, source={"kind": "file", "paths": ["*.csv"]}, sinks=[{"kind": "console"}])
     (tmp_path / "a.csv").touch()
     (tmp_path / "a.txt").touch()
-    with pytest.raises(SettingsError, match=r"source\.paths\[0\]: the ending '\.txt'"):
+    with pytest.raises(SettingsError, match=r"source\.paths\[0\]: the suffix '\.txt'"):
         settings(tmp_path, {}, source={"kind": "file", "paths": ["a.txt"]}, sinks=[{"kind": "console"}])
     settings(tmp_path, {}, source={"kind": "file", "paths": ["*.csv"]}, sinks=[{"kind": "console"}])
 
@@ -146,7 +172,7 @@ def test_recordings_must_be_there(tmp_path: Path) -> None:
         (b"- 1", "must be a mapping"),
         (b"namespace: a\n---\nnamespace: b", "plant.yaml:2:1: not YAML"),
         (b"a: &a [*a]", "a: unknown setting"),
-        (b"#" * (4 * 2**20 + 1), "too many"),
+        (b"#" * (4 * 2**20 + 1), "at most 4194304"),
     ],
 )
 def test_what_is_no_configuration_gets_a_reason(tmp_path: Path, content: bytes, words: str) -> None:

@@ -1,4 +1,4 @@
-"""Plant and bundle put together: nothing left open, in the model's order, in steps."""
+"""Plant and bundle combined: all defaults resolved, in the model's order, in steps."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -61,7 +61,7 @@ def test_the_plant_gives_what_the_bundle_does_not_know() -> None:
     assert (pressure.unit, pressure.field, pressure.scale, pressure.offset) == ("bar", "p", 0.001, -1)
 
 
-def test_holes_are_filled_as_in_the_training_data_unless_the_plant_says_otherwise() -> None:
+def test_missing_samples_are_filled_as_in_training_unless_the_plant_sets_another_rule() -> None:
     trained = replace(FACTS, fill=(FillRule("hold", 3), FillRule("linear", 5)))
     assert reconcile(group(), trained).fill_rules == (FillRule("hold", 3), FillRule("linear", 5))
     channels = [{"name": "flow", "scale": 2}, {"name": "pressure", "fill": "none"}]
@@ -78,12 +78,12 @@ def test_every_difference_is_named_with_both_sides() -> None:
     with pytest.raises(SettingsError) as refused:
         reconcile(wrong, FACTS)
     assert [problem.split(";")[0] for problem in refused.value.problems] == [
-        "group pumps: channels: the plant says flow",
-        "group pumps: channels[0].unit: the plant says m3/h",
-        "group pumps: window.length: the plant says 32 steps",
-        "group pumps: period: the plant says 1s",
+        "group pumps: channels: the plant has flow",
+        "group pumps: channels[0].unit: the plant has m3/h",
+        "group pumps: window.length: the plant has 32 steps",
+        "group pumps: period: the plant has 1s",
     ]
-    assert all("the bundle says" in problem for problem in refused.value.problems)
+    assert all("the bundle has" in problem for problem in refused.value.problems)
 
 
 @pytest.mark.parametrize(("asset", "inside"), [("pump-1", True), ("pump-", True), ("Pump-1", False), ("gear-1", False)])
@@ -91,7 +91,7 @@ def test_assets_fit_by_pattern(asset: str, inside: bool) -> None:
     assert reconcile(group(), FACTS).has(asset) is inside
 
 
-def test_the_decoder_is_told_the_same() -> None:
+def test_the_decoder_gets_the_same_channels() -> None:
     resolved = reconcile(group(channels=[{"name": "flow", "field": "f", "range": [0, 9]}, {"name": "pressure"}]), FACTS)
     flow, pressure = ChannelField("flow", "f", low=0, high=9), ChannelField("pressure", "pressure")
     assert group_layouts([resolved]) == (GroupLayout("pumps", (flow, pressure), ("pump-*",)),)
@@ -108,7 +108,7 @@ def test_the_offset_from_utc_is_given_in_minutes() -> None:
     assert (described.asset_from, described.asset_field) == ("field", "id")
 
 
-def test_an_asset_is_not_forgotten_while_its_windows_may_still_come() -> None:
-    with pytest.raises(SettingsError, match="forget_after: 13900ms is shorter than 2 windows; at least 14s"):
+def test_an_asset_does_not_expire_while_its_windows_may_still_be_due() -> None:
+    with pytest.raises(SettingsError, match="forget_after: 13900ms is shorter than 2 windows; use at least 14s"):
         reconcile(group(window={"lateness": 6, "forget_after": "13900ms"}), FACTS)
     assert reconcile(group(window={"lateness": 6, "forget_after": "14s"}), FACTS).forget_after == 140

@@ -51,16 +51,16 @@ def group(length: int, lateness: int, period_ns: int) -> ResolvedGroup:
     return ResolvedGroup("g", ("*",), Path("bundle"), (), Grid(period_ns), shape, 0.5, length, 10, 100 * length)
 
 
-def test_a_sound_input_is_only_told_how_many_agents_can_share_it() -> None:
+def test_for_a_sound_input_only_the_number_of_agents_is_mentioned() -> None:
     [(severity, field, message)] = found("input")
     assert (severity, field) == ("info", "source.topics[0]")
-    assert "6 partitions: up to 6 agents share it" in message
+    assert "6 partitions: up to 6 agents share the work" in message
 
 
 def test_one_partition_is_work_for_one_agent() -> None:
     [(severity, _, message)] = found("input", partitions=1)
     assert severity == "info"
-    assert "one agent works, any other stands by" in message
+    assert "one agent works, any other is idle" in message
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_sound_output_is_not_mentioned(role: Role, policy: str) -> None:
     [
         ("input", {"min.insync.replicas": "1"}, "warning", "set min.insync.replicas=2"),
         ("events", {"min.insync.replicas": "1"}, "warning", "set min.insync.replicas=2"),
-        ("events", {"min.insync.replicas": "4"}, "error", "min.insync.replicas=4 with 3 replicas refuses every write"),
+        ("events", {"min.insync.replicas": "4"}, "error", "min.insync.replicas=4 with 3 replicas rejects every write"),
         ("input", {"retention.ms": "59999"}, "warning", "at least 60000 (60s)"),
         ("input", {"retention.bytes": "1000"}, "warning", "set retention.bytes=-1"),
         ("input", {"cleanup.policy": "compact"}, "warning", "set cleanup.policy=delete"),
@@ -84,10 +84,10 @@ def test_a_sound_output_is_not_mentioned(role: Role, policy: str) -> None:
         ("dead_letters", {"cleanup.policy": "compact"}, "warning", "set cleanup.policy=delete"),
         ("states", {"cleanup.policy": "delete"}, "warning", "set cleanup.policy=compact"),
         ("states", {"cleanup.policy": "compact,delete"}, "warning", "set cleanup.policy=compact"),
-        ("activations", {"cleanup.policy": "delete"}, "error", "the agent refuses to start"),
+        ("activations", {"cleanup.policy": "delete"}, "error", "the agent does not start with it"),
     ],
 )
-def test_each_weakness_is_told_once_with_its_cure(
+def test_each_weakness_is_reported_once_with_its_remedy(
     role: Role, config: dict[str, str], severity: str, words: str
 ) -> None:
     first, *others = [one for one in found(role, config) if one[0] != "info"]
@@ -101,13 +101,13 @@ def test_records_that_stay_long_enough_are_no_problem(kept: str) -> None:
     assert [one for one in found("input", {"retention.ms": kept}) if one[0] != "info"] == []
 
 
-def test_two_replicas_are_too_few_and_the_number_of_brokers_is_part_of_the_cure() -> None:
+def test_two_replicas_are_too_few_and_the_number_of_brokers_is_part_of_the_remedy() -> None:
     [(severity, field, message)] = found("events", replicas=2)
     assert (severity, field) == ("warning", "sinks[1].topics.events")
-    assert message.endswith("; replicate it 3 times")
+    assert message.endswith("; use replication factor 3")
     alone = ClusterFacts(1, {"t": TopicFacts(1, 1, SOUND | {"min.insync.replicas": "1"})})
     problems = list(kafka_problems([Use(("sinks", 0), "t", "events")], alone, NEEDS))
-    assert problems[0].right == "replicate it 3 times; the cluster has 1 of the 3 brokers for it"
+    assert problems[0].right == "use replication factor 3; the cluster has 1 of the 3 brokers that it needs"
 
 
 @pytest.mark.parametrize(

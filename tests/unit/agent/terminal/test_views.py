@@ -1,4 +1,4 @@
-"""What a person reads: pictures in text and sums that can be checked by eye."""
+"""What a person reads: sparklines and sums that can be checked by eye."""
 
 import io
 
@@ -6,17 +6,19 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from agent.event_types import NORMAL_STATES
 from agent.events.assemble import WindowResult
-from agent.events.emission import AssetState
 from agent.health.counters import Counters
+from agent.offline.ground_truth import read_truth
 from agent.terminal.sparkline import span_marks, sparkline
 from agent.terminal.story import headline, patch_lines, picture, sum_line
-from agent.terminal.views import LineView, LiveView
+from agent.terminal.views import LineView, LiveView, _style
+from agent.windows.asset_state import AssetState
 from tests.support.event_samples import samples
 
 
 def sighting(kind):
-    found = [one for one in samples().sightings if one.event.type == kind]
+    found = [one for one in samples().outgoing if one.event.type == kind]
     return next(one for one in found if kind != "state" or one.event.data["evidence"])
 
 
@@ -53,11 +55,11 @@ def test_the_sum_line_adds_up_from_its_own_numbers():
 
 
 def test_every_kind_has_a_headline_that_names_its_asset():
-    for one in samples().sightings:
+    for one in samples().outgoing:
         assert one.event.asset in headline(one.event.data)
 
 
-def test_lines_tell_a_state_with_its_reasons():
+def test_lines_show_a_state_with_its_evidence():
     out = io.StringIO()
     view = LineView(Console(file=out, width=200))
     view.published(sighting("state"))
@@ -70,8 +72,8 @@ def test_the_board_shows_every_asset_and_the_last_change():
     out = io.StringIO()
     console = Console(file=out, width=140, height=60, force_terminal=False)
     board = LiveView(console, Counters())
-    standing = AssetState(10, "a", 4, ("q",))
-    board.judged(WindowResult("pump-1", "pumps", standing, 10**9, 4 * 10**8, 0.9, None))
+    state = AssetState(10, "a", 4, ("q",))
+    board.classified(WindowResult("pump-1", "pumps", state, 10**9, 4 * 10**8, 0.9, None))
     board.published(sighting("state"))
     console.print(board._render())
     text = out.getvalue()
@@ -86,7 +88,7 @@ def drawn(assets, *, width, height):
     board = LiveView(console, Counters())
     for number, state in enumerate(assets):
         since_ns = number * 10**9
-        board.judged(
+        board.classified(
             WindowResult(f"pump-{number:03}", "pumps", AssetState(10, state, 4, ()), 10**9, since_ns, 0.9, None)
         )
     board.published(sighting("state"))
@@ -105,12 +107,12 @@ def test_the_board_fits_the_terminal_and_no_picture_is_broken_over_two_lines(wid
         assert name == "evidence" or set(line) & set("▁▂▃▄▅▆▇█")
 
 
-def test_a_large_plant_shows_what_is_unusual_first():
+def test_a_large_plant_shows_first_what_is_not_normal():
     lines = drawn(["normal"] * 100 + ["worn", "unknown"] + ["normal"] * 98, width=100, height=36)
     told = "\n".join(lines)
     assert "pump-100" in told
     assert "pump-101" in told
-    assert "pump-199" in told  # of the usual ones those that changed last
+    assert "pump-199" in told  # of the normal ones those that changed last
     assert "pump-000" not in told
     assert "and 190 more" in told
 
@@ -119,3 +121,12 @@ def test_a_heartbeat_is_no_change():
     data = sighting("state").event.data
     assert "still b" in headline(data | {"state": "b", "previous_state": "b"})
     assert "a → b" in headline(data | {"state": "b", "previous_state": "a"})
+
+
+@pytest.mark.parametrize("state", sorted(NORMAL_STATES))
+def test_a_state_that_is_no_fault_in_the_ground_truth_is_green_on_the_board(state):
+    line = f'{{"asset":"a","state":"{state}","start":"2026-01-01T00:00:00","end":"2026-01-01T00:00:01"}}'
+    [interval] = read_truth([line.encode()], "truth.jsonl")
+    assert not interval.fault
+    assert _style(state) == _style(state.upper()) == "green"
+    assert _style("worn") == "bold red"

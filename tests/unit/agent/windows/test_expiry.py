@@ -1,4 +1,4 @@
-"""Assets that stay away are forgotten, their rows reused; those who only lag behind are not."""
+"""Assets that stop sending are forgotten and their rows reused; those that only lag behind are not."""
 
 import asyncio
 
@@ -10,35 +10,34 @@ from agent.windows.ring_buffers import NEVER, RingBuffers
 from anchormoe.windows import WindowShape
 from connectors.memory import MemoryLog, MemorySink, MemoryWindowStore
 from connectors.records import DEAD_LETTERS, EVENTS
-from tests.support.plant import A, pipeline_on, put, watched
+from tests.support.plant import A, pipeline_on, pumps, put
 
 
-def follow(attendance, *samples):
+def record(expiry, *samples):
     rows, index = zip(*samples, strict=True)
-    attendance.follow(np.array(rows), np.array(index))
+    expiry.record(np.array(rows), np.array(index))
 
 
-def test_an_asset_is_gone_when_the_clock_has_advanced_without_it():
-    attendance = AssetExpiry(after=10)
-    follow(attendance, (0, 100), (1, 100), (1, 109))
-    assert attendance.all_gone().tolist() == []
-    follow(attendance, (1, 110))
-    assert attendance.all_gone().tolist() == [0]
-    assert (attendance.gone(0), attendance.gone(1)) == (True, False)
+def test_an_asset_expires_when_the_clock_has_advanced_without_it():
+    expiry = AssetExpiry(after_steps=10)
+    record(expiry, (0, 100), (1, 100), (1, 109))
+    assert expiry.expired().tolist() == []
+    record(expiry, (1, 110))
+    assert expiry.expired().tolist() == [0]
 
 
-def test_an_asset_that_lags_behind_is_there():
-    attendance = AssetExpiry(after=10)
-    follow(attendance, (0, 100), (1, 500), (0, 101), (1, 505), (0, 102), (1, 511))
-    assert attendance.all_gone().tolist() == []
+def test_an_asset_that_lags_behind_does_not_expire():
+    expiry = AssetExpiry(after_steps=10)
+    record(expiry, (0, 100), (1, 500), (0, 101), (1, 505), (0, 102), (1, 511))
+    assert expiry.expired().tolist() == []
 
 
-def test_a_sample_before_which_its_asset_may_be_gone_is_doubtful():
-    attendance = AssetExpiry(after=10)
-    follow(attendance, (0, 100), (1, 100), (1, 105))
+def test_a_sample_before_which_its_asset_may_have_expired_is_found():
+    expiry = AssetExpiry(after_steps=10)
+    record(expiry, (0, 100), (1, 100), (1, 105))
     rows, index = np.array([1, 0, -3]), np.array([112, 113, 114])
-    assert attendance.doubtful(rows, index).tolist() == [False, True, False]
-    assert attendance.doubtful(rows, np.array([112, 113, 122])).tolist() == [True, True, True]
+    assert expiry.may_have_expired(rows, index).tolist() == [False, True, False]
+    assert expiry.may_have_expired(rows, np.array([112, 113, 122])).tolist() == [True, True, True]
 
 
 def test_a_freed_row_is_empty_and_the_next_assets():
@@ -55,12 +54,12 @@ def test_a_freed_row_is_empty_and_the_next_assets():
 
 
 def plant_with(*entries, room=2, checkpoint_records=3):
-    """What comes of a log when silence is forgotten after 30 seconds: the sink, the pipeline, the store."""
+    """The sink, the pipeline and the store after a log, where assets expire after 30 seconds."""
     log, sink, store = MemoryLog([A]), MemorySink(), MemoryWindowStore()
     for asset, second in entries:
         put(log, asset, second, 1.0)
-    group = watched(policy="all", max_assets=room, forget_after=30)
-    pipeline = pipeline_on(log, sink, store, group=group, pace=PipelineLimits(checkpoint_records=checkpoint_records))
+    group = pumps(policy="all", max_assets=room, expire_after_steps=30)
+    pipeline = pipeline_on(log, sink, store, group=group, limits=PipelineLimits(checkpoint_records=checkpoint_records))
     asyncio.run(pipeline.run(asyncio.Event()))
     return sink, pipeline, store
 
@@ -79,18 +78,18 @@ def test_a_short_silence_is_a_gap_and_a_long_one_a_new_beginning():
     assert "gap" in kinds(sink, b"a")
     sink, pipeline, _ = plant_with(("a", 100), *others, ("a", 160))
     assert "gap" not in kinds(sink, b"a")
-    assert pipeline.tally.forgotten == 1
+    assert pipeline.counters.expired_assets == 1
 
 
-def test_who_is_forgotten_makes_room():
+def test_an_expired_asset_makes_room():
     sink, pipeline, _ = plant_with(("a", 100), ("b", 100), ("c", 101), ("b", 131), ("c", 132), ("c", 133))
     assert [message.key for message in sink.of(DEAD_LETTERS)] == [b"c"]
-    assert pipeline.tally.dead_letters["too_many_assets"] == 1
-    assert pipeline.tally.forgotten == 1
+    assert pipeline.counters.dead_letters["too_many_assets"] == 1
+    assert pipeline.counters.expired_assets == 1
 
 
-def test_the_stored_window_of_a_forgotten_asset_goes():
+def test_the_stored_window_of_an_expired_asset_is_removed():
     entries = [("a", 100), ("b", 100), ("b", 131), ("b", 132), ("b", 133)]
     _, _, store = plant_with(*entries)
-    [shelf] = store._shelves.values()
+    [shelf] = store._stored.values()
     assert list(shelf.rings) == ["b"]

@@ -1,43 +1,44 @@
-"""What is stored, as people see it; the bytes are those that a checkpoint writes."""
+"""Stored windows as people see them; the bytes are those that a checkpoint writes."""
 
 from pathlib import Path
 
 import numpy as np
 
-from agent.events.emission import AssetState
+from agent.windows.asset_state import AssetState
 from agent.windows.assigner import Samples, assign_windows
-from agent.windows.group import GroupWindows, make_checkpoint
-from agent.windows.inspect import find_asset, layout_only, stored_assets
+from agent.windows.group import GroupWindows
+from agent.windows.inspect import find_asset, specs_by_layout, stored_assets
+from agent.windows.snapshot import layout_digest, make_checkpoint
+from agent.windows.spec import GroupSpec
 from connectors.base import StoredWindows
 from connectors.records import Partition
 from tests.support.offline_plant import load_offline_plant, write_plant
-from tests.support.plant import watched
+from tests.support.plant import pumps
 
 HOME = Partition("readings", 1)
 
 
-def stored(tmp_path: Path) -> tuple[str, StoredWindows, dict[str, object]]:
+def stored(tmp_path: Path) -> tuple[str, StoredWindows, dict[str, GroupSpec]]:
     """Five samples of one asset, the third without pressure."""
-    groups = layout_only(load_offline_plant(write_plant(tmp_path)).groups)
-    [(layout, group)] = groups.items()
-    windows = GroupWindows.empty(group, cursor=0)
+    specs = specs_by_layout(load_offline_plant(write_plant(tmp_path)).groups)
+    [(layout, spec)] = specs.items()
+    windows = GroupWindows.empty(spec, cursor=0)
     row = windows.rings.row("pump-1")
     values = np.array([[1, 9], [2, 9], [3, np.nan], [4, 9], [5, 9]], dtype=np.float32)
-    assign_windows(windows.rings, Samples(np.full(5, row), np.arange(100, 105), values), idle_after=10)
-    windows.standings["pump-1"] = AssetState(104, "high", 102, ())
-    checkpoint = make_checkpoint(windows)
+    assign_windows(windows.rings, Samples(np.full(5, row), np.arange(100, 105), values), idle_after_steps=10)
+    checkpoint = make_checkpoint(windows, {"pump-1": AssetState(104, "high", 102, ())})
     rings = {write.asset: write.pieces[0][1] for write in checkpoint.writes}
-    return layout, StoredWindows(checkpoint.header, rings), groups
+    return layout, StoredWindows(checkpoint.header, rings), specs
 
 
 def test_the_layout_is_the_one_the_agent_writes(tmp_path: Path) -> None:
     layout, _, _ = stored(tmp_path)
-    assert layout == GroupWindows.empty(watched(), cursor=0).layout, "with a model and without"
+    assert layout == layout_digest(pumps().spec)
 
 
 def test_an_asset_shows_its_last_window_coverage_watermark_and_state(tmp_path: Path) -> None:
-    layout, content, groups = stored(tmp_path)
-    [asset] = stored_assets(groups[layout], HOME, content)  # type: ignore[arg-type]
+    layout, content, specs = stored(tmp_path)
+    [asset] = stored_assets(specs[layout], HOME, content)
     np.testing.assert_array_equal(asset.window, [[2, 3, 4, 5], [9, np.nan, 9, 9]])
     facts = asset.as_json()
     assert facts == {
@@ -56,6 +57,6 @@ def test_an_asset_shows_its_last_window_coverage_watermark_and_state(tmp_path: P
     assert find_asset([asset], "pump-2") == {}
 
 
-def test_a_ring_that_vanished_leaves_nothing_to_see(tmp_path: Path) -> None:
-    layout, content, groups = stored(tmp_path)
-    assert list(stored_assets(groups[layout], HOME, StoredWindows(content.header, {}))) == []  # type: ignore[arg-type]
+def test_a_missing_ring_leaves_nothing_to_show(tmp_path: Path) -> None:
+    layout, content, specs = stored(tmp_path)
+    assert list(stored_assets(specs[layout], HOME, StoredWindows(content.header, {}))) == []

@@ -1,0 +1,24 @@
+"""The kinds of events, their published names, and which states count as normal. Pure; everything may import it."""
+
+from typing import Final, Literal
+
+Kind = Literal["state", "gap", "channel_dropout", "channel_back", "no_data", "clock_back", "model_refused"]
+"""Every kind of event; `agent.contracts` has a model for each."""
+STATE: Final = "state"
+GAP: Final = "gap"
+CHANNEL_DROPOUT: Final = "channel_dropout"
+CHANNEL_BACK: Final = "channel_back"
+NO_DATA: Final = "no_data"
+CLOCK_BACK: Final = "clock_back"
+MODEL_REFUSED: Final = "model_refused"
+TYPE_PREFIX = "anchormoe."
+EVENT_SCHEMA = "urn:anchormoe-agent:event:v1"
+STATE_SCHEMA = "urn:anchormoe-agent:state:v1"
+NORMAL_STATES = frozenset({"normal", "healthy", "ok", "good", "stable", "0"})
+"""Names that people give to the state that is not a fault, in lower case."""
+NOTICE = "Decision support only: not a medical device, not a primary alarm."
+
+
+def is_normal_state(state: str) -> bool:
+    """By its name alone: a bundle does not say which of its classes are faults."""
+    return state.lower() in NORMAL_STATES

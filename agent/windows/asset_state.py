@@ -1,0 +1,42 @@
+"""The state of an asset from window to window. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class AssetState:
+    """The state in the window that ended at `end`, unchanged since the one that ended at `since` (grid indices).
+
+    `missing` are the channels that were missing in that window, `reason` is why the state is `unknown`.
+    """
+
+    end: int
+    state: str
+    since: int
+    missing: tuple[str, ...]
+    reason: str | None = None
+
+
+StateChanges = Mapping[str, AssetState | None]
+"""The new state by asset; None where the asset no longer has one."""
+
+
+def state_one_hop_before(last: AssetState | None, end: int, hop: int) -> AssetState | None:
+    """The state of the window one hop earlier, if there was one; an older state is not the previous state."""
+    return last if last is not None and last.end == end - hop else None
+
+
+def next_state(
+    previous: AssetState | None, *, end: int, state: str, missing: tuple[str, ...], reason: str | None
+) -> AssetState:
+    since = previous.since if previous is not None and previous.state == state else end
+    return AssetState(end, state, since, missing, reason)
+
+
+def apply_changes(states: dict[str, AssetState], changes: StateChanges) -> None:
+    for asset, state in changes.items():
+        if state is None:
+            states.pop(asset, None)
+        else:
+            states[asset] = state

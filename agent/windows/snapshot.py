@@ -1,0 +1,81 @@
+"""Checkpoints of a group's windows: what is stored, and how it is put back. Pure.
+
+A checkpoint has the changed bytes of the ring buffers, and a header with every asset's newest index, last record and
+state. The version of the header is part of the layout digest, so windows of another version are not read.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from agent.windows.asset_state import AssetState
+from agent.windows.group import GroupWindows
+from agent.windows.spec import GroupSpec
+from connectors.base import Checkpoint, RingWrite, StoredWindows
+
+_HEADER_VERSION = 4
+
+
+def layout_digest(spec: GroupSpec) -> str:
+    """Names the meaning of the stored bytes; stored windows of another layout are not read."""
+    parts = [_HEADER_VERSION, spec.name, spec.channels, spec.grid, spec.shape]
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+def make_checkpoint(windows: GroupWindows, states: Mapping[str, AssetState]) -> Checkpoint:
+    """The ring buffers' changes since the last checkpoint, and a header that lists every asset.
+
+    `states` are the assets' states after the last record that the windows have seen.
+    """
+    rings = windows.rings
+    rows = [int(row) for row in rings.dirty_rows()]
+    writes = [RingWrite(rings.names[row], rings.ring_bytes, rings.pieces(row)) for row in rows]
+    return Checkpoint(writes, _header(windows, states), list(rings.rows), sorted(windows.expired - rings.rows.keys()))
+
+
+def restore_windows(windows: GroupWindows, stored: StoredWindows) -> dict[str, AssetState] | None:
+    """Put stored windows back into empty ones: the assets' states.
+
+    None when a listed ring buffer is missing or does not fit; then the windows must not be used.
+    """
+    header = orjson.loads(stored.header)
+    states: dict[str, AssetState] = {}
+    for name, newest, last_seen, state in header["assets"]:
+        ring = stored.rings.get(name)
+        if ring is None or len(ring) != windows.rings.ring_bytes:
+            return None
+        row = windows.rings.restore(name, newest, ring)
+        windows.expiry.last_seen(row + 1)[row] = last_seen
+        if state is not None:
+            end, label, since, missing, reason = state
+            states[name] = AssetState(end, label, since, tuple(missing), reason)
+    windows.expiry.clock = header["clock"]
+    windows.late_runs.runs = {windows.rings.rows[name]: run for name, run in header["late_runs"].items()}
+    windows.cursor = header["cursor"]
+    windows.rebuild.base = header["rebuild"]
+    windows.history_lost, windows.complete_from = header["lossy"], header["whole_from"]
+    return states
+
+
+def _header(windows: GroupWindows, states: Mapping[str, AssetState]) -> bytes:
+    rings = windows.rings
+    newest, last_seen = rings.newest.tolist(), windows.expiry.last_seen(len(rings)).tolist()
+    assets = [(name, newest[row], last_seen[row], _state(states.get(name))) for name, row in rings.rows.items()]
+    return orjson.dumps(
+        {
+            "version": _HEADER_VERSION,
+            "cursor": windows.cursor,
+            "rebuild": windows.rebuild_offset,
+            "clock": windows.expiry.clock,
+            "late_runs": {rings.names[row]: run for row, run in windows.late_runs.runs.items()},
+            "lossy": windows.history_lost,
+            "whole_from": windows.complete_from,
+            "assets": assets,
+        }
+    )
+
+
+def _state(state: AssetState | None) -> tuple[Any, ...] | None:
+    return None if state is None else (state.end, state.state, state.since, state.missing, state.reason)

@@ -1,0 +1,1 @@
+"""Builds the documentation site from what is in the repository: `make docs`."""

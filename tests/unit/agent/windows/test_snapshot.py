@@ -1,0 +1,81 @@
+"""What a checkpoint stores, byte for byte: an agent must read what an earlier version has stored."""
+
+import asyncio
+
+import numpy as np
+
+from agent.windows.asset_state import AssetState
+from agent.windows.group import GroupWindows
+from agent.windows.ring_buffers import NEVER
+from agent.windows.snapshot import layout_digest, make_checkpoint, restore_windows
+from connectors.base import StoredWindows
+from connectors.memory import MemoryLog, MemorySink, MemoryWindowStore
+from tests.support.plant import A, filled, pipeline_on, pumps, put
+
+LAYOUT = "612e556811427b6d"
+HEADER = (
+    b'{"version":4,"cursor":13,"rebuild":0,"clock":120,"late_runs":{"p1":1},"lossy":false,"whole_from":{},'
+    b'"assets":[["p1",107,120,[106,"high",102,[],null]],["p2",-2305843009213693952,107,null],["p3",120,120,null]]}'
+)
+"""Written by version 0.1.0 for the log below."""
+
+
+def log() -> MemoryLog:
+    """One asset with a state, a gap in a channel and a late sample; one that was reset; one with a single sample."""
+    log = filled([1.0, 2.0, 3.0, None, 5.0, -6.0, -7.0, -8.0])
+    put(log, "p2", 104, 0.5)
+    put(log, "p2", 90, 0.5)
+    log.append(A, b"", key=b"p2", timestamp_ms=1, headers=[("anchormoe_reset", b"x")])
+    put(log, "p3", 120, 0.25)
+    put(log, "p1", 100, 0.5)
+    return log
+
+
+def stored() -> StoredWindows:
+    store = MemoryWindowStore()
+    asyncio.run(pipeline_on(log(), MemorySink(), store).run(asyncio.Event()))
+    (shelf,) = store._stored.values()
+    return StoredWindows(shelf.header or b"", {asset: bytes(ring) for asset, ring in shelf.rings.items()})
+
+
+def test_the_header_is_the_one_that_earlier_versions_wrote() -> None:
+    assert stored().header == HEADER
+
+
+def test_the_layout_is_the_one_that_earlier_versions_wrote() -> None:
+    assert layout_digest(pumps().spec) == LAYOUT
+
+
+def test_a_ring_is_little_endian_float32_slot_by_slot() -> None:
+    ring = np.frombuffer(stored().rings["p1"], "<f4").reshape(9, 2)  # slots × channels
+    flow = {index: ring[index % 9, 0] for index in range(99, 108)}
+    assert [flow[index] for index in (100, 101, 102, 104, 105, 106, 107)] == [1, 2, 3, 5, -6, -7, -8]
+    assert np.isnan([flow[99], flow[103]]).all()
+
+
+def test_windows_of_an_earlier_version_are_restored() -> None:
+    rings = stored().rings
+    windows = GroupWindows.empty(pumps().spec, cursor=0)
+    states = restore_windows(windows, StoredWindows(HEADER, rings))
+    assert states == {"p1": AssetState(106, "high", 102, (), None)}
+    assert list(windows.rings.rows) == ["p1", "p2", "p3"]
+    assert windows.rings.newest.tolist() == [107, NEVER, 120]
+    assert (windows.cursor, windows.expiry.clock, windows.late_runs.runs) == (13, 120, {0: 1})
+    assert windows.expiry.last_seen(3).tolist() == [120, 107, 120]
+    assert make_checkpoint(windows, states).header == HEADER
+
+
+def test_states_are_stored_with_their_channels_and_reasons() -> None:
+    windows = GroupWindows.empty(pumps().spec, cursor=0)
+    windows.rings.row("p1")
+    states = {"p1": AssetState(8, "unknown", 4, ("flow",), "low_coverage")}
+    restored = GroupWindows.empty(pumps().spec, cursor=0)
+    ring = windows.rings.pieces(0, whole=True)[0][1]
+    assert restore_windows(restored, StoredWindows(make_checkpoint(windows, states).header, {"p1": ring})) == states
+
+
+def test_a_ring_that_is_missing_or_of_another_size_means_that_nothing_is_restored() -> None:
+    rings = dict(stored().rings)
+    for damaged in (rings | {"p1": b"short"}, {name: ring for name, ring in rings.items() if name != "p3"}):
+        windows = GroupWindows.empty(pumps().spec, cursor=0)
+        assert restore_windows(windows, StoredWindows(HEADER, damaged)) is None
