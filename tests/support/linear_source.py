@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from anchormoe.bundle.config import BundleConfig
 from anchormoe.cases import Cases
 from anchormoe.errors import ModelError
-from anchormoe.evidence import SourceEvidence, SourceOutput, centred
+from anchormoe.evidence import Patching, SourceEvidence, SourceOutput, centred
 from anchormoe.model.abstention import Abstention
-from anchormoe.model.additive import AdditiveModel, Part, Patching
+from anchormoe.model.additive import AdditiveModel, Part
 from anchormoe.model.calibration import Calibration
 from anchormoe.model.normalizer import Normalizer
 
