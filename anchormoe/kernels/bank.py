@@ -17,7 +17,7 @@ MAX_DILATION = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Readout:
-    """Linear read-out of raw features: (feature - mean) @ weights; mean (F,), weights (F, Y)."""
+    """Linear readout of raw features: (feature - mean) @ weights; mean (F,), weights (F, Y)."""
 
     mean: Float64
     weights: Float64
@@ -49,7 +49,7 @@ class Pooled(NamedTuple):
 
 
 class Pooling(Protocol):
-    """A bank and its read-out, prepared for one backend."""
+    """A bank and its readout, prepared for one backend."""
 
     def pool(self, cases: QuantizedCases, far_limits: Float64) -> Pooled:
         """`far_limits` (B,): a kernel that spans more steps than this is far."""
@@ -57,7 +57,7 @@ class Pooling(Protocol):
 
 
 class KernelBank(Protocol):
-    """Features that are weighted means over time, z_f = Σ_t ω_f(t) i_f(t), so their read-out has a place in time."""
+    """Features that are weighted means over time, z_f = Σ_t ω_f(t) i_f(t), so their readout has a place in time."""
 
     @property
     def name(self) -> str: ...
@@ -72,7 +72,7 @@ class KernelBank(Protocol):
 
     @property
     def in_context(self) -> bool:
-        """Its features have no place in time: their read-out is context."""
+        """Its features have no place in time: their readout is context."""
         ...
 
     def tensors(self) -> dict[str, NDArray[Any]]: ...

@@ -1,4 +1,4 @@
-"""Features of a bank and the evidence of its read-out, computed by numba or torch."""
+"""Features of a bank and the evidence of its readout, computed by numba or torch."""
 
 from functools import lru_cache
 from typing import Protocol
@@ -15,7 +15,7 @@ from anchormoe.simd.backend import Backend, choose_backend
 
 
 class BankEvaluator(Protocol):
-    """A bank with its read-out, prepared once per model."""
+    """A bank with its readout, prepared once per model."""
 
     @property
     def backend(self) -> str:

@@ -95,7 +95,7 @@ class MeanBank:
 
 
 class MeanEvaluator:
-    """A bank of means with its read-out."""
+    """A bank of means with its readout."""
 
     backend = "numpy"
 

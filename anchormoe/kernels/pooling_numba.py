@@ -14,7 +14,7 @@ _CENTRED = 1e-9
 
 
 def drop_last_class(table: Float64) -> Float64:
-    """(…, Y) without the last class where the classes sum to 0, as in a fitted read-out; otherwise unchanged.
+    """(…, Y) without the last class where the classes sum to 0, as in a fitted readout; otherwise unchanged.
 
     The evidence of the last class is then minus that of the others, which saves one class of work.
     """

@@ -43,7 +43,7 @@ class _Design:
         return np.concatenate(rows, axis=1)
 
     def parts(self, weights: Float64, mean: Float64) -> list[Part]:
-        """Weights (P, Y) and mean (P,) in the units of `rows`, as read-outs of the banks' raw features."""
+        """Weights (P, Y) and mean (P,) in the units of `rows`, as readouts of the banks' raw features."""
         parts, start = [], 0
         for bank, scaling, columns, factor in self._by_bank():
             stop = start + len(columns)
@@ -74,7 +74,7 @@ class PrimalTask:
 def fit_primal(
     task: PrimalTask, banks: Sequence[KernelBank], scalings: Sequence[Scaling], rng: np.random.Generator
 ) -> tuple[list[Part], Float64]:
-    """One read-out for the average of the chosen mixes, with at most `max_features` features; leave-out predictions.
+    """One readout for the average of the chosen mixes, with at most `max_features` features; leave-out predictions.
 
     The predictions are (N, Y).
     """

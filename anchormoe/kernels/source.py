@@ -1,4 +1,4 @@
-"""The kernel source: a linear read-out of additive features; its logits come with exact evidence per step."""
+"""The kernel source: a linear readout of additive features; its logits come with exact evidence per step."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,13 +24,13 @@ _BANK_KINDS: dict[str, Any] = {bank.kind: bank for bank in (PPVBank, HydraBank, 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A bank with its read-out, and both prepared for the backend that computes them."""
+    """A bank with its readout, and both prepared for the backend that computes them."""
 
     bank: KernelBank
     readout: Readout
     evaluator: BankEvaluator
     class_weights: Float64
-    """(Y, F) the read-out's weights, in the memory order in which a product with them is fast"""
+    """(Y, F) the readout's weights, in the memory order in which a product with them is fast"""
 
     @classmethod
     def of(cls, bank: KernelBank, readout: Readout, device: str = "cpu") -> "Part":
@@ -134,7 +134,7 @@ def _read_part(config: Any, index: int, tensors: Mapping[str, NDArray[Any]], cha
     readout = Readout(read_tensor(part, "mean", np.float64, 1), read_tensor(part, "readout", np.float64, 2))
     if len(readout.mean) != bank.n_features or len(readout.weights) != bank.n_features:
         raise ModelError(
-            f"kernel part {index} has {bank.n_features} features, its read-out {len(readout.weights)} weights and "
+            f"kernel part {index} has {bank.n_features} features, its readout {len(readout.weights)} weights and "
             f"{len(readout.mean)} means"
         )
     return Part.of(bank, readout)
@@ -153,5 +153,5 @@ def _require_consistent(source: KernelSource, config: Mapping[str, Json], tensor
     widths: Sequence[int] = [part.readout.weights.shape[1] for part in source.parts]
     if any(width != len(source.intercept) for width in widths) or len(source.intercept) < 1:
         raise ModelError(
-            f"kernel read-outs are for {sorted(set(widths))} classes, the intercept for {len(source.intercept)}"
+            f"kernel readouts are for {sorted(set(widths))} classes, the intercept for {len(source.intercept)}"
         )

@@ -28,7 +28,7 @@ def some_cases(channels: int = 3) -> Cases:
 
 
 def some_source(cases: Cases, classes: int, *, profile: str = "fast", fitted: bool = True) -> KernelSource:
-    """Every bank of the profile with a random read-out, centred over the classes if it is to be as a fitted one."""
+    """Every bank of the profile with a random readout, centred over the classes if it is to be as a fitted one."""
     rng = np.random.default_rng(1)
     parts = []
     for bank in build_banks(quantize(cases), KernelSettings(profile=profile), rng):

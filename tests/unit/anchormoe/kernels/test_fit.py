@@ -122,7 +122,7 @@ def test_another_number_of_channels_is_refused(fitted):
 def test_more_cases_than_a_gram_matrix_holds_give_the_same_read_out_in_primal_form(monkeypatch):
     cases, y = _cases(n=30)
     dual = fit_kernel(FitTask(cases, y, 2), FAST)
-    monkeypatch.setattr(kernel_fit, "MOST_DUAL_CASES", 10)
+    monkeypatch.setattr(kernel_fit, "MAX_DUAL_CASES", 10)
     other = fit_kernel(FitTask(cases, y, 2), FAST)
     np.testing.assert_allclose(other.oof_logits, dual.oof_logits, atol=1e-4)
     np.testing.assert_allclose(other.source.forward(cases).logits, dual.source.forward(cases).logits, atol=1e-4)
@@ -134,7 +134,7 @@ def test_groups_are_left_out_whole_in_primal_form_too(monkeypatch, max_block_cas
     groups = np.arange(30) // 10
     weight = np.linspace(0.5, 1.5, 30)
     dual = fit_kernel(FitTask(cases, y, 2, groups=groups, sample_weight=weight), FAST)
-    monkeypatch.setattr(kernel_fit, "MOST_DUAL_CASES", 10)
+    monkeypatch.setattr(kernel_fit, "MAX_DUAL_CASES", 10)
     monkeypatch.setattr(primal, "MAX_BLOCK_CASES", max_block_cases)
     other = fit_kernel(FitTask(cases, y, 2, groups=groups, sample_weight=weight), FAST)
     # Fitting again without a group also sets the penalty again: close, not equal.
