@@ -18,7 +18,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Public names are imported at first use, so that `import anchormoe` is cheap and brings no torch."""
+    """Public names are imported at first use, so that `import anchormoe` is cheap and does not import torch."""
     if name not in _HOMES:
         raise AttributeError(f"module 'anchormoe' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

@@ -1,4 +1,4 @@
-"""The classifier as an aeon estimator, so that it takes part in aeon's pipelines, checks and benchmarks."""
+"""The classifier as an aeon estimator, for aeon's pipelines, checks and benchmarks."""
 
 from typing import Any, ClassVar
 

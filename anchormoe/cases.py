@@ -1,8 +1,9 @@
-"""Time series cases with their validity: the one form in which data enter a model. Pure."""
+"""Time series cases with a validity mask: the input of every model. Pure."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,9 @@ Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
 Int64 = NDArray[np.int64]
 Bool = NDArray[np.bool_]
+
+Alignment = Literal["aligned", "sliding"]
+"""`aligned`: events have their place in a case; `sliding`: windows are cut anywhere, so events may start anywhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +43,15 @@ class Cases:
 
     @classmethod
     def from_windows(cls, windows: Any, mask: Any) -> "Cases":
-        """Windows (B, C, T) of full length with their mask; what is masked may hold anything. Raises DataError."""
+        """Windows (B, C, T) of full length with their mask; masked values are ignored. Raises DataError."""
         values, valid = np.asarray(windows, np.float32), np.asarray(mask)
         if values.ndim != 3 or values.shape != valid.shape or valid.dtype != np.bool_:
             raise DataError(
-                f"windows {values.shape} need a boolean mask of the same shape, not {valid.dtype} {valid.shape}"
+                f"windows {values.shape}: expected a boolean mask of the same shape, not {valid.dtype} {valid.shape}"
             )
         clean = np.where(valid, values, np.float32(0))
         if not np.isfinite(clean).all():
-            raise DataError("windows hold values that are marked valid and are not finite")
+            raise DataError("windows contain values that are marked valid but not finite")
         return cls(clean, valid, np.full(len(values), values.shape[2], np.int64))
 
     def __len__(self) -> int:
@@ -82,13 +86,27 @@ class Cases:
         return Cases(x, mask, np.minimum(self.lengths, steps))
 
 
+def fingerprint(cases: Cases, y: Int64) -> str:
+    """sha256 over values, validity, lengths and labels: the same whatever file they came from."""
+    digest = hashlib.sha256(repr((cases.x.shape, "<f4")).encode())
+    for array, kind in ((cases.x, "<f4"), (cases.lengths, "<i8"), (y, "<i8")):
+        digest.update(np.ascontiguousarray(array, kind).tobytes())
+    digest.update(np.packbits(cases.mask).tobytes())
+    return digest.hexdigest()
+
+
+def rare_below(n_classes: int) -> float:
+    """A class with a smaller share of the cases is rare: a tenth, or half of an equal share if that is less."""
+    return min(0.1, 0.5 / n_classes)
+
+
 def _series(X: Any) -> list[NDArray[Any]]:
     if isinstance(X, np.ndarray) and X.dtype != np.object_ and X.ndim not in (2, 3):
-        raise DataError(f"cases need the shape (cases, channels, steps), not {X.shape}")
+        raise DataError(f"expected an array of shape (cases, channels, steps), not {X.shape}")
     if isinstance(X, np.ndarray) and X.dtype != np.object_ and X.ndim == 2:
         X = X[:, None, :]
     if not isinstance(X, np.ndarray | Sequence):
-        raise DataError(f"cases need an array or a list of arrays, not {type(X).__name__}")
+        raise DataError(f"expected an array or a list of arrays, not {type(X).__name__}")
     series = [_one_series(one, index) for index, one in enumerate(X)]
     if not series:
         raise DataError("there are no cases")
@@ -102,10 +120,10 @@ def _one_series(one: Any, index: int) -> NDArray[Any]:
             raise TypeError("complex")
         array = np.asarray(one, np.float64)
     except (TypeError, ValueError) as error:
-        raise DataError(f"case {index} does not hold numbers") from error
+        raise DataError(f"case {index}: expected numbers") from error
     array = array[None, :] if array.ndim == 1 else array
     if array.ndim != 2 or 0 in array.shape:
-        raise DataError(f"case {index} needs the shape (channels, steps), both at least 1, not {array.shape}")
+        raise DataError(f"case {index}: expected shape (channels, steps), both at least 1, not {array.shape}")
     return array
 
 
@@ -123,5 +141,5 @@ def _fill(x: Float32, mask: Bool, one: NDArray[Any], name: str) -> None:
         values = np.where(valid, one, 0).astype(np.float32)
     if not np.isfinite(values).all():
         channel = int(np.argwhere(~np.isfinite(values))[0, 0])
-        raise DataError(f"{name}, channel {channel} holds an infinite value or one too large for float32")
+        raise DataError(f"{name}, channel {channel}: a value is infinite or too large for float32")
     x[:, :steps], mask[:, :steps] = values, valid

@@ -1,9 +1,9 @@
-"""What can go wrong in the model library, by what the caller should do about it."""
+"""The errors of the model library, by what the caller should do about them."""
 
 
 class ModelError(Exception):
-    """The artefact does not fit: a damaged bundle, wrong shapes, a golden window that disagrees. It never serves."""
+    """The model cannot be used: a damaged bundle, wrong shapes, golden windows with other results. Do not serve it."""
 
 
 class DataError(Exception):
-    """The data cannot be used as asked; the message names the file, the row, the channel or the class."""
+    """The data or settings cannot be used as asked; the message names the file, row, channel, class or setting."""

@@ -1,5 +1,6 @@
-"""AnchorMoEClassifier: fit, predict, explain, save and load in the manner of scikit-learn and aeon."""
+"""AnchorMoEClassifier: fit, predict, explain, save and load, with the interface of scikit-learn and aeon."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,8 +15,11 @@ from anchormoe.model.prediction import Prediction
 from anchormoe.predictor import Predictor
 from anchormoe.progress import ProgressCallback, silent
 from anchormoe.recipes.fit import FittedModel, fit_model
-from anchormoe.recipes.pack import pack_bundle, predictor_of
+from anchormoe.recipes.pack import build_predictor, pack_bundle
 from anchormoe.recipes.settings import RecipeSettings
+from anchormoe.training.devices import resolve_device
+from anchormoe.training.run_checkpoints import RunCheckpoints
+from anchormoe.training.task import FitTask
 
 _PARAMETERS = ("recipe", "profile", "objective", "alignment", "class_weight", "channel_dropout", "device",
                "random_state")  # fmt: skip
@@ -55,19 +59,25 @@ class AnchorMoEClassifier:
 
     def fit(
         self, X: Any, y: ArrayLike, groups: ArrayLike | None = None, sample_weight: ArrayLike | None = None,
-        progress: ProgressCallback = silent,
+        progress: ProgressCallback = silent, checkpoint_dir: Path | str | None = None,
     ) -> Self:  # fmt: skip
-        """With `groups` (recordings, assets, people) everything is chosen leave-group-out. Raises DataError."""
+        """With `groups` (recordings, assets, people) everything is chosen leave-group-out. Raises DataError.
+
+        Finished stages are stored in `checkpoint_dir`; after an interruption, the same call resumes from them and ends
+        with the same model. They are removed when the fit is complete.
+        """
         cases = Cases.from_arrays(X)
         self.classes_, labels = _classes(y)
         self._train = _dataset(cases, np.asarray(labels, np.int64), self.classes_, self.alignment)
-        self._fitted: FittedModel | None = fit_model(
-            cases, self._train.y, len(self.classes_), settings=self._settings(),
-            groups=_group_numbers(groups, len(cases)), sample_weight=_weights(sample_weight, len(cases)),
-            seed=_seed(self.random_state), progress=progress,
+        task = FitTask(
+            cases, self._train.y, len(self.classes_), groups=_group_numbers(groups, len(cases)),
+            sample_weight=None if sample_weight is None else np.asarray(sample_weight, np.float64),
+            seed=_seed(self.random_state), progress=progress, device=resolve_device(self.device),
         )  # fmt: skip
+        directory = None if checkpoint_dir is None else Path(checkpoint_dir)
+        self._fitted: FittedModel | None = _fit_resumably(task, self._settings(), directory)
         self.report_ = self._fitted.report
-        self.predictor_ = predictor_of(self._fitted, self._train)
+        self.predictor_ = build_predictor(self._fitted, self._train)
         return self
 
     @property
@@ -86,18 +96,18 @@ class AnchorMoEClassifier:
     def explain(self, X: Any) -> Prediction:
         """Scores with the evidence that adds up to them."""
         if not hasattr(self, "predictor_"):
-            raise ModelError("this classifier is not fitted yet: call fit or load")
+            raise ModelError("this classifier is not fitted: call fit or load first")
         return self.predictor_.predict_cases(Cases.from_arrays(X))
 
     def score(self, X: Any, y: ArrayLike) -> float:
-        """Accuracy. The classes of a loaded classifier are names: other labels are compared as text."""
+        """Accuracy. The classes of a loaded classifier are names, so other labels are compared as strings."""
         known = np.asarray(y)
         return float(np.mean(self.predict(X) == (known.astype(str) if self.classes_.dtype.kind == "U" else known)))
 
     def save(self, directory: Path | str, *, name: str = "model", version: str = "1", force: bool = False) -> str:
-        """Write a bundle; gives its digest. Raises ModelError when the directory is taken or nothing is fitted here."""
+        """Writes a bundle and returns its digest. Raises ModelError if the directory exists or nothing was fitted."""
         if getattr(self, "_fitted", None) is None:
-            raise ModelError("only a classifier that was fitted here can be saved")
+            raise ModelError("only a classifier that was fitted can be saved: call fit first")
         assert self._fitted is not None
         return bundle.write_bundle(
             Path(directory), pack_bundle(self._fitted, self._train, name=name, version=version), force=force
@@ -106,7 +116,7 @@ class AnchorMoEClassifier:
     @classmethod
     def load(cls, directory: Path | str, *, device: str = "cpu") -> Self:
         """A classifier that predicts; its classes are the bundle's class names."""
-        predictor = Predictor.load(directory, device=device)
+        predictor = Predictor.load(directory, device=resolve_device(device))
         self = cls(recipe=predictor.config.recipe, alignment=predictor.config.alignment, device=device)
         self._fitted, self.predictor_ = None, predictor
         self.classes_ = np.array(predictor.config.classes)
@@ -114,7 +124,7 @@ class AnchorMoEClassifier:
 
     def _settings(self) -> RecipeSettings:
         return RecipeSettings(
-            recipe=self.recipe,  # type: ignore[arg-type]  # a user's word; RecipeSettings refuses unknown ones
+            recipe=self.recipe,  # type: ignore[arg-type]  # RecipeSettings refuses unknown names
             profile=self.profile,  # type: ignore[arg-type]
             objective=self.objective,  # type: ignore[arg-type]
             alignment=self.alignment,  # type: ignore[arg-type]
@@ -124,7 +134,7 @@ class AnchorMoEClassifier:
         )
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn's model selection asks for; only it calls this, so only it needs scikit-learn."""
+        """Called by scikit-learn's model selection only, so nothing else needs scikit-learn."""
         from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
 
         inputs = InputTags(two_d_array=True, three_d_array=True, allow_nan=True)
@@ -136,14 +146,24 @@ class AnchorMoEClassifier:
         )
 
 
+def _fit_resumably(task: FitTask, settings: RecipeSettings, directory: Path | None) -> FittedModel:
+    if directory is None:
+        return fit_model(task, settings)
+    run = RunCheckpoints(directory, task, settings.to_dict(), resume=RunCheckpoints.exist(directory))
+    fitted = fit_model(replace(task, checkpoints=run.for_seed(task.seed)), settings)
+    if not fitted.interrupted:
+        run.remove()
+    return fitted
+
+
 def _seed(random_state: Any) -> int:
-    """An integer; a numpy generator is asked for one; without either it is 0, so that fits repeat themselves."""
+    """An integer, or one from a numpy generator; without either 0, so that fits are repeatable."""
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31 - 1))
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**31 - 1))
     if random_state is not None and (not isinstance(random_state, int | np.integer) or random_state < 0):
-        raise DataError(f"random_state must be a whole number of at least 0 or a generator, not {random_state!r}")
+        raise DataError(f"random_state: expected a whole number of at least 0 or a generator, not {random_state!r}")
     return int(random_state or 0)
 
 
@@ -180,12 +200,3 @@ def _group_numbers(groups: ArrayLike | None, count: int) -> Int64 | None:
     if given.shape != (count,):
         raise DataError(f"groups: {count} cases, but groups of shape {given.shape}")
     return np.asarray(np.unique(given, return_inverse=True)[1], np.int64)
-
-
-def _weights(sample_weight: ArrayLike | None, count: int) -> Float64 | None:
-    if sample_weight is None:
-        return None
-    weights = np.asarray(sample_weight, np.float64)
-    if weights.shape != (count,) or not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
-        raise DataError("sample_weight needs one finite value of at least 0 per case, not all 0")
-    return weights

@@ -1,4 +1,4 @@
-"""One currency for evidence: exact units of every source, and their sums by step, interval and span. Pure."""
+"""The common representation of evidence: units of every source, and their sums by step, interval and span. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from anchormoe.cases import Bool, Cases, Float64, Int64
 
 Json = Any
-"""What `json.dumps` takes: dict, list, str, int, float, bool, None."""
+"""What `json.dumps` accepts: dict, list, str, int, float, bool, None."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceEvidence:
-    """What each native unit (patch, token or step) of one source added to each class."""
+    """What each native unit (patch, token or step) of one source adds to each class."""
 
     name: str
     start: Int64
@@ -35,12 +35,12 @@ class SourceEvidence:
     admission: Float64 | None = None
     """(B, U)"""
     far: Float64 | None = None
-    """(B, U, Y) the part of values from kernels that look further than max(33, T/4) steps"""
+    """(B, U, Y) the part of `values` from kernels that span more than max(33, T/4) steps"""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOutput:
-    """logits (B, Y), pooled independently of the units; context (B, Y); logits == context + units summed."""
+    """logits (B, Y), pooled independently of the units; context (B, Y); logits == context + sum of the units."""
 
     logits: Float64
     context: Float64
@@ -48,12 +48,13 @@ class SourceOutput:
 
 
 class Source(Protocol):
-    """A fitted source of evidence; it is given normalized cases."""
+    """A fitted source of evidence; its input are normalized cases."""
 
     def forward(self, cases: Cases) -> SourceOutput | list[SourceOutput]:
-        """Inference with explanation. NaN-free for every finite or fully masked input; padding changes nothing.
+        """Inference with explanation; a committee gives one output per member.
 
-        What it says about a case is bitwise independent of the other cases in the batch, and of their number.
+        No NaN for any finite or fully masked input. Padding changes nothing. The result for a case is bitwise
+        independent of the other cases in the batch and of their number.
         """
         ...
 
@@ -71,26 +72,26 @@ class Source(Protocol):
         ...
 
 
-def outputs_of(source: Source, cases: Cases) -> list[SourceOutput]:
-    """What a source says, one output per member of a committee."""
+def source_outputs(source: Source, cases: Cases) -> list[SourceOutput]:
+    """One output per member of a committee, or a single one."""
     output = source.forward(cases)
     return output if isinstance(output, list) else [output]
 
 
 def centred(values: Float64) -> Float64:
-    """With the mean over classes (the last axis) taken out."""
+    """Without the mean over classes (the last axis)."""
     return np.asarray(values - values.mean(axis=-1, keepdims=True))
 
 
 def residual(logits: Float64, context: Float64, contributions: Float64) -> Float64:
-    """(B,) the largest distance between independently pooled logits and the sum of their parts."""
+    """(B,) the largest difference between independently pooled logits and the sum of their parts."""
     return np.asarray(np.abs(logits - context - contributions.sum(axis=1)).max(axis=-1))
 
 
 def to_steps(values: Float64, start: Int64, stop: Int64, valid: Bool) -> Float64:
-    """Units (B, U, …) shared equally by the valid steps they cover: (B, T, …). `valid` is (B, T).
+    """Units (B, U, …) divided equally among the valid steps they cover: (B, T, …). `valid` is (B, T).
 
-    A unit that covers no valid step is shared by all its steps, so that nothing is lost.
+    A unit that covers no valid step is divided among all its steps, so that the sum is kept.
     """
     covered = prefix_sums(valid.astype(np.float64))  # (B, T + 1)
     count = covered[:, stop] - covered[:, start]  # (B, U)
@@ -104,7 +105,7 @@ def to_steps(values: Float64, start: Int64, stop: Int64, valid: Bool) -> Float64
 
 
 def to_intervals(steps: Float64, start: Int64, stop: Int64) -> Float64:
-    """Steps (B, T, …) summed over intervals: (B, P, …). A step in several intervals is shared by them equally."""
+    """Steps (B, T, …) summed over intervals: (B, P, …). A step in several intervals is divided equally among them."""
     share = 1 / np.maximum(overlaps(start, stop, steps.shape[1]), 1)  # (T,)
     prefix = prefix_sums(steps * share.reshape(1, -1, *[1] * (steps.ndim - 2)))
     return np.asarray(prefix[:, stop] - prefix[:, start])
@@ -116,6 +117,20 @@ def overlaps(start: Int64, stop: Int64, length: int) -> Int64:
     np.add.at(change, start, 1)
     np.add.at(change, stop, -1)
     return np.cumsum(change[:-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Patching:
+    """The patches in which evidence is published, in steps; stride <= length, so that no step is left out."""
+
+    length: int
+    stride: int
+
+    @classmethod
+    def for_steps(cls, steps: int) -> "Patching":
+        """An eighth of the window, 4 to 64 steps, half overlapping: 16/8 for 128 steps."""
+        length = min(steps, max(4, min(64, steps // 8)))
+        return cls(length, max(1, length // 2))
 
 
 def patch_grid(length: int, patch_length: int, stride: int) -> tuple[Int64, Int64]:
@@ -143,7 +158,7 @@ def spans(steps: Float64) -> list[Span]:
 
 
 def _spread(values: Float64, start: Int64, stop: Int64, length: int) -> Float64:
-    """Each unit's value added to every step it covers: (B, T, …)."""
+    """Adds each unit's value to every step it covers: (B, T, …)."""
     steps = np.zeros((values.shape[0], length, *values.shape[2:]))
     distinct = len(np.unique(start)) == len(start)
     for offset in range(int((stop - start).max(initial=0))):

@@ -1,6 +1,6 @@
-"""A loaded model that serves: numpy in, numpy out, thread-safe, the same answer for a window in any company."""
+"""A loaded model: numpy in, numpy out, thread-safe, batch-invariant."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,16 +10,16 @@ import numpy as np
 from anchormoe.bundle import store as bundle
 from anchormoe.bundle.config import BundleConfig
 from anchormoe.bundle.golden import TOLERANCE_CPU, TOLERANCE_GPU, require_golden
-from anchormoe.bundle.registry import SOURCE_TYPES, SourceTypes, place_source
+from anchormoe.bundle.registry import SOURCE_TYPES, SourceTypes, move_source
 from anchormoe.cases import Cases, Float64, Int64
 from anchormoe.errors import DataError, ModelError
 from anchormoe.model import occlusion
 from anchormoe.model.additive import AdditiveModel
-from anchormoe.model.prediction import Prediction, concatenated
+from anchormoe.model.prediction import Prediction, concatenate
 
 
 class Predictor:
-    """Holds no state that a prediction changes, so any number of threads may use one."""
+    """A prediction changes no state, so any number of threads may share one predictor."""
 
     channel_method = occlusion.METHOD
 
@@ -32,40 +32,47 @@ class Predictor:
         cls, directory: Path | str, *, device: str = "cpu", threads: int | None = None,
         sources: SourceTypes = SOURCE_TYPES,
     ) -> "Predictor":  # fmt: skip
-        """Everything is checked, the golden windows last. Raises ModelError; what loads may serve."""
+        """Checks the whole bundle, the golden windows last. Raises ModelError."""
         read = bundle.load_bundle(Path(directory), sources=sources)
         _use_threads(threads)
-        parts = tuple(replace(part, source=place_source(part.source, device)) for part in read.model.parts)
+        parts = tuple(replace(part, source=move_source(part.source, device)) for part in read.model.parts)
         predictor = cls(read.config, replace(read.model, parts=parts))
         tolerance = TOLERANCE_CPU if device == "cpu" else TOLERANCE_GPU
         require_golden(read.golden, predictor.predict_cases, tolerance=tolerance)
         return predictor
 
     def predict(self, windows: Any, mask: Any) -> Prediction:
-        """Raw windows (B, C, T) with mask (B, C, T), True where valid. Raises ModelError on what does not fit."""
+        """Raw windows (B, C, T) with mask (B, C, T), True where valid. Raises ModelError where they do not fit."""
         try:
             cases = Cases.from_windows(windows, mask)
         except (DataError, TypeError, ValueError) as error:
             raise ModelError(str(error)) from error
         return self.predict_cases(replace(cases, lengths=self._lengths(cases)))
 
-    def predict_cases(self, cases: Cases) -> Prediction:
-        """Raw cases; shorter ones are padded and longer ones cut when the model was trained on unequal lengths."""
-        fitting = self._fitting(cases)
-        return concatenated([self.model.predict(chunk) for chunk in self._chunks(fitting)], len(cases))
+    def predict_cases(self, cases: Cases, on_progress: Callable[[int], None] = lambda done: None) -> Prediction:
+        """Raw cases; shorter ones are padded and longer ones cut if the model was trained on unequal lengths.
+
+        `on_progress` is called with the number of cases done.
+        """
+        predictions, done = [], 0
+        for chunk in self._chunks(self._fit_length(cases)):
+            predictions.append(self.model.predict(chunk))
+            done = min(done + len(chunk), len(cases))
+            on_progress(done)
+        return concatenate(predictions, len(cases))
 
     def steps(self, cases: Cases) -> Float64:
         """(N, T, Y): the evidence of every step instead of every patch."""
-        parts = [self.model.steps(chunk) for chunk in self._chunks(self._fitting(cases))]
+        parts = [self.model.steps(chunk) for chunk in self._chunks(self._fit_length(cases))]
         return np.concatenate(parts)[: len(cases)]
 
     def attribute_channels(
         self, window: Any, mask: Any, spans: Sequence[tuple[int, int]], class_index: int
     ) -> Float64:  # fmt: skip
-        """(S, C): what each channel inside each span did for the class's logit, by occlusion; NaN where not tried."""
+        """(S, C): the effect of each channel in each span on a class's logit, by occlusion; NaN where not tried."""
         if not 0 <= class_index < len(self.config.classes):
-            raise ModelError(f"class {class_index} is not one of {len(self.config.classes)}")
-        one = self._fitting(Cases.from_windows(np.asarray(window)[None], np.asarray(mask)[None]))
+            raise ModelError(f"class {class_index}: the model has classes 0 to {len(self.config.classes) - 1}")
+        one = self._fit_length(Cases.from_windows(np.asarray(window)[None], np.asarray(mask)[None]))
         scaled = self.model.normalizer.apply(one).x[0]
 
         def scores(cases: Cases) -> Float64:
@@ -74,23 +81,23 @@ class Predictor:
         return occlusion.occlude_channels(scores, one.x[0], one.mask[0], spans, scaled)
 
     def _lengths(self, cases: Cases) -> Int64:
-        """Full windows; where lengths are unequal a window ends with its last valid step."""
+        """Full windows; for a model of unequal lengths a window ends with its last valid step."""
         if not self.config.unequal_length:
             return cases.lengths
         valid = cases.step_mask
         last = valid.shape[1] - np.argmax(valid[:, ::-1], axis=1)
         return np.asarray(np.where(valid.any(axis=1), last, 1), np.int64)
 
-    def _fitting(self, cases: Cases) -> Cases:
+    def _fit_length(self, cases: Cases) -> Cases:
         expected = len(self.config.channels)
         if cases.channels != expected:
-            raise ModelError(f"windows have {cases.channels} channels, the model knows {expected}")
+            raise ModelError(f"windows have {cases.channels} channels, the model was trained on {expected}")
         if cases.steps != self.config.length and not self.config.unequal_length:
             raise ModelError(f"windows have {cases.steps} steps, the model needs {self.config.length}")
         return cases.resized(self.config.length)
 
     def _chunks(self, cases: Cases) -> Iterator[Cases]:
-        """At most so many windows at once that memory stays bounded; nothing at all becomes one empty window."""
+        """At most `rows` windows at once, to bound memory; no window at all becomes one empty window."""
         some = cases if len(cases) else _one_empty(cases)
         for start in range(0, len(some), self.config.rows):
             yield some.subset(slice(start, start + self.config.rows))

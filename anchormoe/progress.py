@@ -1,4 +1,4 @@
-"""How a long fit tells its caller where it stands. Pure."""
+"""How long work reports its progress to its caller. Pure."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -6,20 +6,23 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """`done` of `total` steps of one named stage; `figures` are the latest numbers (loss, accuracy …)."""
+    """`done` of `total` steps of one named stage; 0 where the total is not known."""
 
     stage: str
     done: int
     total: int
     figures: Mapping[str, float] = field(default_factory=dict)
+    """the latest loss, accuracy …"""
+    detail: str = ""
+    """the step that was just done"""
 
 
 ProgressCallback = Callable[[Progress], None]
-"""Called from the fitting thread. It may raise KeyboardInterrupt: fits that can keep the best so far do so."""
+"""Called from the fitting thread. It may raise KeyboardInterrupt: fits that can keep their best so far do so."""
 
 
 class DeferredInterrupt:
-    """A callback for what is short and must not be lost: an interrupt waits in `asked` until it is over."""
+    """A callback for short work that must not be lost: a KeyboardInterrupt sets `asked` instead of being raised."""
 
     def __init__(self, progress: ProgressCallback) -> None:
         self._progress = progress
@@ -33,4 +36,4 @@ class DeferredInterrupt:
 
 
 def silent(progress: Progress) -> None:
-    """The callback of a caller who does not want to know."""
+    """The callback that does nothing."""

@@ -1,4 +1,4 @@
-"""Event-time grid, windows, filling and coverage: the arithmetic that training and serving share. Pure.
+"""Event-time grid, windows, filling and coverage, shared by training and serving. Pure.
 
 Indices are absolute: sample index = floor((time − epoch + period/2) / period). A window is [end − length, end), with
 `end` a multiple of `hop`, so which windows exist depends on the data alone. Missing values are NaN or a False mask.
@@ -6,9 +6,10 @@ Indices are absolute: sample index = floor((time − epoch + period/2) / period)
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
@@ -51,7 +52,7 @@ class FillRule:
     """How a missing value of a channel is filled from samples inside the window, at most `max_age` steps away."""
 
     kind: FillKind = "none"
-    max_age: int = 0
+    max_age: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
 
 
 def ends_between(after: int, upto: int, hop: int) -> range:
@@ -60,9 +61,9 @@ def ends_between(after: int, upto: int, hop: int) -> range:
 
 
 def on_grid(index: Index, values: Floats) -> tuple[int, Floats]:
-    """Lay samples (n, C) onto consecutive steps: the first index and a (steps, C) array, NaN where nothing came.
+    """Puts samples (n, C) onto consecutive steps: the first index and a (steps, C) array, NaN where there is no sample.
 
-    Of two samples in one slot the later one wins, channel by channel.
+    Of two samples in one step the later one wins, channel by channel.
     """
     start = int(index.min())
     steps = np.full((int(index.max()) - start + 1, values.shape[1]), np.nan, dtype=np.float32)
@@ -75,7 +76,7 @@ def on_grid(index: Index, values: Floats) -> tuple[int, Floats]:
 def cut(start: int, steps: Floats, shape: WindowShape) -> tuple[Index, Floats]:
     """All windows of a finished recording (steps, C): their ends and the windows (B, C, T).
 
-    A window that reaches over the recording's borders is left out: beyond them nothing is missing.
+    Only windows inside the recording: outside of it there are no samples to be missing.
     """
     ends = np.fromiter(ends_between(start + shape.length - 1, start + len(steps), shape.hop), dtype=np.int64)
     first = ends - shape.length - start
@@ -84,19 +85,13 @@ def cut(start: int, steps: Floats, shape: WindowShape) -> tuple[Index, Floats]:
 
 
 def coverage(mask: Mask) -> NDArray[np.float64]:
-    """Share of observed entries per window of (B, C, T). Filled samples do not count, so ask before filling."""
+    """Share of observed entries per window of (B, C, T). Filled values do not count, so call it before filling."""
     share: NDArray[np.float64] = mask.mean(axis=(1, 2), dtype=np.float64)
     return share
 
 
-def channel_coverage(mask: Mask) -> NDArray[np.float64]:
-    """Share of observed steps per window and channel, (B, C)."""
-    share: NDArray[np.float64] = mask.mean(axis=2, dtype=np.float64)
-    return share
-
-
 def fill(windows: Floats, rules: Sequence[FillRule]) -> tuple[Floats, Mask]:
-    """Fill windows (B, C, T; NaN is missing), one rule per channel: values (0 where still missing) and mask."""
+    """Fills windows (B, C, T; NaN is missing), one rule per channel: values (0 where still missing) and mask."""
     filled = windows.copy()
     for rule in {rule for rule in rules if rule.kind != "none"}:
         channels = [at for at, own in enumerate(rules) if own == rule]

@@ -53,8 +53,8 @@ class Receiver:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """An answer that another try would not change. `text`: the beginning of the body, if it was not accepted."""
+class WebhookResponse:
+    """A response that another try would not change. `text`: the beginning of the body, if it was not accepted."""
 
     status: int
     text: str = ""
@@ -82,8 +82,10 @@ class WebhookClient:
         host = f"[{self._url.host}]" if ":" in self._url.host else self._url.host
         return f"{host}:{self._url.port or _PORTS[self._url.scheme]}"
 
-    async def post(self, headers: Callable[[], Headers], body: bytes, *, attempts: int | None = None) -> Answer:
-        """Raises `TransientError` if no try had a final answer. `headers` is called for every try."""
+    async def post(
+        self, headers: Callable[[], Headers], body: bytes, *, attempts: int | None = None
+    ) -> WebhookResponse:
+        """Raises `TransientError` if no try had a final response. `headers` is called for every try."""
         receiver, end = self._receiver, asyncio.get_running_loop().time() + self._receiver.worst_case_s
         retrying = stamina.AsyncRetryingCaller(
             attempts=attempts or receiver.attempts,
@@ -106,7 +108,7 @@ class WebhookClient:
         pause_s = error.retry_after_s + random.uniform(0.5, 1) * self._receiver.first_pause_s
         return pause_s if asyncio.get_running_loop().time() + pause_s < end else False
 
-    async def _try(self, headers: Callable[[], Headers], body: bytes) -> Answer:
+    async def _try(self, headers: Callable[[], Headers], body: bytes) -> WebhookResponse:
         try:
             async with self._connections:
                 return await self._exchange(headers(), body)
@@ -114,13 +116,13 @@ class WebhookClient:
             self._on_failure(error)
             raise
 
-    async def _exchange(self, headers: Headers, body: bytes) -> Answer:
+    async def _exchange(self, headers: Headers, body: bytes) -> WebhookResponse:
         request = httpx.Request("POST", self._url, headers=[("connection", "close"), *headers], content=body)
         try:
             async with asyncio.timeout(self._receiver.timeout_s):
                 response = await self._transport.handle_async_request(request)
                 try:
-                    return await self._answer(response)
+                    return await self._read(response)
                 finally:
                     await response.aclose()
         except TimeoutError as error:
@@ -128,17 +130,17 @@ class WebhookClient:
         except (httpx.HTTPError, OSError) as error:
             raise TransientError(f"{self}: {str(error) or type(error).__name__}") from error
 
-    async def _answer(self, response: httpx.Response) -> Answer:
-        answer = Answer(response.status_code)
-        if answer.status in _RETRIED or answer.status >= 500:
+    async def _read(self, response: httpx.Response) -> WebhookResponse:
+        status = response.status_code
+        if status in _RETRIED or status >= 500:
             pause_s = retry_after_s(response.headers.get("retry-after"), datetime.now(UTC))
-            raise TransientError(f"{self} answered {answer.status}", retry_after_s=pause_s)
-        if answer.accepted:
-            return answer
+            raise TransientError(f"{self} answered {status}", retry_after_s=pause_s)
+        if 200 <= status < 300:
+            return WebhookResponse(status)
         text = (await _first_bytes(response)).decode(errors="replace")
         for secret in (self._url.raw_path.decode(), self._url.path, self._receiver.token or ""):
             text = text.replace(secret, "***") if len(secret) > 1 else text  # error pages like to repeat the path
-        return Answer(answer.status, text[:_SHOWN_CHARACTERS])
+        return WebhookResponse(status, text[:_SHOWN_CHARACTERS])
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,10 +215,10 @@ class WebhookSink:
     ) -> ConnectorError | TransientError | None:
         try:
             headers = request_headers(message, self._receiver.token)
-            answer = await client.post(lambda: headers, message.value or b"", attempts=attempts)
+            response = await client.post(lambda: headers, message.value or b"", attempts=attempts)
         except TransientError as error:
             return error
-        return None if answer.accepted else ConnectorError(f"{client} answered {answer.status}")
+        return None if response.accepted else ConnectorError(f"{client} answered {response.status}")
 
 
 def retry_after_s(text: str | None, now: datetime) -> float | None:
@@ -263,7 +265,7 @@ def _parse_url(receiver: Receiver) -> httpx.URL:
 
 
 async def _first_bytes(response: httpx.Response) -> bytes:
-    """Of the body; none if they do not come soon, because the status alone is an answer."""
+    """The first bytes of the body, or none if they do not come soon: the status alone is a response."""
     parts = cast("AsyncGenerator[bytes, None]", response.aiter_raw(_MAX_BODY_BYTES))
     with suppress(httpx.HTTPError, OSError):
         async with asyncio.timeout(_MAX_BODY_S), aclosing(parts):

@@ -16,7 +16,7 @@ from aiokafka import AIOKafkaProducer
 
 
 def samples(path: str, time_column: str, separator: str) -> list[tuple[int, dict[str, float]]]:
-    """(epoch ms, values) per row; what is no number, such as a label, is left out."""
+    """(epoch ms, values) per row; cells that are not numbers, such as labels, are left out."""
     with open(path, newline="") as file:
         rows = list(csv.DictReader(file, delimiter=separator))
     if not rows or time_column not in rows[0]:
@@ -29,7 +29,7 @@ def numbers(row: dict[str, str]) -> dict[str, float]:
 
 
 def epoch_ms(text: str) -> int:
-    """From a number of milliseconds, or an ISO time; without a zone it is taken as UTC."""
+    """A number of milliseconds, or an ISO time; without a zone it is UTC."""
     if is_number(text):
         return int(float(text))
     moment = datetime.fromisoformat(text)
@@ -44,15 +44,15 @@ def is_number(cell: str) -> bool:
     return True
 
 
-async def send(wanted: argparse.Namespace) -> None:
-    found = samples(wanted.file, wanted.time, wanted.separator)
-    # A broker deletes by the records' own time, so a recording of years ago would vanish on arrival.
-    shift = int(time.time() * 1000) - found[-1][0]
-    async with AIOKafkaProducer(bootstrap_servers=wanted.bootstrap) as producer:
-        for at, values in found:
+async def send(options: argparse.Namespace) -> None:
+    rows = samples(options.file, options.time, options.separator)
+    # A broker deletes records by their timestamp, so an old recording would be deleted as soon as it arrives.
+    shift = int(time.time() * 1000) - rows[-1][0]
+    async with AIOKafkaProducer(bootstrap_servers=options.bootstrap) as producer:
+        for at, values in rows:
             record = orjson.dumps({"ts": at + shift, **values})
-            await producer.send(wanted.topic, record, key=wanted.asset.encode(), timestamp_ms=at + shift)
-    print(f"{len(found)} records of {wanted.asset} sent to {wanted.topic}")
+            await producer.send(options.topic, record, key=options.asset.encode(), timestamp_ms=at + shift)
+    print(f"{len(rows)} records of {options.asset} sent to {options.topic}")
 
 
 if __name__ == "__main__":

@@ -12,9 +12,12 @@ import pytest
 import structlog
 
 from tests.support.services.kafka import ExistingBroker, KafkaBroker
+from tests.support.services.kafka_cluster import KafkaCluster
 from tests.support.services.processes import keep_logs
 from tests.support.services.redis import ExistingRedis, RedisOptions, RedisServer
 from tests.support.services.redis_binaries import FLAVOURS
+from tests.support.services.redis_cluster import RedisCluster
+from tests.support.services.redis_sentinel import RedisSentinel
 from tests.support.services.requirements import ServiceUnavailable
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -30,7 +33,12 @@ TIMEOUTS_S = {"unit": 60, "architecture": 60, "property": 120, "integration": 18
 
 KafkaFactory = Callable[..., KafkaBroker]
 RedisFactory = Callable[..., RedisServer]
-Started = TypeVar("Started", KafkaBroker, ExistingBroker, RedisServer, ExistingRedis)
+KafkaClusterFactory = Callable[..., KafkaCluster]
+RedisClusterFactory = Callable[..., RedisCluster]
+RedisSentinelFactory = Callable[..., RedisSentinel]
+Started = TypeVar(
+    "Started", KafkaBroker, ExistingBroker, RedisServer, ExistingRedis, KafkaCluster, RedisCluster, RedisSentinel
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -80,6 +88,96 @@ def redis_factory(request: pytest.FixtureRequest) -> RedisFactory:
         _refuse_existing(f"ANCHORMOE_TEST_{flavour.upper()}")
         with _required():
             return _started(RedisServer(flavour, RedisOptions(**options)), request)
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def _one_kafka_cluster(request: pytest.FixtureRequest) -> KafkaCluster:
+    _refuse_existing("ANCHORMOE_TEST_KAFKA")
+    with _required():
+        return _started(KafkaCluster(), request)
+
+
+@pytest.fixture
+def kafka_cluster(_one_kafka_cluster: KafkaCluster) -> KafkaCluster:
+    """One cluster of three nodes for all tests of this process, whole again before each; use `topic_name`.
+
+    A test may stop, kill and pause its nodes.
+    """
+    with _required():
+        _one_kafka_cluster.restore()
+    return _one_kafka_cluster
+
+
+@pytest.fixture
+def kafka_cluster_factory(request: pytest.FixtureRequest) -> KafkaClusterFactory:
+    """Starts clusters that belong to one test; arguments are those of KafkaCluster."""
+    _refuse_existing("ANCHORMOE_TEST_KAFKA")
+
+    def start(**options: Any) -> KafkaCluster:
+        with _required():
+            return _started(KafkaCluster(**options), request)
+
+    return start
+
+
+@pytest.fixture(scope="session", params=FLAVOURS)
+def _one_redis_cluster(request: pytest.FixtureRequest) -> RedisCluster:
+    _refuse_existing(f"ANCHORMOE_TEST_{request.param.upper()}")
+    with _required():
+        return _started(RedisCluster(request.param), request)
+
+
+@pytest.fixture
+def redis_cluster(_one_redis_cluster: RedisCluster) -> RedisCluster:
+    """One cluster per flavour for all tests of this process, whole again before each; use `key_prefix`.
+
+    A test may kill its nodes and move its slots, which then stay where they are.
+    """
+    with _required():
+        _one_redis_cluster.restore()
+    return _one_redis_cluster
+
+
+@pytest.fixture
+def redis_cluster_factory(request: pytest.FixtureRequest) -> RedisClusterFactory:
+    """Starts clusters that belong to one test: `redis_cluster_factory("valkey", persistent=True)`."""
+
+    def start(flavour: str = "redis", **options: Any) -> RedisCluster:
+        _refuse_existing(f"ANCHORMOE_TEST_{flavour.upper()}")
+        with _required():
+            return _started(RedisCluster(flavour, **options), request)
+
+    return start
+
+
+@pytest.fixture(scope="session", params=FLAVOURS)
+def _one_redis_sentinel(request: pytest.FixtureRequest) -> RedisSentinel:
+    _refuse_existing(f"ANCHORMOE_TEST_{request.param.upper()}")
+    with _required():
+        return _started(RedisSentinel(request.param), request)
+
+
+@pytest.fixture
+def redis_sentinel(_one_redis_sentinel: RedisSentinel) -> RedisSentinel:
+    """A master, a replica and three sentinels per flavour for all tests of this process; use `key_prefix`.
+
+    A test may fail over and kill servers. Before each test all of them run and hold the same data.
+    """
+    with _required():
+        _one_redis_sentinel.restore()
+    return _one_redis_sentinel
+
+
+@pytest.fixture
+def redis_sentinel_factory(request: pytest.FixtureRequest) -> RedisSentinelFactory:
+    """Starts servers and sentinels that belong to one test: `redis_sentinel_factory("valkey", replicas=2)`."""
+
+    def start(flavour: str = "redis", **options: Any) -> RedisSentinel:
+        _refuse_existing(f"ANCHORMOE_TEST_{flavour.upper()}")
+        with _required():
+            return _started(RedisSentinel(flavour, **options), request)
 
     return start
 

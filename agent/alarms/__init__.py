@@ -1,1 +1,1 @@
-"""From explained events to few, explained alarms: a pure state machine in a thin Faust shell, by ISA-18.2."""
+"""Alarms by the rules of ISA-18.2 from explained events: a pure state machine, and a Faust worker around it."""

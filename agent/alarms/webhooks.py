@@ -63,24 +63,24 @@ class AlarmDelivery:
         """False if the alarms must be sent again later. What the receiver rejects for good (4xx) is not sent again."""
         try:
             payload = body(self._to.format, alarms, self._namespace)
-            answer = await self._client.post(lambda: self._headers(payload), payload)
+            response = await self._client.post(lambda: self._headers(payload), payload)
         except TransientError:
             return False  # counted and logged with every try
         except Exception as error:  # whatever a receiver makes us raise must not stop all other alarms
             self._count("failed")
             log.exception("webhook failed", receiver=self._to.name, error=type(error).__name__)
             return False
-        if answer.accepted:
+        if response.accepted:
             self._count("accepted")
             return True
-        rejected = answer.status >= 400
+        rejected = response.status >= 400
         self._count("refused" if rejected else "failed")
         log.error(
             "webhook rejected alarms" if rejected else "webhook did not accept alarms; will be sent again",
             receiver=self._to.name,
             address=str(self._client),
-            status=answer.status,
-            answer=answer.text,
+            status=response.status,
+            answer=response.text,
             alarms=len(alarms),
         )
         return rejected

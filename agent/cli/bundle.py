@@ -1,4 +1,4 @@
-"""`anchormoe-agent bundle …`: look into a bundle, and check one before it serves."""
+"""`anchormoe-agent bundle …`: inspect a bundle, or verify it before it serves."""
 
 import json
 from pathlib import Path
@@ -8,32 +8,32 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from agent.cli.devices import present_device
+from agent.cli.options import DEVICE_HELP, find_device
 
 if TYPE_CHECKING:
     from anchormoe.bundle.store import Bundle
 
-commands = typer.Typer(help="Look into a bundle, check one.", no_args_is_help=True)
+commands = typer.Typer(help="Inspect or verify a bundle.", no_args_is_help=True)
 DIRECTORY = typer.Argument(help="Directory of the bundle.")
-AS_JSON = typer.Option(False, "--json", help="Everything as one JSON object.")
+AS_JSON = typer.Option(False, "--json", help="Print one JSON object.")
 
 
 def register(app: typer.Typer) -> None:
-    """Add the group to the console script."""
+    """Adds the group to the console script."""
     app.add_typer(commands, name="bundle")
 
 
 @commands.callback()
 def group() -> None:
-    """Look into a bundle, check one."""
+    """Inspect or verify a bundle."""
 
 
 @commands.command(epilog="Example: `anchormoe-agent bundle inspect bundles/motions`")
 def inspect(directory: Path = DIRECTORY, as_json: bool = AS_JSON) -> None:
-    """What a bundle is: classes, channels, window, sources, figures, rules to abstain."""
-    from anchormoe.bundle import store as bundle
+    """Show the classes, channels, window, sources, figures and abstention rules of a bundle."""
+    from anchormoe.bundle.store import load_bundle
 
-    found = bundle.load_bundle(directory)
+    found = load_bundle(directory)
     if as_json:
         typer.echo(json.dumps(_facts(found), ensure_ascii=False, indent=2))
     else:
@@ -43,21 +43,21 @@ def inspect(directory: Path = DIRECTORY, as_json: bool = AS_JSON) -> None:
 @commands.command(epilog="Example: `anchormoe-agent bundle verify bundles/motions --json`")
 def verify(
     directory: Path = DIRECTORY,
-    device: str = typer.Option("cpu", help="auto, cpu or cuda: the golden windows are asked there."),
+    device: str = typer.Option("cpu", help=DEVICE_HELP + " The golden windows are predicted there."),
     as_json: bool = AS_JSON,
 ) -> None:
-    """Hashes, shapes, finiteness, then the golden windows. Exit code 1 and the reason when something does not fit."""
+    """Check hashes, types, shapes, finiteness and the golden windows; exit code 1 and the reason if one is wrong."""
     from anchormoe.predictor import Predictor
 
-    predictor = Predictor.load(directory, device=present_device(device))
+    predictor = Predictor.load(directory, device=find_device(device))
     unlisted = _unlisted(directory)
     if as_json:
         facts = {"ok": True, "digest": predictor.config.digest, "name": predictor.config.name, "unlisted": unlisted}
         typer.echo(json.dumps(facts))
         return
-    typer.echo(f"{directory}: fine, digest {predictor.config.digest}")
+    typer.echo(f"{directory}: valid, digest {predictor.config.digest}")
     for name in unlisted:
-        typer.echo(f"note: {name} is not part of the bundle and was not read")
+        typer.echo(f"note: {name} is not a file of the bundle; it was ignored")
 
 
 def _unlisted(directory: Path) -> list[str]:
@@ -80,7 +80,7 @@ def _facts(found: "Bundle") -> dict[str, Any]:
 
 
 def _print(found: "Bundle") -> None:
-    from anchormoe.metrics.scores import label_of_test
+    from anchormoe.metrics.scores import label_test_figures
 
     config, manifest = found.config, found.manifest
     table = Table(box=None, show_header=False)
@@ -91,7 +91,7 @@ def _print(found: "Bundle") -> None:
     console = Console(highlight=False, soft_wrap=True)
     console.print(f"[bold]{config.name}[/bold] {config.version}, digest {config.digest}")
     console.print(table)
-    for part, label in (("out_of_fold", "out-of-fold"), ("test", label_of_test(config.protocol))):
+    for part, label in (("out_of_fold", "out-of-fold"), ("test", label_test_figures(config.protocol))):
         figures = manifest.get("metrics", {}).get(part)
         if figures:
             console.print(_figures_line(label, figures))
@@ -99,7 +99,7 @@ def _print(found: "Bundle") -> None:
 
 def _figures_line(label: str, figures: dict[str, Any]) -> str:
     low, high = figures["accuracy_interval"]
-    # A manifest is not bound to have it: the bundles of the demo are older.
+    # Older bundles, such as those of the demo, have none.
     balanced = f", balanced {figures['balanced_accuracy']:.3f}" if "balanced_accuracy" in figures else ""
     return f"{label}: accuracy {figures['accuracy']:.3f} ({low:.3f} to {high:.3f}){balanced}, {figures['n']} cases"
 

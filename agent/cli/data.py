@@ -1,4 +1,4 @@
-"""`anchormoe-agent data …`: look at data before training on them."""
+"""`anchormoe-agent data …`: inspect data before training."""
 
 import json
 from pathlib import Path
@@ -7,78 +7,77 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from agent.cli.errors import fail
+from agent.cli.errors import WRONG_USAGE, fail
+from agent.cli.options import DATA_DIR, DATA_HELP, DATA_SEED, RECORDINGS_CONFIG
+from agent.cli.progress import count_progress
 from anchormoe.data.dataset import Split
 from anchormoe.data.inspection import ChannelFacts, Inspection, PartFacts
 from anchormoe.data.inspection import inspect as inspect_split
 from anchormoe.data.resampling import Recording
 
-DATA_HELP = "uea:NAME, synthetic:NAME or recordings:DIR."
-DATA_DIR = typer.Option(
-    None, "--data-dir", envvar="ANCHORMOE_DATA", help="Directory that holds NAME/NAME_TRAIN.ts for uea:NAME."
-)
-CONFIG = typer.Option(None, "--config", help="YAML file with the section `recordings` (for recordings:DIR).")
-PICTURES = (".png", ".pdf", ".svg")
+PLOT_FORMATS = (".png", ".pdf", ".svg")
 
-commands = typer.Typer(help="Look at data before training on them.", no_args_is_help=True)
+commands = typer.Typer(help="Inspect data before training.", no_args_is_help=True)
 
 
 def register(app: typer.Typer) -> None:
-    """Add the group to the console script."""
+    """Adds the group to the console script."""
     app.add_typer(commands, name="data")
 
 
 @commands.callback()
 def group() -> None:
-    """Look at data before training on them."""
+    """Inspect data before training."""
 
 
 @commands.command()
 def inspect(
     spec: str = typer.Argument(help=DATA_HELP),
     data_dir: Path | None = DATA_DIR,
-    config: Path | None = CONFIG,
-    seed: int = typer.Option(0, min=0, help="Seed of a synthetic set."),
-    plot: Path | None = typer.Option(None, help="Also draw a page: .png, .pdf or .svg."),
-    as_json: bool = typer.Option(False, "--json", help="All facts as one JSON object."),
+    config: Path | None = RECORDINGS_CONFIG,
+    seed: int = DATA_SEED,
+    plot: Path | None = typer.Option(None, help="Also write a plot: .png, .pdf or .svg."),
+    as_json: bool = typer.Option(False, "--json", help="Print all facts as one JSON object."),
 ) -> None:
-    """Channels, ranges, holes, class balance, lengths and overlap between TRAIN and TEST."""
-    if plot is not None and plot.suffix.lower() not in PICTURES:
-        fail(f"--plot {plot}: the name must end in {', '.join(PICTURES)}", code=2)
-    split, recordings = _load(spec, data_dir, config, seed)
+    """Show channels, ranges, gaps, class balance, lengths, and overlap between TRAIN and TEST."""
+    if plot is not None and plot.suffix.lower() not in PLOT_FORMATS:
+        fail(f"--plot {plot}: the name must end in {', '.join(PLOT_FORMATS)}", code=WRONG_USAGE)
+    with count_progress("reading", quiet=as_json):
+        split, recordings = _load(spec, data_dir, config, seed)
     facts = inspect_split(split, recordings)
     if plot is not None:
         _draw(plot, split, facts, recordings)
     if as_json:
-        typer.echo(json.dumps(facts.as_json(), ensure_ascii=False, indent=2))
+        typer.echo(json.dumps(facts.to_dict(), ensure_ascii=False, indent=2))
         return
     _print(facts)
     if plot is not None:
-        typer.echo(f"drawn to {plot}")
+        typer.echo(f"written to {plot}")
 
 
 def _load(spec: str, data_dir: Path | None, config: Path | None, seed: int) -> tuple[Split, tuple[Recording, ...]]:
-    """Recordings are read once and kept, since what happened before the cutting is worth seeing too."""
-    from anchormoe.data import dataset, recordings
+    """Recordings are kept, because the inspection also shows what happened before windows were cut."""
+    from anchormoe.data import recordings
+    from anchormoe.data.loading import load_dataset
     from anchormoe.data.recording_config import read_config
 
     if not spec.startswith("recordings:"):
-        return dataset.load_dataset(spec, data_dir=data_dir, config=config, seed=seed), ()
+        return load_dataset(spec, data_dir=data_dir, config=config, seed=seed), ()
     directory, settings = Path(spec.removeprefix("recordings:")), read_config(config)
-    archive = recordings.read_archive(directory, settings)
-    return recordings.split_windows(directory.name, archive, settings), archive.recordings
+    found = recordings.resample_directory(directory, settings)
+    return recordings.split_windows(directory.name, found, settings), found.recordings
 
 
 def _draw(path: Path, split: Split, facts: Inspection, recordings: tuple[Recording, ...]) -> None:
-    from anchormoe.data.inspection_plot import draw
+    from anchormoe.data.inspection_plot import plot_inspection
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    draw(path, split, facts, recordings)
+    plot_inspection(path, split, facts, recordings)
 
 
 def _print(facts: Inspection) -> None:
     console = Console(highlight=False)
-    console = console if console.is_terminal else Console(highlight=False, width=120)  # a pipe has no width of its own
+    console = console if console.is_terminal else Console(highlight=False, width=120)  # a pipe has no width
     period = "" if facts.period_s is None else f", a step every {facts.period_s:g} s"
     console.print(
         f"[bold]{facts.name}[/bold]: {len(facts.channels)} channels, {len(facts.train.class_counts)} classes{period}"
@@ -89,8 +88,8 @@ def _print(facts: Inspection) -> None:
     console.print(_channel_table(facts.channels))
     if facts.recordings:
         console.print(_recording_table(facts))
-    for remark in facts.remarks:
-        console.print(f"[yellow]note:[/yellow] {remark}")
+    for note in facts.notes:
+        console.print(f"[yellow]note:[/yellow] {note}")
 
 
 def _parts_line(name: str, part: PartFacts) -> str:
@@ -114,21 +113,21 @@ def _class_table(facts: Inspection) -> Table:
 
 def _channel_table(channels: tuple[ChannelFacts, ...]) -> Table:
     table = Table("channel", "unit", box=None, header_style="bold")
-    for name in ("low", "mean", "high", "std", "missing", "in test", "hole"):
+    for name in ("low", "mean", "high", "std", "missing", "in test", "longest gap"):
         table.add_column(name, justify="right", no_wrap=True)
     for one in channels:
         figures = [_number(value) for value in (one.low, one.mean, one.high, one.deviation)]
-        holes = [f"{one.missing_train:.1%}", f"{one.missing_test:.1%}", str(one.longest_hole)]
-        table.add_row(one.name, one.unit, *figures, *holes, style="yellow" if one.constant or one.low is None else None)
+        gaps = [f"{one.missing_train:.1%}", f"{one.missing_test:.1%}", str(one.longest_gap)]
+        table.add_row(one.name, one.unit, *figures, *gaps, style="yellow" if one.constant or one.low is None else None)
     return table
 
 
 def _recording_table(facts: Inspection) -> Table:
     table = Table("recording", "asset", box=None, header_style="bold")
-    for name in ("steps", "samples", "empty", "holes", "longest", "same slot", "backwards"):
+    for name in ("steps", "samples", "empty", "gaps", "longest", "same step", "backwards"):
         table.add_column(name, justify="right")
     for one in facts.recordings:
-        counts = (one.holes, one.longest_hole, one.same_slot, one.out_of_order)
+        counts = (one.gaps, one.longest_gap, one.same_step, one.out_of_order)
         table.add_row(
             one.name, one.asset, f"{one.steps:,}", f"{one.samples:,}", f"{one.empty_share:.1%}", *map(str, counts)
         )

@@ -12,7 +12,7 @@ import typer
 
 from agent.cli.errors import FAILED, fail, run_interruptibly
 from agent.cli.inputs import parse_log_range
-from agent.cli.meter import metered
+from agent.cli.progress import count_progress
 
 if TYPE_CHECKING:
     from agent.offline.compare import Comparison
@@ -109,7 +109,7 @@ async def _replay(
     if published is not None:
         await published.check()
     stop = asyncio.Event()
-    with stop_on_signals(stop), metered("replay", quiet=quiet) as report:
+    with stop_on_signals(stop), count_progress("replay", quiet=quiet) as report:
         replayed = await replay_offline(plant, source, stop=stop, report=report)
     return replayed, await published.read() if published is not None and replayed.complete else []
 

@@ -13,7 +13,7 @@ import typer
 
 from agent.cli.errors import WRONG_USAGE, fail, run_interruptibly
 from agent.cli.inputs import parse_duration, parse_time
-from agent.cli.meter import metered
+from agent.cli.progress import count_progress
 
 if TYPE_CHECKING:
     from agent.offline.inputs import Place
@@ -51,8 +51,7 @@ def recordings(
 
 
 @commands.command(
-    epilog="Examples: `anchormoe-agent simulate stream --to kafka` · "
-    "`anchormoe-agent simulate stream --to log.jsonl --for 10m --truth truth.jsonl`"
+    epilog="Example: `anchormoe-agent simulate stream --config plant.yaml --to log.jsonl --for 10m --truth truth.jsonl`"
 )
 def stream(
     config: Path = typer.Option(Path("plant.yaml"), "--config", "-c", help="The plant to simulate records for."),
@@ -113,7 +112,7 @@ async def _stream(
     from agent.runtime.lifecycle import stop_on_signals
 
     stop = asyncio.Event()
-    with stop_on_signals(stop), metered("simulate") as report:
+    with stop_on_signals(stop), count_progress("simulate") as report:
         return await write_stream(
             source,
             output,

@@ -1,13 +1,13 @@
-"""What `train` is told by file, `--set` and options, put together and checked. Pure but for reading the file."""
+"""The settings of `train` from file, `--set` and options, checked. Pure but for reading the file."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from agent.errors import SettingsError
+from anchormoe.conversion import from_settings
 from anchormoe.errors import DataError, ModelError
 from anchormoe.recipes.settings import GROUPS, RecipeSettings
 
@@ -17,16 +17,14 @@ _OTHER_SECTIONS = ("recordings", "data")
 def train_settings(
     config: Path | None, changes: Sequence[str], options: Mapping[str, Any], *, alignment: str
 ) -> RecipeSettings:
-    """The file's `train` section, then `--set`, then options, each overruling the one before. Raises SettingsError."""
-    values: dict[str, Any] = {"alignment": alignment} | _section(config)
+    """Options override `--set`, which overrides the file's `train` section. Raises SettingsError."""
+    values: dict[str, Any] = {"alignment": alignment} | _read_section(config)
     for change in changes:
-        _apply(values, *_parsed(change))
-    values |= {name: value for name, value in options.items() if value is not None}
-    _refuse_unknown(values)
-    return _checked(values)
+        _apply(values, *_parse_change(change))
+    return _convert(values | {name: value for name, value in options.items() if value is not None})
 
 
-def _section(config: Path | None) -> dict[str, Any]:
+def _read_section(config: Path | None) -> dict[str, Any]:
     if config is None:
         return {}
     try:
@@ -34,51 +32,39 @@ def _section(config: Path | None) -> dict[str, Any]:
     except (yaml.YAMLError, UnicodeError) as error:
         raise SettingsError(f"{config}: not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(stored, dict):
-        raise SettingsError(f"{config}: must hold a mapping with the section `train`")
+        raise SettingsError(f"{config}: expected a mapping with the section `train`")
     unknown = sorted(set(map(str, stored)) - {"train", *_OTHER_SECTIONS})
     if unknown:
         raise SettingsError(f"{config}: {unknown[0]}: unknown section; known are train, {', '.join(_OTHER_SECTIONS)}")
     section = stored.get("train") or {}
     if not isinstance(section, dict):
-        raise SettingsError(f"{config}: train must be a mapping")
+        raise SettingsError(f"{config}: train: expected a mapping")
     return dict(section)
 
 
-def _parsed(change: str) -> tuple[str, Any]:
-    key, found, text = change.partition("=")
-    if not found or not key:
+def _parse_change(change: str) -> tuple[str, Any]:
+    key, equals, text = change.partition("=")
+    if not equals or not key:
         raise SettingsError(f"--set {change}: expected key=value, for example experts.epochs=40")
     try:
         return key.strip(), yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise SettingsError(f"--set {key}: {text!r} is not a value") from error
+        raise SettingsError(f"--set {key}: {text!r} is not a YAML value") from error
 
 
 def _apply(values: dict[str, Any], key: str, value: Any) -> None:
-    group, found, name = key.partition(".")
-    if found and group in GROUPS:
-        values[group] = {**(values.get(group) or {}), name: value}
-    else:
+    group, dot, name = key.partition(".")
+    if not dot or group not in GROUPS:
         values[key] = value
+    elif isinstance(values.get(group), dict | None):  # anything else is refused with the other settings
+        values[group] = {**(values.get(group) or {}), name: value}
 
 
-def _refuse_unknown(values: Mapping[str, Any]) -> None:
-    known = {one.name for one in fields(RecipeSettings)}
-    problems = [f"{name}: unknown; known are {', '.join(sorted(known))}" for name in values if name not in known]
-    problems += [f"{name}: must be a mapping" for name in GROUPS if not isinstance(values.get(name, {}), dict)]
-    for name in ("patch_length", "patch_stride"):
-        value = values.get(name)
-        if value is not None and (type(value) is not int or value < 1):
-            problems.append(f"{name}: must be a whole number of steps, at least 1, not {value!r}")
-    if problems:
-        raise SettingsError(problems)
-
-
-def _checked(values: Mapping[str, Any]) -> RecipeSettings:
+def _convert(values: Mapping[str, Any]) -> RecipeSettings:
     from anchormoe.recipes.fitters import require_settings
 
     try:
-        settings = RecipeSettings(**values)
+        settings = from_settings(RecipeSettings, values, "")
         require_settings(settings)
     except (DataError, ModelError) as error:
         raise SettingsError(str(error)) from error

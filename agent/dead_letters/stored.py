@@ -1,4 +1,4 @@
-"""Dead letters as they are stored: what they say, which could be used now, and as which record. Pure."""
+"""Stored dead letters: their reason and origin, which could be used now, and as which record. Pure."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field

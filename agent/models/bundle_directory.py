@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from anchormoe.bundle.config import BundleConfig
-from anchormoe.bundle.files import CONFIG, MANIFEST, parse_json, read_file
-from anchormoe.digest import sha256
+from anchormoe.bundle.files import CONFIG, MANIFEST, parse_json, read_file, sha256
 from anchormoe.errors import ModelError
 
 _SHORTEST_DIGEST = 6

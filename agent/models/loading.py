@@ -27,16 +27,9 @@ def fresh_loader(settings: Plant) -> LoadModel:
 
     def load(directory: Path) -> "Predictor":
         from anchormoe import Predictor  # torch is slow to import; not every command needs it
+        from anchormoe.training.devices import resolve_device
 
-        device = _device(settings.inference.device)
+        device = resolve_device(settings.inference.device)
         return Predictor.load(directory, device=device, threads=settings.inference.threads)
 
     return load
-
-
-def _device(wanted: str) -> str:
-    if wanted != "auto":
-        return wanted
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "cpu"

@@ -40,14 +40,14 @@ def read_truth(lines: Iterable[bytes], name: str) -> list[TruthInterval]:
 
 def _interval(line: bytes, place: str) -> TruthInterval:
     try:
-        given = orjson.loads(line)
-        asset, state = str(given["asset"]), str(given["state"])
-        start, end = parse_iso(given["start"]), parse_iso(given["end"])
-        fault = bool(given.get("fault", not is_normal_state(state)))
+        entry = orjson.loads(line)
+        asset, state = str(entry["asset"]), str(entry["state"])
+        start, end = parse_iso(entry["start"]), parse_iso(entry["end"])
+        fault = bool(entry.get("fault", not is_normal_state(state)))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(
             f"{place}: must be an object with asset, state, and start and end as ISO times: {error}"
         ) from error
     if end <= start:
-        raise DataError(f"{place}: end {given['end']} is not after start {given['start']}")
+        raise DataError(f"{place}: end {entry['end']} is not after start {entry['start']}")
     return TruthInterval(asset, start, end, state, fault)

@@ -37,8 +37,8 @@ class PublishedEvents:
 
     async def read(self) -> list[Message]:
         """Those of this plant: other plants may publish to the same place."""
-        own = ("ce_source", event_source(self._plant.namespace).encode())
-        return [message for message in await self._messages() if own in message.headers]
+        header = ("ce_source", event_source(self._plant.namespace).encode())
+        return [message for message in await self._messages() if header in message.headers]
 
     async def _messages(self) -> list[Message]:
         if isinstance(self._place, Path):

@@ -66,14 +66,15 @@ def score(events: Iterable[Mapping[str, Any]], truth: Sequence[TruthInterval], *
     """None without any true states. An alarm that starts within `tolerance_ns` after a fault is late, not false."""
     timelines = state_timeline(events)
     by_asset = {asset: list(intervals) for asset, intervals in groupby(sorted(truth), key=lambda each: each.asset)}
-    pieces = [piece for asset, own in by_asset.items() for piece in _pieces(own, timelines.get(asset, []))]
+    pieces = [piece for asset, intervals in by_asset.items() for piece in _pieces(intervals, timelines.get(asset, []))]
     total = sum(piece.length_ns for piece in pieces)
     if not total:
         return None
     delays = list(_delays(pieces))
     not_faults = {each.state for each in truth if not each.fault} | {UNKNOWN}
     false = sum(
-        _false_alarms(own, timelines.get(asset, []), not_faults, tolerance_ns) for asset, own in by_asset.items()
+        _false_alarms(intervals, timelines.get(asset, []), not_faults, tolerance_ns)
+        for asset, intervals in by_asset.items()
     )
     detected = [delay / _NS_PER_S for delay in delays if delay is not None]
     return Score(
@@ -124,15 +125,15 @@ def _accuracy_when_known(pieces: Sequence[_Piece]) -> float | None:
 
 def _by_state(pieces: Sequence[_Piece]) -> dict[str, float]:
     states = sorted({piece.interval.state for piece in pieces})
-    own = {state: [piece for piece in pieces if piece.interval.state == state] for state in states}
-    return {state: _share(each, sum(piece.length_ns for piece in each)) for state, each in own.items()}
+    by_state = {state: [piece for piece in pieces if piece.interval.state == state] for state in states}
+    return {state: _share(each, sum(piece.length_ns for piece in each)) for state, each in by_state.items()}
 
 
 def _delays(pieces: Sequence[_Piece]) -> Iterator[int | None]:
     """Per fault: the time until its state was first published, None when it never was."""
-    for interval, own in groupby(pieces, key=lambda piece: piece.interval):
+    for interval, of_interval in groupby(pieces, key=lambda piece: piece.interval):
         if interval.fault:
-            yield next((piece.start_ns - interval.start_ns for piece in own if piece.right), None)
+            yield next((piece.start_ns - interval.start_ns for piece in of_interval if piece.right), None)
 
 
 def _false_alarms(intervals: Sequence[TruthInterval], moments: Moments, not_faults: set[str], tolerance_ns: int) -> int:
@@ -148,6 +149,6 @@ def _false_alarms(intervals: Sequence[TruthInterval], moments: Moments, not_faul
 
 def _runs(moments: Moments, end_ns: int) -> Iterator[tuple[str, int, int]]:
     """State, start and end of every uninterrupted run."""
-    starts = [next(own) for _, own in groupby(moments, key=lambda moment: moment[1])]
+    starts = [next(run) for _, run in groupby(moments, key=lambda moment: moment[1])]
     ends = [*(time for time, _ in starts[1:]), end_ns][: len(starts)]
     return ((state, start, stop) for (start, state), stop in zip(starts, ends, strict=True))

@@ -1,4 +1,4 @@
-"""Loads plant.yaml: sound settings, or every problem at once."""
+"""Loads plant.yaml: valid settings, or every problem at once."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

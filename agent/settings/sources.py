@@ -62,12 +62,12 @@ class KafkaTimeouts(Section):
 
     def broken_rules(self) -> Iterator[Problem]:
         if self.heartbeat * 3 > self.session:
-            allowed = f"at most a third of session ({self.session})"
-            yield Problem(("heartbeat",), f"{self.heartbeat} leaves no room for a lost heartbeat", allowed)
+            allowed = f"use at most a third of session ({self.session})"
+            yield Problem(("heartbeat",), f"{self.heartbeat} does not allow for a lost heartbeat", allowed)
         if self.session >= self.rebalance:
-            yield Problem(("session",), f"{self.session} is not below rebalance ({self.rebalance})", "make it shorter")
+            yield Problem(("session",), f"{self.session} is not shorter than rebalance ({self.rebalance})", "reduce it")
         if self.rebalance > self.max_poll_interval:
-            allowed = f"at most max_poll_interval ({self.max_poll_interval})"
+            allowed = f"use at most max_poll_interval ({self.max_poll_interval})"
             yield Problem(("rebalance",), f"{self.rebalance} is too long", allowed)
 
 

@@ -64,7 +64,7 @@ class LiveView:
         self._last_change: OutgoingEvent | None = None
         self._recent: list[str] = []
         self._warning: str | None = None
-        self._live = Live(console=console, refresh_per_second=_REFRESH_PER_S, get_renderable=self._render)
+        self._live = Live(console=console, refresh_per_second=_REFRESH_PER_S, get_renderable=self.render)
 
     def start(self) -> None:
         self._live.start()
@@ -84,7 +84,7 @@ class LiveView:
     def stop(self) -> None:
         self._live.stop()
 
-    def _render(self) -> Group:
+    def render(self) -> Group:
         recent = [Panel(_one_line_each(self._recent or ["no events yet"]), title="events")] if self._is_high else []
         footer = Text(f"{self._counters}   Ctrl-C stops", style="dim")
         warning = [Text(self._warning, style="yellow")] if self._warning else []
@@ -139,7 +139,7 @@ def _one_line_each(lines: Sequence[str]) -> Text:
 
 
 def _style(state: str) -> str:
-    """Green for a state with a usual name of the normal one: the colour is a hint, the word is the message."""
+    """Green for a normal state, by its name; the colour is only a hint."""
     return "yellow" if state == UNKNOWN else "green" if is_normal_state(state) else "bold red"
 
 

@@ -1,4 +1,4 @@
-"""aeon's MiniRocket and MultiRocketHydra beside ours, on series padded to one length (they refuse anything else)."""
+"""Baselines from aeon: MiniRocket and MultiRocketHydra, on series padded to equal length, which they require."""
 
 import time
 from importlib.metadata import version
@@ -7,27 +7,29 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from anchormoe.benchmark.methods import Effort, Method, MethodResult, register
+from anchormoe.benchmark.methods import Effort, Method, MethodResult, register_method
 from anchormoe.cases import Cases
 from anchormoe.data.dataset import Dataset
 
-SHORTEST = 9  # MiniRocket's kernels have nine taps
-HYDRA_CASES = 5_000  # beyond, about 50,000 features of every case no longer fit beside the ridge's own copies
+MIN_LENGTH = 9
+"""MiniRocket's kernels have nine taps."""
+MAX_HYDRA_CASES = 5_000
+"""With more, about 50,000 features per case and the ridge's copies of them no longer fit into memory."""
 
 
-def padded(cases: Cases, length: int) -> npt.NDArray[np.float32]:
-    """Zero-padded at the end, or cut, to (N, C, length); holes inside a series are interpolated along it."""
-    filled = np.stack([_interpolated(x, mask) for x, mask in zip(cases.x, cases.mask, strict=True)])
+def pad_cases(cases: Cases, length: int) -> npt.NDArray[np.float32]:
+    """Zero-padded at the end, or cut, to (N, C, length); missing values inside a series are interpolated."""
+    filled = np.stack([_interpolate(x, mask) for x, mask in zip(cases.x, cases.mask, strict=True)])
     kept = filled[:, :, :length]
     return np.pad(kept, ((0, 0), (0, 0), (0, length - kept.shape[2])))
 
 
 def padded_length(train: Dataset) -> int:
-    """The longest TRAIN series, at least what a kernel needs."""
-    return max(SHORTEST, int(train.cases.lengths.max()))
+    """That of the longest TRAIN series, at least what a kernel needs."""
+    return max(MIN_LENGTH, int(train.cases.lengths.max()))
 
 
-def _interpolated(x: npt.NDArray[np.float32], mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.float32]:
+def _interpolate(x: npt.NDArray[np.float32], mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.float32]:
     used = np.flatnonzero(mask.any(axis=0))
     stop = int(used[-1]) + 1 if len(used) else 0
     if mask[:, :stop].all():
@@ -43,9 +45,9 @@ def _interpolated(x: npt.NDArray[np.float32], mask: npt.NDArray[np.bool_]) -> np
 def _run(classifier: Any, train: Dataset, test: Dataset) -> MethodResult:
     length = padded_length(train)
     started = time.perf_counter()
-    classifier.fit(padded(train.cases, length), train.y)
+    classifier.fit(pad_cases(train.cases, length), train.y)
     fitted = time.perf_counter()
-    predicted = np.asarray(classifier.predict(padded(test.cases, length)), dtype=np.int64)
+    predicted = np.asarray(classifier.predict(pad_cases(test.cases, length)), dtype=np.int64)
     return MethodResult(predicted, fit_s=fitted - started, predict_s=time.perf_counter() - fitted)
 
 
@@ -62,16 +64,16 @@ def _multirocket_hydra(train: Dataset, test: Dataset, seed: int, effort: Effort)
 
 
 def _too_many_for_hydra(train: Dataset, test: Dataset) -> str | None:
-    if len(train) <= HYDRA_CASES:
+    if len(train) <= MAX_HYDRA_CASES:
         return None
-    return f"{len(train):,} training cases: its ridge over some 50,000 features needs more memory than is sensible"
+    return f"{len(train):,} training cases: its ridge over about 50,000 features needs too much memory"
 
 
 def _versions(_: Effort) -> str:
     return f"aeon {version('aeon')}, scikit-learn {version('scikit-learn')}, padded"
 
 
-MINIROCKET = register(Method("minirocket", "MiniRocket (padded)", _minirocket, _versions))
-MULTIROCKET_HYDRA = register(
+MINIROCKET = register_method(Method("minirocket", "MiniRocket (padded)", _minirocket, _versions))
+MULTIROCKET_HYDRA = register_method(
     Method("multirocket-hydra", "MultiRocketHydra (padded)", _multirocket_hydra, _versions, _too_many_for_hydra)
 )

@@ -1,4 +1,4 @@
-"""Compares methods over seeds and cases: means, deviations, ranks, paired differences with their errors. Pure."""
+"""Compares methods over seeds and cases: means, deviations, ranks, paired differences. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ def entries_of(entries: Sequence[Entry], set_name: str, method: str) -> list[Ent
     return sorted(own, key=lambda one: one.seed)
 
 
-def spread(values: Sequence[float]) -> Spread | None:
+def mean_and_deviation(values: Sequence[float]) -> Spread | None:
     """None without values."""
     if not values:
         return None
@@ -48,8 +48,8 @@ def spread(values: Sequence[float]) -> Spread | None:
     return Spread(float(np.mean(values)), deviation, len(values))
 
 
-def paired(ours: Sequence[Entry], theirs: Sequence[Entry], truth: Truth) -> Difference | None:
-    """Over the seeds both have. The error adds that of drawing cases and that of drawing seeds: a little too wide."""
+def paired_difference(ours: Sequence[Entry], theirs: Sequence[Entry], truth: Truth) -> Difference | None:
+    """Over the seeds that both have. The error adds those of sampling cases and sampling seeds: slightly too wide."""
     by_seed = {one.seed: one for one in theirs}
     rows = [
         _right(one, truth).astype(np.float64) - _right(by_seed[one.seed], truth) for one in ours if one.seed in by_seed
@@ -62,7 +62,7 @@ def paired(ours: Sequence[Entry], theirs: Sequence[Entry], truth: Truth) -> Diff
 
 
 def ranks(scores: Mapping[str, float]) -> dict[str, float]:
-    """1 is best; equal scores share the mean of their places."""
+    """1 is best; ties get the mean of their ranks."""
     return {
         name: 1 + sum(other > score for other in scores.values()) + (sum(o == score for o in scores.values()) - 1) / 2
         for name, score in scores.items()

@@ -1,4 +1,4 @@
-"""Finished benchmark runs, one JSON line each, so that an interrupted benchmark goes on where it was."""
+"""Finished benchmark runs, one JSON line each, so that an interrupted benchmark can resume."""
 
 import hashlib
 import json
@@ -12,7 +12,7 @@ from anchormoe.data.dataset import Dataset, Split
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One finished (set, method, seed). `version` and `data` decide whether it still counts; `skipped` is a reason."""
+    """One finished (set, method, seed); `skipped` is the reason of a run that was not done."""
 
     set_name: str
     method: str
@@ -28,45 +28,47 @@ class Entry:
 
     @property
     def key(self) -> tuple[str, str, int, str, str]:
-        """What must agree for a stored run to be used again."""
+        """What must be equal for a stored run to be reused."""
         return self.set_name, self.method, self.seed, self.version, self.data
 
 
 class Ledger:
-    """An append-only file; a line cut off by a crash is dropped, the runs before it stay."""
+    """An append-only file; an incomplete line, left by a crash, is ignored."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._entries = {entry.key: entry for entry in _lines(path)}
+        self._entries = {entry.key: entry for entry in _read_entries(path)}
 
     def find(self, key: tuple[str, str, int, str, str]) -> Entry | None:
         """The stored run with this key."""
         return self._entries.get(key)
 
     def add(self, entry: Entry) -> None:
-        """Append, flushed before it returns."""
+        """Appends the run; it is flushed when this returns."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        cut_off = self._path.exists() and not self._path.read_bytes().endswith(b"\n") and self._path.stat().st_size > 0
+        incomplete = (
+            self._path.exists() and not self._path.read_bytes().endswith(b"\n") and self._path.stat().st_size > 0
+        )
         with self._path.open("a", encoding="utf-8") as file:
-            file.write(("\n" if cut_off else "") + json.dumps(asdict(entry)) + "\n")
+            file.write(("\n" if incomplete else "") + json.dumps(asdict(entry)) + "\n")
         self._entries[entry.key] = entry
 
 
-def fingerprint(split: Split) -> str:
+def split_fingerprint(split: Split) -> str:
     """Sixteen hex digits over values, masks and labels of both parts."""
     digest = hashlib.sha256()
     for part in (split.train, split.test):
-        for piece in _pieces(part):
-            digest.update(piece)
+        for content in _contents(part):
+            digest.update(content)
     return digest.hexdigest()[:16]
 
 
-def _pieces(part: Dataset) -> Iterator[bytes]:
+def _contents(part: Dataset) -> Iterator[bytes]:
     yield from (array.tobytes() for array in (part.cases.x, part.cases.mask, part.cases.lengths, part.y))
     yield repr((part.cases.x.shape, part.classes)).encode()
 
 
-def _lines(path: Path) -> Iterator[Entry]:
+def _read_entries(path: Path) -> Iterator[Entry]:
     if not path.exists():
         return
     for line in path.read_text(encoding="utf-8").splitlines():

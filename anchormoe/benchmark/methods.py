@@ -1,4 +1,4 @@
-"""What a benchmark compares: a method takes TRAIN and TEST and gives predictions. A new one registers itself here."""
+"""The methods that a benchmark compares: from TRAIN and TEST to predictions. A new one registers itself here."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from anchormoe.errors import DataError
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """What a run may use: threads, and the recipe and profile where the method has them."""
+    """Threads of a run, and the recipe, profile and objective of methods that have them."""
 
     n_jobs: int = 1
     recipe: str = "joint"
@@ -23,7 +23,7 @@ class Effort:
 
 @dataclass(frozen=True, slots=True)
 class MethodResult:
-    """One run on TEST: `probabilities` (N, Y) where the method has real ones, `metrics` beyond the usual ones."""
+    """One run on TEST: `probabilities` (N, Y) where the method has real ones, `metrics` besides the usual ones."""
 
     predicted: npt.NDArray[np.int64]
     fit_s: float
@@ -35,26 +35,26 @@ class MethodResult:
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """`run(train, test, seed, effort)`; `version` names the code behind it; `refuses` gives a reason to skip a set."""
+    """`run(train, test, seed, effort)`; `version` identifies its code; `skip_reason` is why it cannot run on a set."""
 
     name: str
     label: str
     run: Callable[[Dataset, Dataset, int, Effort], MethodResult]
     version: Callable[[Effort], str]
-    refuses: Callable[[Dataset, Dataset], str | None] = lambda train, test: None
+    skip_reason: Callable[[Dataset, Dataset], str | None] = lambda train, test: None
 
 
 _REGISTERED: dict[str, Method] = {}
 
 
-def register(method: Method) -> Method:
-    """Make a method known to every benchmark; the last one with a name wins."""
+def register_method(method: Method) -> Method:
+    """Adds a method; the last one with a name wins."""
     _REGISTERED[method.name] = method
     return method
 
 
-def method(name: str) -> Method:
-    """The registered method. DataError names the known ones."""
+def find_method(name: str) -> Method:
+    """Raises DataError for an unknown name."""
     if name not in _REGISTERED:
-        raise DataError(f"method {name!r}: known are {', '.join(sorted(_REGISTERED))}")
+        raise DataError(f"method {name!r}: unknown; known are {', '.join(sorted(_REGISTERED))}")
     return _REGISTERED[name]

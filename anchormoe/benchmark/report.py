@@ -1,4 +1,4 @@
-"""Writes benchmark results as Markdown pages: every figure comes from the runs, the paper's from a data file."""
+"""Writes benchmark results as Markdown pages; the paper's figures come from a data file."""
 
 import os
 import platform
@@ -11,41 +11,41 @@ import yaml
 from anchormoe.benchmark import ablation
 from anchormoe.benchmark.report_tables import (
     Paper,
-    absent,
     abstention_table,
     accuracy_table,
     calibration_table,
     localization_table,
     markdown,
-    promise_table,
+    omissions,
+    out_of_fold_table,
     times_table,
 )
-from anchormoe.benchmark.runner import Plan, Results
+from anchormoe.benchmark.runner import BenchmarkPlan, BenchmarkResults
 from anchormoe.errors import DataError
 
 PACKAGES = ("anchormoe-agent", "aeon", "numpy", "scikit-learn", "torch")
 
 ACCURACY_TEXT = """\
-Accuracy on the official TEST part, mean ± deviation over seeds. All selection is on TRAIN and TEST is read once; the
-paper chose its epochs on TEST. *Padded*: series zero-padded at the end to max(9, longest TRAIN length), longer TEST
-series cut. *Against the better*: ours minus the better of the others, paired over seeds and cases, ± one standard
-error; ✓ means at least level within it.
+Accuracy on the official TEST part, mean ± standard deviation over seeds. Everything is selected on TRAIN and TEST is
+read once; the paper chose its epochs on TEST. *Padded*: series are zero-padded at the end to max(9, longest TRAIN
+length), longer TEST series are cut. *vs best baseline*: ours minus the best of the others, paired over seeds and cases,
+± one standard error; ✓ means not worse by more than that.
 """
 LOCALIZATION_TEXT = """\
 AUPRC / IoU@K / Precision@K over patches of 16 steps with stride 8, on the first 120 correctly classified test cases; a
-patch is evidence when any of its steps is (further below: when half of them are). Mean ± deviation over seeds. Masks
-are never used in training.
+patch counts as evidence when any of its steps does (in the second table: when half of them do). Mean ± standard
+deviation over seeds. The true evidence is never used in training.
 """
 ABLATION_TEXT = f"""\
-Accuracy on TEST and, after the stroke, AUPRC of localization on the synthetic sets; mean over seeds. TRAIN is cut to
-{ablation.TRAIN_CASES} cases. The last columns: means over sets of the difference to the first row, ± one standard
-error (accuracy paired over seeds and cases, AUPRC over sets and seeds). What serves by default was chosen out-of-fold
-on TRAIN, not by this page; it shows what that choice is worth.
+Accuracy on TEST and, after the slash, AUPRC of localization on the synthetic sets; mean over seeds. TRAIN is cut to
+{ablation.TRAIN_CASES} cases. The last columns are the means over sets of the difference to the first row, ± one
+standard error (accuracy paired over seeds and cases, AUPRC over sets and seeds). The defaults were chosen out-of-fold
+on TRAIN, not by this page; it shows the effect of that choice.
 """
 
 
 def read_paper(path: Path) -> Paper:
-    """The data file with the paper's tables; a file that is not there gives no figures."""
+    """The data file with the paper's tables; without the file there are no figures."""
     if not path.is_file():
         return Paper()
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -55,26 +55,26 @@ def read_paper(path: Path) -> Paper:
         raise DataError(f"{path}: needs the sections classification and localization") from error
 
 
-def accuracy_report(plan: Plan, results: Results, paper: Paper, today: date) -> str:
+def accuracy_report(plan: BenchmarkPlan, results: BenchmarkResults, paper: Paper, today: date) -> str:
     """The page for the UEA sets."""
     return _page(
         f"# {plan.title or 'Accuracy on the UEA sets'}",
-        facts_of_run(plan, today),
+        describe_run(plan, today),
         ACCURACY_TEXT,
         accuracy_table(plan, results, paper),
         calibration_table(plan, results),
-        promise_table(plan, results),
+        out_of_fold_table(plan, results),
         abstention_table(plan, results),
         times_table(plan, results),
-        absent(results),
+        omissions(results),
     )
 
 
-def localization_report(plan: Plan, results: Results, paper: Paper, today: date) -> str:
+def localization_report(plan: BenchmarkPlan, results: BenchmarkResults, paper: Paper, today: date) -> str:
     """The page for the synthetic sets."""
     return _page(
         "# Evidence localization on the synthetic sets",
-        facts_of_run(plan, today),
+        describe_run(plan, today),
         LOCALIZATION_TEXT,
         localization_table(plan, results, paper, "any_overlap"),
         "Half overlap:",
@@ -84,26 +84,26 @@ def localization_report(plan: Plan, results: Results, paper: Paper, today: date)
         calibration_table(plan, results),
         abstention_table(plan, results),
         times_table(plan, results),
-        absent(results),
+        omissions(results),
     )
 
 
-def ablation_report(plan: Plan, results: Results, paper: Paper, today: date) -> str:
-    """The page of parts added and taken away; the paper's own figures have no place on it."""
+def ablation_report(plan: BenchmarkPlan, results: BenchmarkResults, paper: Paper, today: date) -> str:
+    """The page of parts added and removed; the paper's figures are not on it."""
     tables = [
         f"## {title}\n\n" + markdown(found[0], found[1:])
         for title, rows in (("Recipe experts", ablation.EXPERTS), ("Recipe paper", ablation.PAPER))
-        if (found := ablation.table(rows, plan, results))
+        if (found := ablation.ablation_table(rows, plan, results))
     ]
-    return _page("# Ablations", facts_of_run(plan, today), ABLATION_TEXT, *tables, absent(results))
+    return _page("# Ablations", describe_run(plan, today), ABLATION_TEXT, *tables, omissions(results))
 
 
 REPORTS = {"uea": accuracy_report, "synthetic": localization_report, "ablation": ablation_report}
 """The page of each kind of benchmark."""
 
 
-def facts_of_run(plan: Plan, today: date) -> str:
-    """What a reader needs to run it again."""
+def describe_run(plan: BenchmarkPlan, today: date) -> str:
+    """What a reader needs to repeat the run."""
     seeds = ", ".join(map(str, plan.seeds))
     command = f"benchmark {plan.source}" + (f" --sets {','.join(plan.sets)}" if plan.named else "")
     machine = f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
@@ -113,8 +113,8 @@ def facts_of_run(plan: Plan, today: date) -> str:
     )
 
 
-def _page(*pieces: str) -> str:
-    return "\n\n".join(piece.strip() for piece in pieces if piece.strip()) + "\n"
+def _page(*sections: str) -> str:
+    return "\n\n".join(section.strip() for section in sections if section.strip()) + "\n"
 
 
 def _version(name: str) -> str:

@@ -5,50 +5,60 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from anchormoe.benchmark.comparison import Difference, Spread, entries_of, mean_ranks, paired, spread
+from anchormoe.benchmark.comparison import (
+    Difference,
+    Spread,
+    entries_of,
+    mean_and_deviation,
+    mean_ranks,
+    paired_difference,
+)
 from anchormoe.benchmark.ledger import Entry
-from anchormoe.benchmark.methods import method
-from anchormoe.benchmark.runner import Plan, Results
+from anchormoe.benchmark.methods import find_method
+from anchormoe.benchmark.runner import BenchmarkPlan, BenchmarkResults
 
 OWN = "anchormoe"
-SHOWN_NOT_JUDGED = 30  # cases in TEST; below, one case is worth more than three points
+MIN_TEST_CASES = 30
+"""With fewer, one case is worth more than three percentage points: the difference gets no mark."""
 
 PaperFigures = Mapping[str, Mapping[str, Mapping[str, list[float]]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """The paper's own figures by set, metric and method, as [mean, deviation]; empty without the file."""
+    """The paper's figures by set, metric and method, as [mean, deviation]; empty without the file."""
 
     classification: PaperFigures = field(default_factory=dict)
     localization: PaperFigures = field(default_factory=dict)
 
 
-def accuracy_table(plan: Plan, results: Results, paper: Paper) -> str:
+def accuracy_table(plan: BenchmarkPlan, results: BenchmarkResults, paper: Paper) -> str:
     """One row per set, then means and mean ranks over the sets that all methods have."""
-    labels = [method(name).label for name in plan.methods]
+    labels = [find_method(name).label for name in plan.methods]
     rows = [_accuracy_row(plan, results, paper, name) for name in plan.sets if name not in results.missing]
     quoted = [f"paper: {key}" for key in _quoted_methods(plan, paper)]
-    head = ["set", "test cases", *quoted, *labels, "against the better"]
+    head = ["set", "test cases", *quoted, *labels, "vs best baseline"]
     return markdown(head, [*rows, *_summary_rows(plan, results, paper)])
 
 
-def _quoted_methods(plan: Plan, paper: Paper) -> tuple[str, ...]:
+def _quoted_methods(plan: BenchmarkPlan, paper: Paper) -> tuple[str, ...]:
     """None where the paper has none of the sets."""
     return ("AnchorMoE", "MiniRocket") if any(name in paper.classification for name in plan.sets) else ()
 
 
-def against_the_better(plan: Plan, results: Results, set_name: str) -> Difference | None:
-    """Ours minus the better of the others on one set; None without one of them."""
+def difference_to_best_baseline(plan: BenchmarkPlan, results: BenchmarkResults, set_name: str) -> Difference | None:
+    """Ours minus the best of the others on one set; None where one of the two is missing."""
     others = [entries_of(results.entries, set_name, name) for name in plan.methods if not name.startswith(OWN)]
     known = [own for own in others if own]
     ours = entries_of(results.entries, set_name, OWN)
     if not known or not ours:
         return None
-    return paired(ours, max(known, key=lambda own: np.mean([one.metrics["accuracy"] for one in own])), results.truth)
+    return paired_difference(
+        ours, max(known, key=lambda own: np.mean([one.metrics["accuracy"] for one in own])), results.truth
+    )
 
 
-def _accuracy_row(plan: Plan, results: Results, paper: Paper, name: str) -> list[str]:
+def _accuracy_row(plan: BenchmarkPlan, results: BenchmarkResults, paper: Paper, name: str) -> list[str]:
     cases = next((one.metrics["n"] for one in results.entries if one.set_name == name and one.metrics), 0)
     spreads = [_accuracy(results, name, key) for key in plan.methods]
     quoted = [_quoted(paper.classification, name, "accuracy", key) for key in _quoted_methods(plan, paper)]
@@ -56,28 +66,28 @@ def _accuracy_row(plan: Plan, results: Results, paper: Paper, name: str) -> list
         name,
         str(cases),
         *quoted,
-        *map(_shown, spreads),
-        _judgement(against_the_better(plan, results, name), cases),
+        *map(_format_spread, spreads),
+        _format_difference(difference_to_best_baseline(plan, results, name), cases),
     ]
 
 
-def _accuracy(results: Results, set_name: str, key: str) -> Spread | None:
-    return spread([one.metrics["accuracy"] for one in entries_of(results.entries, set_name, key)])
+def _accuracy(results: BenchmarkResults, set_name: str, key: str) -> Spread | None:
+    return mean_and_deviation([one.metrics["accuracy"] for one in entries_of(results.entries, set_name, key)])
 
 
-def _summary_rows(plan: Plan, results: Results, paper: Paper) -> list[list[str]]:
+def _summary_rows(plan: BenchmarkPlan, results: BenchmarkResults, paper: Paper) -> list[list[str]]:
     tables = [
         {key: found.mean for key in plan.methods if (found := _accuracy(results, name, key))} for name in plan.sets
     ]
-    whole = [(name, table) for name, table in zip(plan.sets, tables, strict=True) if len(table) == len(plan.methods)]
-    if not whole:
+    complete = [(name, table) for name, table in zip(plan.sets, tables, strict=True) if len(table) == len(plan.methods)]
+    if not complete:
         return []
-    means = [f"{np.mean([table[key] for _, table in whole]):.4f}" for key in plan.methods]
-    places = mean_ranks([table for _, table in whole])
-    quoted = [_quoted_mean(paper, [name for name, _ in whole], key) for key in _quoted_methods(plan, paper)]
+    means = [f"{np.mean([table[key] for _, table in complete]):.4f}" for key in plan.methods]
+    ranks = mean_ranks([table for _, table in complete])
+    quoted = [_quoted_mean(paper, [name for name, _ in complete], key) for key in _quoted_methods(plan, paper)]
     return [
-        [f"mean of {len(whole)} sets that all have", "", *quoted, *means, ""],
-        ["mean rank", "", *[""] * len(quoted), *[f"{places[key]:.2f}" for key in plan.methods], ""],
+        [f"mean of the {len(complete)} sets with all methods", "", *quoted, *means, ""],
+        ["mean rank", "", *[""] * len(quoted), *[f"{ranks[key]:.2f}" for key in plan.methods], ""],
     ]
 
 
@@ -87,14 +97,14 @@ def _quoted_mean(paper: Paper, names: Sequence[str], key: str) -> str:
     return f"{np.mean([paper.classification[name]['accuracy'][key][0] for name in names]):.4f}"
 
 
-def calibration_table(plan: Plan, results: Results) -> str:
+def calibration_table(plan: BenchmarkPlan, results: BenchmarkResults) -> str:
     """For methods with real probabilities; empty when none has."""
     rows = _rows(plan, results, _calibration_row)
     head = [
         "set",
         "method",
         "macro F1",
-        "negative log-likelihood",
+        "log loss",
         "Brier",
         "ECE (300 cases and more)",
         "largest residual",
@@ -102,43 +112,43 @@ def calibration_table(plan: Plan, results: Results) -> str:
     return _titled("Probabilities:", head, rows)
 
 
-def _calibration_row(results: Results, set_name: str, key: str) -> list[str] | None:
+def _calibration_row(results: BenchmarkResults, set_name: str, key: str) -> list[str] | None:
     own = [one.metrics for one in entries_of(results.entries, set_name, key) if "nll" in one.metrics]
     if not own:
         return None
-    figures = [_shown(spread([one[name] for one in own])) for name in ("macro_f1", "nll", "brier")]
+    figures = [_format_spread(mean_and_deviation([one[name] for one in own])) for name in ("macro_f1", "nll", "brier")]
     errors = [one["ece"] for one in own if one["ece"] is not None]
     residuals = [one["largest_residual"] for one in own if "largest_residual" in one]
     largest = f"{max(residuals):.1e}" if residuals else "–"
-    return [set_name, method(key).label, *figures, _shown(spread(errors)), largest]
+    return [set_name, find_method(key).label, *figures, _format_spread(mean_and_deviation(errors)), largest]
 
 
-def promise_table(plan: Plan, results: Results) -> str:
-    """What TRAIN promised out-of-fold beside what TEST gave, of methods that promise; empty when none does."""
-    rows = _rows(plan, results, _promise_row)
+def out_of_fold_table(plan: BenchmarkPlan, results: BenchmarkResults) -> str:
+    """Out-of-fold figures on TRAIN beside those on TEST; empty where no method has them."""
+    rows = _rows(plan, results, _out_of_fold_row)
     head = [
         "set",
         "method",
         "accuracy out-of-fold",
         "accuracy on TEST",
-        "loss out-of-fold",
-        "loss on TEST",
+        "log loss out-of-fold",
+        "log loss on TEST",
         "weights in the blend",
     ]
-    title = "What TRAIN promised out-of-fold, and what TEST gave (loss: negative log-likelihood):"
+    title = "Out-of-fold on TRAIN, compared with TEST:"
     return _titled(title, head, rows)
 
 
-def _promise_row(results: Results, set_name: str, key: str) -> list[str] | None:
+def _out_of_fold_row(results: BenchmarkResults, set_name: str, key: str) -> list[str] | None:
     own = [one for one in entries_of(results.entries, set_name, key) if "out_of_fold" in one.facts]
     if not own:
         return None
     figures = [
-        _shown(spread([part[name] for part in parts]))
+        _format_spread(mean_and_deviation([part[name] for part in parts]))
         for name in ("accuracy", "nll")
         for parts in ([one.facts["out_of_fold"] for one in own], [one.metrics for one in own])
     ]
-    return [set_name, method(key).label, *figures, _mean_weights([one.facts.get("weights", {}) for one in own])]
+    return [set_name, find_method(key).label, *figures, _mean_weights([one.facts.get("weights", {}) for one in own])]
 
 
 def _mean_weights(weights: Sequence[Mapping[str, float]]) -> str:
@@ -147,25 +157,25 @@ def _mean_weights(weights: Sequence[Mapping[str, float]]) -> str:
     return ", ".join(f"{name} {np.mean([one.get(name, 0.0) for one in weights]):.2f}" for name in names) or "–"
 
 
-def abstention_table(plan: Plan, results: Results) -> str:
-    """How often methods with rules to abstain say `unknown`, and how good the answers are; empty when none has."""
+def abstention_table(plan: BenchmarkPlan, results: BenchmarkResults) -> str:
+    """How often methods answer `unknown`, and their accuracy elsewhere; empty if none can abstain."""
     rows = _rows(plan, results, _abstention_row)
     head = ["set", "method", "unknown on TEST", "accuracy of the answers", "by rule on TEST", "by rule out-of-fold"]
-    return _titled("Unknown (a rule out-of-fold by itself; on TEST the first that fires):", head, rows)
+    return _titled("Unknown (out-of-fold each rule by itself; on TEST the first that fires):", head, rows)
 
 
-def _abstention_row(results: Results, set_name: str, key: str) -> list[str] | None:
+def _abstention_row(results: BenchmarkResults, set_name: str, key: str) -> list[str] | None:
     own = [one for one in entries_of(results.entries, set_name, key) if "abstention" in one.metrics]
     if not own:
         return None
-    said = [one.metrics["abstention"] for one in own]
-    answered = [one["selective_accuracy"] for one in said if one["selective_accuracy"] is not None]
+    figures = [one.metrics["abstention"] for one in own]
+    answered = [one["selective_accuracy"] for one in figures if one["selective_accuracy"] is not None]
     return [
         set_name,
-        method(key).label,
-        _shown(spread([one["rate"] for one in said])),
-        _shown(spread(answered)),
-        _mean_rates([one["by_rule"] for one in said]),
+        find_method(key).label,
+        _format_spread(mean_and_deviation([one["rate"] for one in figures])),
+        _format_spread(mean_and_deviation(answered)),
+        _mean_rates([one["by_rule"] for one in figures]),
         _mean_rates([one.facts.get("abstention_rates", {}) for one in own]),
     ]
 
@@ -176,15 +186,17 @@ def _mean_rates(rates: Sequence[Mapping[str, float]]) -> str:
     return ", ".join(f"{name} {mean:.3f}" for name, mean in means.items() if mean > 0) or "–"
 
 
-def times_table(plan: Plan, results: Results) -> str:
+def times_table(plan: BenchmarkPlan, results: BenchmarkResults) -> str:
     """Mean seconds of each method on each set."""
     rows = [
         [name, *[_seconds(entries_of(results.entries, name, key)) for key in plan.methods]]
         for name in plan.sets
         if name not in results.missing
     ]
-    head = ["set", *[method(key).label for key in plan.methods]]
-    return "Seconds to fit / to predict TEST (mean; other work may have run beside it):\n\n" + markdown(head, rows)
+    head = ["set", *[find_method(key).label for key in plan.methods]]
+    return "Seconds to fit / to predict TEST (mean; other processes may have run at the same time):\n\n" + markdown(
+        head, rows
+    )
 
 
 def _seconds(own: Sequence[Entry]) -> str:
@@ -193,7 +205,7 @@ def _seconds(own: Sequence[Entry]) -> str:
     return f"{np.mean([one.fit_s for one in own]):.1f} / {np.mean([one.predict_s for one in own]):.1f}"
 
 
-def localization_table(plan: Plan, results: Results, paper: Paper, kind: str) -> str:
+def localization_table(plan: BenchmarkPlan, results: BenchmarkResults, paper: Paper, kind: str) -> str:
     """`kind` is `any_overlap` or `half_overlap`."""
     keys = [
         key
@@ -205,16 +217,18 @@ def localization_table(plan: Plan, results: Results, paper: Paper, kind: str) ->
         for name in plan.sets
         if name not in results.missing
     ]
-    return markdown(["set", "paper: AnchorMoE", *[method(key).label for key in keys]], rows)
+    return markdown(["set", "paper: AnchorMoE", *[find_method(key).label for key in keys]], rows)
 
 
-def _located(results: Results, set_name: str, key: str, kind: str) -> str:
+def _located(results: BenchmarkResults, set_name: str, key: str, kind: str) -> str:
     own = [
         one.metrics["localization"][kind]
         for one in entries_of(results.entries, set_name, key)
         if "localization" in one.metrics
     ]
-    return " / ".join(_shown(spread([one[name] for one in own])) for name in ("auprc", "iou", "precision"))
+    return " / ".join(
+        _format_spread(mean_and_deviation([one[name] for one in own])) for name in ("auprc", "iou", "precision")
+    )
 
 
 def _quoted_localization(paper: Paper, set_name: str) -> str:
@@ -223,24 +237,26 @@ def _quoted_localization(paper: Paper, set_name: str) -> str:
     )
 
 
-def absent(results: Results) -> str:
-    """Sets that could not be had and runs that were skipped, each with its reason."""
+def omissions(results: BenchmarkResults) -> str:
+    """Sets that are missing and runs that were skipped, each with its reason."""
     lines = [f"- {name}: {reason}" for name, reason in sorted(results.missing.items())]
     skipped = {(one.set_name, one.method): one.skipped for one in results.entries if one.skipped}
-    lines += [f"- {name}, {method(key).label}: not run, {reason}" for (name, key), reason in sorted(skipped.items())]
+    lines += [
+        f"- {name}, {find_method(key).label}: not run, {reason}" for (name, key), reason in sorted(skipped.items())
+    ]
     return "\n".join(["Not in the tables:", "", *lines]) if lines else ""
 
 
-def _judgement(difference: Difference | None, cases: int) -> str:
+def _format_difference(difference: Difference | None, cases: int) -> str:
     if difference is None:
         return "–"
     text = f"{difference.mean:+.3f} ± {difference.standard_error:.3f}"
-    if cases < SHOWN_NOT_JUDGED:
-        return f"{text} ({cases} cases: shown, not judged)"
+    if cases < MIN_TEST_CASES:
+        return f"{text} (only {cases} cases)"
     return f"{text} {'✓' if difference.not_worse else '✗'}"
 
 
-def _shown(value: Spread | None) -> str:
+def _format_spread(value: Spread | None) -> str:
     if value is None:
         return "–"
     return f"{value.mean:.3f} ± {value.deviation:.3f}" if value.count > 1 else f"{value.mean:.3f}"
@@ -253,8 +269,10 @@ def _quoted(figures: PaperFigures, set_name: str, metric: str, key: str) -> str:
     return f"{mean:.3f} ± {deviation:.3f}"
 
 
-def _rows(plan: Plan, results: Results, row_of: Callable[[Results, str, str], list[str] | None]) -> list[list[str]]:
-    """Of every method on every set that has one."""
+def _rows(
+    plan: BenchmarkPlan, results: BenchmarkResults, row_of: Callable[[BenchmarkResults, str, str], list[str] | None]
+) -> list[list[str]]:
+    """For every method and set for which there is a row."""
     found = (row_of(results, name, key) for key in plan.methods for name in plan.sets)
     return [row for row in found if row is not None]
 

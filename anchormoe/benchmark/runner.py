@@ -1,4 +1,4 @@
-"""Runs every method on every set and seed, keeps each finished run in a ledger, and goes on after an interruption."""
+"""Runs every method on every set and seed; finished runs are stored in a ledger and reused."""
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from anchormoe.benchmark.comparison import Truth
-from anchormoe.benchmark.ledger import Entry, Ledger, fingerprint
-from anchormoe.benchmark.methods import Effort, Method, method
-from anchormoe.data import dataset
+from anchormoe.benchmark.ledger import Entry, Ledger, split_fingerprint
+from anchormoe.benchmark.methods import Effort, Method, find_method
 from anchormoe.data.dataset import Split
-from anchormoe.data.uea import NotAtHand
+from anchormoe.data.loading import load_dataset
+from anchormoe.data.uea import DatasetNotFound
 from anchormoe.errors import DataError
 from anchormoe.metrics.scores import summary
 from anchormoe.progress import Progress, ProgressCallback, silent
@@ -22,13 +22,14 @@ from anchormoe.progress import Progress, ProgressCallback, silent
 log = logging.getLogger(__name__)
 
 LoadSplit = Callable[[str, int], Split]
+STAGE = "benchmark"
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What to compare. `source` is `uea` or `synthetic`; only synthetic sets depend on the seed.
+class BenchmarkPlan:
+    """What to compare. `source` is `uea`, `synthetic` or `ablation`; only synthetic sets depend on the seed.
 
-    `named` says that somebody chose the sets, `title` what the page is called then.
+    `named` is True where the user chose the sets; `title` is then the title of the page.
     """
 
     source: str
@@ -41,16 +42,18 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Results:
-    """Finished runs, true classes by (set, seed), and the sets that could not be had with the reason."""
+class BenchmarkResults:
+    """Finished runs, true classes by (set, seed), and the sets that are missing with the reason."""
 
     entries: tuple[Entry, ...]
     truth: Truth
     missing: dict[str, str]
 
 
-def run_benchmark(plan: Plan, ledger: Ledger, load_split: LoadSplit, *, progress: ProgressCallback = silent) -> Results:
-    """Run what the ledger does not hold yet. A set that cannot be loaded is named in `missing`, the others go on."""
+def run_benchmark(
+    plan: BenchmarkPlan, ledger: Ledger, load_split: LoadSplit, *, progress: ProgressCallback = silent
+) -> BenchmarkResults:
+    """Runs what the ledger does not hold yet. A set that cannot be loaded is listed in `missing`."""
     entries: list[Entry] = []
     truth: dict[tuple[str, int], npt.NDArray[np.int64]] = {}
     missing: dict[str, str] = {}
@@ -60,62 +63,63 @@ def run_benchmark(plan: Plan, ledger: Ledger, load_split: LoadSplit, *, progress
             for entry, y in _runs_of(plan, name, ledger, load_split):
                 entries.append(entry)
                 truth[name, entry.seed] = y
-                progress(Progress(f"{name} {entry.method}", len(entries), total, _figures(entry)))
-        except NotAtHand:
-            missing[name] = "no data at hand"
+                done = f"{name} {entry.method}"
+                progress(Progress(STAGE, len(entries), total, _figures(entry), detail=done))
+        except DatasetNotFound:
+            missing[name] = "data not found"
         except DataError as error:
             missing[name] = str(error)
-    return Results(tuple(entries), truth, missing)
+    return BenchmarkResults(tuple(entries), truth, missing)
 
 
-def loader(source: str, data_dir: Path | None) -> LoadSplit:
-    """Splits by set name and seed; the last one stays in memory, since every method asks for it."""
+def split_loader(source: str, data_dir: Path | None) -> LoadSplit:
+    """Loads splits by set name and seed; the last one stays in memory, since every method uses it."""
 
     @lru_cache(maxsize=1)
     def load(name: str, seed: int) -> Split:
-        return dataset.load_dataset(f"{source}:{name}", data_dir=data_dir, seed=seed)
+        return load_dataset(f"{source}:{name}", data_dir=data_dir, seed=seed)
 
     return lambda name, seed: load(name, seed if source == "synthetic" else 0)
 
 
-def sets_in(data_dir: Path | None, shipped: Sequence[str]) -> tuple[str, ...]:
-    """Names of the UEA folders that hold a TRAIN file, with those that need no directory."""
-    found = [] if data_dir is None else [folder.name for folder in data_dir.iterdir() if _holds_a_set(folder)]
+def find_sets(data_dir: Path | None, shipped: Sequence[str]) -> tuple[str, ...]:
+    """Names of the UEA folders that hold a TRAIN file, and of the sets that need no directory."""
+    found = [] if data_dir is None else [folder.name for folder in data_dir.iterdir() if _has_train_file(folder)]
     return tuple(sorted({*found, *shipped}))
 
 
-def _holds_a_set(folder: Path) -> bool:
+def _has_train_file(folder: Path) -> bool:
     return any((folder / f"{folder.name}_TRAIN{extension}").is_file() for extension in (".ts", ".arff"))
 
 
 def _runs_of(
-    plan: Plan, name: str, ledger: Ledger, load_split: LoadSplit
+    plan: BenchmarkPlan, name: str, ledger: Ledger, load_split: LoadSplit
 ) -> Iterator[tuple[Entry, npt.NDArray[np.int64]]]:
     for seed in plan.seeds:
         split = load_split(name, seed)
-        data = fingerprint(split)
+        data = split_fingerprint(split)
         for method_name in plan.methods:
-            chosen = method(method_name)
+            chosen = find_method(method_name)
             key = (name, method_name, seed, chosen.version(plan.effort), data)
             if (entry := ledger.find(key)) is None:
-                ledger.add(entry := _fresh(chosen, key, split, plan.effort))
+                ledger.add(entry := _run(chosen, key, split, plan.effort))
             yield entry, split.test.y
 
 
-def _fresh(chosen: Method, key: tuple[str, str, int, str, str], split: Split, effort: Effort) -> Entry:
+def _run(chosen: Method, key: tuple[str, str, int, str, str], split: Split, effort: Effort) -> Entry:
     name, method_name, seed, version, data = key
-    if reason := chosen.refuses(split.train, split.test):
+    if reason := chosen.skip_reason(split.train, split.test):
         return Entry(name, method_name, seed, version, data, skipped=reason)
     log.info("running %s on %s, seed %d", method_name, name, seed)
-    outcome = chosen.run(split.train, split.test, seed, effort)
-    figures = summary(split.test.y, outcome.predicted, outcome.probabilities, split.test.classes)
+    result = chosen.run(split.train, split.test, seed, effort)
+    figures = summary(split.test.y, result.predicted, result.probabilities, split.test.classes)
     return Entry(
         *key,
-        predicted=outcome.predicted.tolist(),
-        metrics=figures | outcome.metrics,
-        fit_s=round(outcome.fit_s, 3),
-        predict_s=round(outcome.predict_s, 3),
-        facts=outcome.facts,
+        predicted=result.predicted.tolist(),
+        metrics=figures | result.metrics,
+        fit_s=round(result.fit_s, 3),
+        predict_s=round(result.predict_s, 3),
+        facts=result.facts,
     )
 
 

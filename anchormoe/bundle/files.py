@@ -1,5 +1,6 @@
-"""Bytes of a bundle, read and parsed with suspicion: fixed names, sizes before allocation, no code, no NaN."""
+"""Reads and parses the files of a bundle without trusting them: fixed names, size limits, no code, no NaN."""
 
+import hashlib
 import json
 import stat
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from anchormoe.errors import ModelError
 MODEL, CONFIG, NORMALIZER = "model.safetensors", "config.json", "normalizer.json"
 CALIBRATION, GOLDEN, CARD, MANIFEST = "calibration.json", "golden.safetensors", "MODEL_CARD.md", "manifest.json"
 REQUIRED = (MODEL, CONFIG, NORMALIZER, CALIBRATION, GOLDEN, CARD)
-"""Beside the manifest itself."""
+"""In addition to the manifest."""
 EXTRAS = ("metrics.jsonl", "curves.png", "reliability.png", "confusion.png")
 
 _MEGABYTE = 1 << 20
@@ -29,7 +30,7 @@ Tensors = dict[str, NDArray[Any]]
 
 
 def read_file(directory: Path, name: str) -> bytes:
-    """A regular file of the bundle, not a link, not larger than its kind may be."""
+    """A regular file, not a link, within the size limit of its kind. Raises ModelError."""
     path = directory / name
     try:
         facts = path.lstat()
@@ -44,14 +45,18 @@ def read_file(directory: Path, name: str) -> bytes:
         return file.read(limit)
 
 
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
 def parse_json(content: bytes, name: str) -> dict[str, Any]:
-    """A JSON object without NaN, infinity, or whole numbers beyond 64 bits."""
+    """A JSON object without NaN, infinity, or integers beyond 64 bits. Raises ModelError."""
     try:
         value = json.loads(content, parse_constant=_refuse_constant, parse_int=_bounded_int)
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{name}: not JSON: {error}") from error
     if not isinstance(value, dict):
-        raise ModelError(f"{name}: must be a JSON object")
+        raise ModelError(f"{name}: expected a JSON object")
     return value
 
 
@@ -67,7 +72,7 @@ def dump_json(value: Mapping[str, Any]) -> bytes:
 
 
 def parse_tensors(content: bytes, name: str) -> Tensors:
-    """safetensors, never pickle; known dtypes, finite values. A shape cannot be larger than the file."""
+    """safetensors, never pickle; known dtypes, finite values; no tensor larger than the file. Raises ModelError."""
     try:
         tensors = load_tensors(content)
     # The reader raises a bare KeyError on a dtype it does not know and TypeError on odd headers.
@@ -87,22 +92,22 @@ def dump_tensors(tensors: Mapping[str, NDArray[Any]]) -> bytes:
 
 
 def tensor_specs(tensors: Mapping[str, NDArray[Any]]) -> dict[str, dict[str, Any]]:
-    """Names, dtypes and shapes, as config.json promises them."""
+    """Names, dtypes and shapes, as config.json lists them."""
     return {name: {"dtype": array.dtype.name, "shape": list(array.shape)} for name, array in sorted(tensors.items())}
 
 
-def require_specs(tensors: Mapping[str, NDArray[Any]], promised: Any) -> None:
-    """model.safetensors holds what config.json promises, nothing less, nothing more."""
-    if not isinstance(promised, dict):
-        raise ModelError(f"{CONFIG}: tensors must be an object")
+def require_specs(tensors: Mapping[str, NDArray[Any]], listed: Any) -> None:
+    """model.safetensors holds exactly the tensors that config.json lists. Raises ModelError."""
+    if not isinstance(listed, dict):
+        raise ModelError(f"{CONFIG}: tensors: expected keys and values, not {listed!r:.60}")
     found = tensor_specs(tensors)
-    for name in sorted(set(found) | set(promised)):
+    for name in sorted(set(found) | set(listed)):
         if name not in found:
             raise ModelError(f"{MODEL}: tensor {name} is missing")
-        if name not in promised:
+        if name not in listed:
             raise ModelError(f"{MODEL}: tensor {name} is not in {CONFIG}")
-        if found[name] != promised[name]:
-            raise ModelError(f"{MODEL}: tensor {name} is {found[name]}, {CONFIG} says {promised[name]}")
+        if found[name] != listed[name]:
+            raise ModelError(f"{MODEL}: tensor {name} is {found[name]}, {CONFIG} lists {listed[name]}")
 
 
 def _refuse_constant(text: str) -> float:

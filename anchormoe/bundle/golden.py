@@ -1,4 +1,4 @@
-"""Eight windows with their expected answers: what a loaded model must still say before it serves. Pure."""
+"""Golden windows: eight inputs with the outputs that a loaded model must reproduce before it serves. Pure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _KINDS = {"x": "float32", "mask": "bool", "lengths": "int64"}
 
 @dataclass(frozen=True, slots=True)
 class Golden:
-    """Raw windows and what the model said about them when it was written."""
+    """Raw windows, and the model's output for them when the bundle was written."""
 
     cases: Cases
     logits: Float64
@@ -27,7 +27,7 @@ class Golden:
 
 
 def golden_cases(cases: Cases, y: Int64, seed: int = 0) -> Cases:
-    """Eight TRAIN windows over all classes; half of them damaged: single entries, a channel, the end, everything."""
+    """Eight TRAIN windows over all classes; four of them with missing values: single ones, a channel, the end, all."""
     rng = np.random.default_rng(seed)
     order = np.concatenate([np.flatnonzero(y == label)[:WINDOWS] for label in np.unique(y)])
     rank = np.concatenate([np.arange(min(WINDOWS, (y == label).sum())) for label in np.unique(y)])
@@ -42,8 +42,8 @@ def golden_cases(cases: Cases, y: Int64, seed: int = 0) -> Cases:
 
 
 def make_golden(cases: Cases, predict: Callable[[Cases], Prediction]) -> Golden:
-    found = predict(cases)
-    return Golden(cases, found.logits, found.context, found.contributions)
+    prediction = predict(cases)
+    return Golden(cases, prediction.logits, prediction.context, prediction.contributions)
 
 
 def to_tensors(golden: Golden) -> Tensors:
@@ -55,9 +55,9 @@ def to_tensors(golden: Golden) -> Tensors:
 
 
 def from_tensors(tensors: Tensors, *, channels: int, steps: int, classes: int) -> Golden:
-    """Strict. Raises ModelError."""
+    """Raises ModelError."""
     if set(tensors) != set(_NAMES):
-        raise ModelError(f"{GOLDEN}: needs exactly the tensors {', '.join(_NAMES)}")
+        raise ModelError(f"{GOLDEN}: expected exactly the tensors {', '.join(_NAMES)}")
     patches = tensors["contributions"].shape[1] if tensors["contributions"].ndim == 3 else -1
     shapes = {
         "x": (WINDOWS, channels, steps), "mask": (WINDOWS, channels, steps), "lengths": (WINDOWS,),
@@ -70,11 +70,11 @@ def from_tensors(tensors: Tensors, *, channels: int, steps: int, classes: int) -
 
 
 def require_golden(golden: Golden, predict: Callable[[Cases], Prediction], *, tolerance: float) -> None:
-    """The model says today what it said when it was written. Raises ModelError."""
+    """The model reproduces the stored outputs. Raises ModelError."""
     try:
         found = predict(golden.cases)
-    except DataError as error:  # a part that was made for other data
-        raise ModelError(f"{GOLDEN}: cannot be answered: {error}") from error
+    except DataError as error:  # a source that was trained on other data
+        raise ModelError(f"{GOLDEN}: cannot be predicted: {error}") from error
     if found.contributions.shape != golden.contributions.shape:
         raise ModelError(f"{GOLDEN}: contributions {golden.contributions.shape}, now {found.contributions.shape}")
     allowed = tolerance * max(1.0, float(np.abs(golden.logits).max()))
@@ -87,7 +87,7 @@ def require_golden(golden: Golden, predict: Callable[[Cases], Prediction], *, to
 def _cases(tensors: Tensors, steps: int) -> Cases:
     lengths = tensors["lengths"]
     if not ((lengths >= 1) & (lengths <= steps)).all():
-        raise ModelError(f"{GOLDEN}: lengths must lie between 1 and {steps}")
+        raise ModelError(f"{GOLDEN}: lengths: expected values from 1 to {steps}")
     if (tensors["mask"] & (np.arange(steps) >= lengths[:, None, None])).any():
         raise ModelError(f"{GOLDEN}: mask marks padding as valid")
     return Cases(np.where(tensors["mask"], tensors["x"], np.float32(0)), tensors["mask"], lengths)

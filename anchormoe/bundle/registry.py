@@ -1,4 +1,4 @@
-"""Which class rebuilds which part of a bundle. A new kind of source is one line here."""
+"""Which class loads which part of a bundle. A new kind of source is one line here."""
 
 from collections.abc import Callable, Mapping
 
@@ -25,11 +25,11 @@ def _paper() -> type[Source]:
     return PaperSource
 
 
-# Functions, because each source brings its own heavy imports, and a bundle needs one or two of them.
+# Functions, because each source has heavy imports of its own, and a bundle needs one or two of them.
 SOURCE_TYPES: SourceTypes = {"kernel": _kernel, "experts": _experts, "paper": _paper}
 
 
-def place_source(source: Source, device: str) -> Source:
-    """The source on a device, if it is one that computes there."""
+def move_source(source: Source, device: str) -> Source:
+    """The source on a device; unchanged if it has no `to`."""
     move = getattr(source, "to", None)
     return source if move is None else move(device)

@@ -1,17 +1,13 @@
-"""A model on disk: a directory of data, written all or nothing, and read only when everything in it fits."""
+"""Writes and loads bundles: directories of data, replaced atomically and checked completely before use."""
 
-import os
 import platform
-import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from anchormoe.atomic_file import replace_directory
 from anchormoe.bundle import golden as golden_windows
 from anchormoe.bundle.config import BundleConfig
 from anchormoe.bundle.files import (
@@ -31,14 +27,16 @@ from anchormoe.bundle.files import (
     parse_tensors,
     read_file,
     require_specs,
+    sha256,
     tensor_specs,
 )
 from anchormoe.bundle.golden import Golden
 from anchormoe.bundle.registry import SOURCE_TYPES, SourceTypes
-from anchormoe.digest import sha256
+from anchormoe.conversion import from_stored
 from anchormoe.errors import ModelError
+from anchormoe.evidence import Patching
 from anchormoe.model.abstention import Abstention
-from anchormoe.model.additive import AdditiveModel, Part, Patching
+from anchormoe.model.additive import AdditiveModel, Part
 from anchormoe.model.calibration import Calibration
 from anchormoe.model.normalizer import Normalizer
 
@@ -49,7 +47,7 @@ _PACKAGES = ("anchormoe-agent", "numpy", "torch")
 
 @dataclass(frozen=True, slots=True)
 class Artefact:
-    """Everything that goes into a bundle; `data`, `metrics` and `settings` are JSON, `extras` further files."""
+    """The content of a bundle; `data`, `metrics` and `settings` are JSON, `extras` further files."""
 
     config: BundleConfig
     model: AdditiveModel
@@ -63,7 +61,7 @@ class Artefact:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A bundle that was read and checked; its golden windows are still to be asked."""
+    """A bundle that was read and checked, except for its golden windows."""
 
     config: BundleConfig
     model: AdditiveModel
@@ -73,39 +71,31 @@ class Bundle:
 
 
 def write_bundle(directory: Path, artefact: Artefact, *, force: bool = False) -> str:
-    """Write beside, then rename. An existing directory needs `force`, and must be a bundle. Gives the digest."""
+    """Returns the digest. An existing directory needs `force`, and must be a bundle. Raises ModelError."""
     refuse_existing(directory, force=force)
     files = _files(artefact)
     files[MANIFEST] = dump_json(_manifest(artefact, files))
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(prefix=f".{directory.name}.partial-", dir=directory.parent))
-    try:
-        partial.chmod(0o755)
-        for name, content in files.items():
-            _write_file(partial / name, content)
-        _swap(partial, directory)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    replace_directory(directory, files)
     return sha256(files[MANIFEST])
 
 
 def refuse_existing(directory: Path, *, force: bool) -> None:
-    """Raises ModelError where `write_bundle` would destroy something; a caller asks before hours of training."""
+    """Raises ModelError where `write_bundle` would; a caller can find out before hours of training."""
     if not directory.exists() or (directory.is_dir() and not any(directory.iterdir())):
         return
     if not directory.is_dir() or not (directory / MANIFEST).is_file():
-        raise ModelError(f"{directory}: exists and is not a bundle; it is left alone")
+        raise ModelError(f"{directory}: exists and is not a bundle; it is not replaced")
     if not force:
         raise ModelError(f"{directory}: exists; --force replaces it")
 
 
 def load_bundle(directory: Path, *, sources: SourceTypes = SOURCE_TYPES) -> Bundle:
-    """Read and check manifest, hashes, shapes, types and finiteness, in this order. Raises ModelError."""
+    """Checks the manifest, hashes, types, shapes and finiteness, in this order. Raises ModelError."""
     if not directory.is_dir():
-        raise ModelError(f"{directory}: no such bundle directory")
+        raise ModelError(f"{directory}: there is no such directory")
     content = read_file(directory, MANIFEST)
     manifest = parse_json(content, MANIFEST)
-    files = _checked_files(directory, manifest)
+    files = _read_files(directory, manifest)
     stored = parse_json(files[CONFIG], CONFIG)
     if stored.get("format") != FORMAT:
         raise ModelError(f"{CONFIG}: format {stored.get('format')!r}, this version reads {FORMAT}")
@@ -114,9 +104,7 @@ def load_bundle(directory: Path, *, sources: SourceTypes = SOURCE_TYPES) -> Bund
         parse_tensors(files[GOLDEN], GOLDEN),
         channels=len(config.channels), steps=config.length, classes=len(config.classes),
     )  # fmt: skip
-    settings = stored.get("settings", {})
-    if not isinstance(settings, dict):
-        raise ModelError(f"{CONFIG}: settings must be an object")
+    settings = from_stored(dict[str, Any], stored.get("settings", {}), f"{CONFIG}: settings")
     return Bundle(config, _model(config, stored, files, sources), golden, manifest, settings)
 
 
@@ -124,7 +112,7 @@ def _files(artefact: Artefact) -> dict[str, bytes]:
     model, tensors = artefact.model, _tensors(artefact.model)
     unknown = set(artefact.extras) - set(EXTRAS)
     if unknown:
-        raise ModelError(f"{min(unknown)}: a bundle has no such file")
+        raise ModelError(f"{min(unknown)}: not a file of a bundle")
     config = artefact.config.to_dict() | {
         "format": FORMAT,
         "parts": [{"name": part.name, "config": part.source.config()} for part in model.parts],
@@ -168,34 +156,33 @@ def _version(package: str) -> str:
         return "unknown"
 
 
-def _write_file(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _swap(partial: Path, directory: Path) -> None:
-    """The old bundle steps aside under another name, so that a crash leaves either the old or the new one."""
-    if directory.exists():
-        aside = Path(tempfile.mkdtemp(prefix=f".{directory.name}.old-", dir=directory.parent))
-        directory.replace(aside)
-        partial.replace(directory)
-        shutil.rmtree(aside)
-    else:
-        partial.replace(directory)
-
-
-def _checked_files(directory: Path, manifest: Mapping[str, Any]) -> dict[str, bytes]:
+def _read_files(directory: Path, manifest: Mapping[str, Any]) -> dict[str, bytes]:
     listed = manifest.get("files")
     if not isinstance(listed, dict) or not set(REQUIRED) <= set(listed) <= set(REQUIRED) | set(EXTRAS):
-        raise ModelError(f"{MANIFEST}: files must list {', '.join(REQUIRED)} and nothing unknown")
+        raise ModelError(f"{MANIFEST}: files: expected {', '.join(REQUIRED)}, and no unknown file")
     files = {}
     for name, facts in listed.items():
         files[name] = read_file(directory, name)
         if not isinstance(facts, dict) or facts.get("sha256") != sha256(files[name]):
-            raise ModelError(f"{name}: its sha256 is not the one in {MANIFEST}")
+            raise ModelError(f"{name}: its sha256 differs from the one in {MANIFEST}")
     return files
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredPart:
+    """An entry of `parts` in config.json."""
+
+    name: str
+    config: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredCalibration:
+    """calibration.json; `calibration` and `abstention` are read by their own classes."""
+
+    weights: dict[str, float]
+    calibration: dict[str, Any]
+    abstention: dict[str, Any]
 
 
 def _model(
@@ -203,40 +190,32 @@ def _model(
 ) -> AdditiveModel:
     normalizer = Normalizer.from_dict(parse_json(files[NORMALIZER], NORMALIZER))
     if len(normalizer.mean) != len(config.channels):
-        raise ModelError(f"{NORMALIZER}: {len(normalizer.mean)} channels, {CONFIG} has {len(config.channels)}")
+        raise ModelError(f"{NORMALIZER}: {len(normalizer.mean)} channels, {CONFIG} lists {len(config.channels)}")
     tensors = parse_tensors(files[MODEL], MODEL)
     require_specs(tensors, stored.get("tensors"))
-    calibration = parse_json(files[CALIBRATION], CALIBRATION)
-    if set(calibration) != {"weights", "calibration", "abstention"}:
-        raise ModelError(f"{CALIBRATION}: needs exactly weights, calibration and abstention")
+    calibration = from_stored(_StoredCalibration, parse_json(files[CALIBRATION], CALIBRATION), f"{CALIBRATION}:")
     return AdditiveModel(
         normalizer=normalizer,
-        parts=_parts(stored.get("parts"), calibration["weights"], tensors, sources),
-        calibration=Calibration.from_dict(calibration["calibration"], len(config.classes)),
-        abstention=Abstention.from_dict(calibration["abstention"], len(config.channels)),
+        parts=_parts(stored.get("parts"), calibration.weights, tensors, sources),
+        calibration=Calibration.from_dict(calibration.calibration, len(config.classes)),
+        abstention=Abstention.from_dict(calibration.abstention, len(config.channels)),
         patching=Patching(config.patch_length, config.patch_stride),
     )
 
 
-def _parts(stored: Any, weights: Any, tensors: Tensors, sources: SourceTypes) -> tuple[Part, ...]:
-    if not isinstance(stored, list) or not 1 <= len(stored) <= _MAX_PARTS:
-        raise ModelError(f"{CONFIG}: parts must list 1 to {_MAX_PARTS} sources")
-    names = [part.get("name") if isinstance(part, dict) else None for part in stored]
-    if not all(isinstance(name, str) and name in sources for name in names) or len(set(names)) != len(names):
-        raise ModelError(f"{CONFIG}: parts must be different ones of {', '.join(sources)}")
-    if not isinstance(weights, dict) or set(weights) != set(names):
-        raise ModelError(f"{CALIBRATION}: weights must name exactly the parts of {CONFIG}")
-    owned = {name: name.partition("/")[0] for name in tensors}
-    if not set(owned.values()) <= set(names):
-        raise ModelError(f"{MODEL}: holds tensors of no part")
-    return tuple(_part(one, weights[one["name"]], tensors, sources) for one in stored)
+def _parts(stored: Any, weights: Mapping[str, float], tensors: Tensors, sources: SourceTypes) -> tuple[Part, ...]:
+    parts = from_stored(tuple[_StoredPart, ...], stored, f"{CONFIG}: parts")
+    names = [part.name for part in parts]
+    if not 1 <= len(parts) <= _MAX_PARTS or len(set(names)) != len(names) or not set(names) <= set(sources):
+        raise ModelError(f"{CONFIG}: parts: expected 1 to {_MAX_PARTS} different ones of {', '.join(sources)}")
+    if set(weights) != set(names):
+        raise ModelError(f"{CALIBRATION}: weights: expected exactly the parts of {CONFIG}: {', '.join(names)}")
+    owners = {name.partition("/")[0] for name in tensors}
+    if not owners <= set(names):
+        raise ModelError(f"{MODEL}: {min(owners - set(names))}/…: tensors of a part that {CONFIG} does not list")
+    return tuple(_part(part, weights[part.name], tensors, sources) for part in parts)
 
 
-def _part(stored: Mapping[str, Any], weight: Any, tensors: Tensors, sources: SourceTypes) -> Part:
-    name = str(stored["name"])
-    if isinstance(weight, bool) or not isinstance(weight, int | float) or not np.isfinite(weight):
-        raise ModelError(f"{CALIBRATION}: the weight of {name} must be a finite number")
-    if not isinstance(stored.get("config"), dict):
-        raise ModelError(f"{CONFIG}: the part {name} has no config")
-    own = {key.partition("/")[2]: array for key, array in tensors.items() if key.partition("/")[0] == name}
-    return Part(name, sources[name]().from_parts(stored["config"], own), float(weight))
+def _part(stored: _StoredPart, weight: float, tensors: Tensors, sources: SourceTypes) -> Part:
+    own = {key.partition("/")[2]: array for key, array in tensors.items() if key.partition("/")[0] == stored.name}
+    return Part(stored.name, sources[stored.name]().from_parts(stored.config, own), weight)

@@ -1,1 +1,1 @@
-"""Where cases come from: UEA archive files, synthetic sets, users' own recordings."""
+"""Data sets: UEA archive files, synthetic sets, users' recordings."""

@@ -1,27 +1,19 @@
-"""Labelled cases with what is known about them, and the one door to every source of data."""
+"""Labelled cases with what is known about them. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from anchormoe.cases import Cases
+from anchormoe.cases import Alignment, Cases
 from anchormoe.errors import DataError
 from anchormoe.windows import FillRule
-
-Alignment = Literal["aligned", "sliding"]
-SOURCES = ("uea", "synthetic", "recordings")
 
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """N cases: `y` indexes `classes`, `groups` numbers recordings, `truth` (N, T) marks evidence (synthetic sets).
-
-    `fill` says how holes were filled, channel by channel; empty where nobody knows.
-    """
+    """N cases. `y` (N,) indexes `classes`; `groups` (N,) numbers recordings."""
 
     name: str
     cases: Cases
@@ -32,11 +24,13 @@ class Dataset:
     period_s: float | None = None
     groups: npt.NDArray[np.int64] | None = None
     truth: npt.NDArray[np.bool_] | None = None
+    """(N, T) the steps that decide the class, known for synthetic sets only"""
     alignment: Alignment = "aligned"
     fill: tuple[FillRule, ...] = ()
+    """how missing values were filled, one rule per channel; empty where that is not known"""
 
     def __post_init__(self) -> None:
-        _refuse_a_mismatch(self)
+        _refuse_mismatch(self)
 
     def __len__(self) -> int:
         return len(self.cases)
@@ -73,26 +67,7 @@ class Split:
     mixed: Dataset | None = None
 
 
-def load_dataset(spec: str, *, data_dir: Path | None = None, config: Path | None = None, seed: int = 0) -> Split:
-    """`uea:NATOPS`, `synthetic:distractor` or `recordings:DIR`; `seed` draws synthetic sets. Raises DataError."""
-    source, _, name = spec.partition(":")
-    if source not in SOURCES or not name:
-        raise DataError(f"data {spec!r}: expected one of " + ", ".join(f"{known}:…" for known in SOURCES))
-    # Imported here: the UEA loader brings aeon with it (seconds), which the other sources do not need.
-    if source == "uea":
-        from anchormoe.data.uea import load_uea
-
-        return load_uea(name, data_dir=data_dir)
-    if source == "synthetic":
-        from anchormoe.data.synthetic import load_synthetic
-
-        return load_synthetic(name, seed=seed)
-    from anchormoe.data.recordings import load_recordings
-
-    return load_recordings(Path(name), config=config)
-
-
-def _refuse_a_mismatch(dataset: Dataset) -> None:
+def _refuse_mismatch(dataset: Dataset) -> None:
     size, channels = len(dataset.cases), dataset.cases.x.shape[1]
     if dataset.y.shape != (size,):
         raise DataError(f"{dataset.name}: {size} cases, labels of shape {dataset.y.shape}")

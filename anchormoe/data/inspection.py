@@ -1,4 +1,4 @@
-"""What a person should know about a data set before training on it: ranges, holes, balance, overlap. Pure."""
+"""What to know about a data set before training on it: ranges, gaps, class balance, overlap. Pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from anchormoe.cases import rare_below
 from anchormoe.data.dataset import Dataset, Split
 from anchormoe.data.resampling import Recording
-from anchormoe.recipes.settings import rare_below
 
 HALF_MISSING = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelFacts:
-    """Over the valid entries of TRAIN (None where there are none); `longest_hole` in steps."""
+    """Over the valid entries of TRAIN (None where there are none); `longest_gap` is in steps."""
 
     name: str
     unit: str
@@ -27,13 +27,13 @@ class ChannelFacts:
     deviation: float | None
     missing_train: float
     missing_test: float
-    longest_hole: int
+    longest_gap: int
     constant: bool
 
 
 @dataclass(frozen=True, slots=True)
 class PartFacts:
-    """One of TRAIN and TEST. `lengths` are the least, the median and the greatest, in steps."""
+    """TRAIN or TEST. `lengths` are the minimum, median and maximum, in steps."""
 
     cases: int
     lengths: tuple[int, int, int]
@@ -43,7 +43,7 @@ class PartFacts:
 
 @dataclass(frozen=True, slots=True)
 class OverlapFacts:
-    """Cases of TEST that TRAIN holds too, cases TRAIN holds twice, and recordings that both parts share."""
+    """TEST cases that are also in TRAIN, TRAIN cases that occur twice, and recordings that both parts share."""
 
     in_both: int
     twice_in_train: int
@@ -52,22 +52,22 @@ class OverlapFacts:
 
 @dataclass(frozen=True, slots=True)
 class RecordingFacts:
-    """A recording on the grid: `holes` are runs of steps at which nothing came."""
+    """A recording on the grid; `gaps` are runs of steps without a sample."""
 
     name: str
     asset: str
     steps: int
     samples: int
     empty_share: float
-    holes: int
-    longest_hole: int
-    same_slot: int
+    gaps: int
+    longest_gap: int
+    same_step: int
     out_of_order: int
 
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """All facts; `remarks` are sentences about what may hurt."""
+    """All facts; `notes` are sentences about what may be a problem."""
 
     name: str
     period_s: float | None
@@ -77,14 +77,14 @@ class Inspection:
     overlap: OverlapFacts
     mixed_windows: int
     recordings: tuple[RecordingFacts, ...]
-    remarks: tuple[str, ...]
+    notes: tuple[str, ...]
 
-    def as_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
 def inspect(split: Split, recordings: Sequence[Recording] = ()) -> Inspection:
-    """Look at both parts; `recordings` add what was seen before windows were cut."""
+    """Inspects both parts; `recordings` add what was found before windows were cut."""
     channels = tuple(_channel(split, index) for index in range(len(split.train.channels)))
     train, test, overlap = _part(split.train), _part(split.test), _overlap(split.train, split.test)
     seen = tuple(_recording(one) for one in recordings)
@@ -97,18 +97,18 @@ def inspect(split: Split, recordings: Sequence[Recording] = ()) -> Inspection:
         overlap=overlap,
         mixed_windows=0 if split.mixed is None else len(split.mixed),
         recordings=seen,
-        remarks=(
-            *_channel_remarks(channels),
-            *_class_remarks(train, test),
-            *_overlap_remarks(overlap),
-            *_recording_remarks(seen),
-            *_repetition_remarks(recordings),
+        notes=(
+            *_channel_notes(channels),
+            *_class_notes(train, test),
+            *_overlap_notes(overlap),
+            *_recording_notes(seen),
+            *_overlapping_recordings_notes(recordings),
         ),
     )
 
 
-def idle_channels(train: Dataset) -> list[str]:
-    """Remarks about channels that cannot tell anything; quick, for whoever is about to train."""
+def uninformative_channels(train: Dataset) -> list[str]:
+    """Notes about channels that cannot help: constant, or without a valid value. Quick, for the start of a training."""
     x, mask = train.cases.x, train.cases.mask
     low = np.where(mask, x, np.inf).min(axis=(0, 2))
     high = np.where(mask, x, -np.inf).max(axis=(0, 2))
@@ -148,7 +148,7 @@ def _channel(split: Split, index: int) -> ChannelFacts:
         deviation,
         missing_train=_missing_share(split.train, index),
         missing_test=_missing_share(split.test, index),
-        longest_hole=_longest_hole(split.train, index),
+        longest_gap=_longest_gap(split.train, index),
         constant=len(values) > 0 and low == high,
     )
 
@@ -163,9 +163,9 @@ def _missing_share(part: Dataset, index: int) -> float:
     return float(1 - part.cases.mask[:, index][inside].mean())
 
 
-def _longest_hole(part: Dataset, index: int) -> int:
-    holes = ~part.cases.mask[:, index] & _inside(part)
-    return max(longest_run(row) for row in holes[holes.any(axis=1)]) if holes.any() else 0
+def _longest_gap(part: Dataset, index: int) -> int:
+    gaps = ~part.cases.mask[:, index] & _inside(part)
+    return max(longest_run(row) for row in gaps[gaps.any(axis=1)]) if gaps.any() else 0
 
 
 def _part(part: Dataset) -> PartFacts:
@@ -179,15 +179,15 @@ def _part(part: Dataset) -> PartFacts:
 
 
 def _overlap(train: Dataset, test: Dataset) -> OverlapFacts:
-    here, there = _prints(train), _prints(test)
-    both = set(here)
+    in_train, in_test = _case_hashes(train), _case_hashes(test)
+    known = set(in_train)
     shared = 0
     if train.groups is not None and test.groups is not None:
         shared = len(np.intersect1d(train.groups, test.groups))
-    return OverlapFacts(sum(one in both for one in there), len(here) - len(both), shared)
+    return OverlapFacts(sum(one in known for one in in_test), len(in_train) - len(known), shared)
 
 
-def _prints(part: Dataset) -> list[int]:
+def _case_hashes(part: Dataset) -> list[int]:
     cases = part.cases
     return [
         hash((x[:, :length].tobytes(), mask[:, :length].tobytes()))
@@ -203,14 +203,14 @@ def _recording(one: Recording) -> RecordingFacts:
         steps=len(empty),
         samples=one.samples,
         empty_share=float(empty.mean()),
-        holes=len(runs(empty)),
-        longest_hole=longest_run(empty),
-        same_slot=one.same_slot,
+        gaps=len(runs(empty)),
+        longest_gap=longest_run(empty),
+        same_step=one.same_step,
         out_of_order=one.out_of_order,
     )
 
 
-def _channel_remarks(channels: Sequence[ChannelFacts]) -> Iterator[str]:
+def _channel_notes(channels: Sequence[ChannelFacts]) -> Iterator[str]:
     for one in channels:
         if one.low is None:
             yield f"channel {one.name} has no valid value in TRAIN; it will be ignored"
@@ -220,40 +220,41 @@ def _channel_remarks(channels: Sequence[ChannelFacts]) -> Iterator[str]:
             yield f"channel {one.name} is missing for {one.missing_train:.0%} of TRAIN"
 
 
-def _class_remarks(train: PartFacts, test: PartFacts) -> Iterator[str]:
+def _class_notes(train: PartFacts, test: PartFacts) -> Iterator[str]:
     for name, count in train.class_counts.items():
         if count <= 1:
-            yield f"class {name} has {count} training case{'s' * (count != 1)}; nothing can be validated with it"
+            yield f"class {name} has {count} training case{'s' * (count != 1)}; it cannot be validated"
         elif count < rare_below(len(train.class_counts)) * train.cases:
             share = f"{count / train.cases:.1%} of the training cases"
-            yield f"class {name} has {share}; it weighs more in training (class_weight: auto)"
+            yield f"class {name} has {share}; training gives it more weight (class_weight: auto)"
         if test.class_counts[name] == 0:
             yield f"class {name} has no test case"
 
 
-def _overlap_remarks(overlap: OverlapFacts) -> Iterator[str]:
+def _overlap_notes(overlap: OverlapFacts) -> Iterator[str]:
     if overlap.in_both:
-        yield f"{overlap.in_both} test cases are also in TRAIN: the test figures will flatter"
+        yield f"{overlap.in_both} test cases are also in TRAIN: the test figures will be too good"
     if overlap.twice_in_train:
         yield f"{overlap.twice_in_train} training cases occur twice"
     if overlap.shared_recordings:
         yield f"{overlap.shared_recordings} recordings are in both parts; their windows do not overlap in time"
 
 
-def _recording_remarks(recordings: Sequence[RecordingFacts]) -> Iterator[str]:
+def _recording_notes(recordings: Sequence[RecordingFacts]) -> Iterator[str]:
     for one in recordings:
         if one.out_of_order:
-            yield f"recording {one.name}: {one.out_of_order} timestamps go backwards (put in order)"
-        if one.same_slot > one.samples * 0.1:
-            yield f"recording {one.name}: {one.same_slot} of {one.samples} samples share a step; period too long?"
+            yield f"recording {one.name}: {one.out_of_order} timestamps go backwards (samples were sorted)"
+        if one.same_step > one.samples * 0.1:
+            shared = f"{one.same_step} of {one.samples} samples share a step"
+            yield f"recording {one.name}: {shared} with an earlier one; is period_s too long?"
         if one.empty_share > HALF_MISSING:
-            yield f"recording {one.name}: {one.empty_share:.0%} of the steps are empty; period too short?"
+            yield f"recording {one.name}: {one.empty_share:.0%} of the steps are empty; is period_s too short?"
 
 
-def _repetition_remarks(recordings: Sequence[Recording]) -> Iterator[str]:
+def _overlapping_recordings_notes(recordings: Sequence[Recording]) -> Iterator[str]:
     order = sorted(recordings, key=lambda one: (one.asset, one.start))
     for before, after in pairwise(order):
         shared = before.start + len(before.steps) - after.start
         if before.asset == after.asset and shared > 0:
-            known = f"recordings {before.name} and {after.name} share {shared} steps of time"
-            yield f"{known}: one group, or, if one is TEST, windows that touch it are left out of TRAIN"
+            overlap = f"recordings {before.name} and {after.name} overlap by {shared} steps"
+            yield f"{overlap}: they form one group; if one is TEST, windows that overlap it are left out of TRAIN"

@@ -1,4 +1,4 @@
-"""Draws a data set on one page: balance, lengths or coverage, recordings in time, and each channel class by class."""
+"""Plots a data set on one page: class balance, lengths or spread, recordings over time, each channel by class."""
 
 import warnings
 from collections.abc import Sequence
@@ -12,20 +12,20 @@ from anchormoe.data.dataset import Dataset, Split
 from anchormoe.data.inspection import Inspection, runs
 from anchormoe.data.resampling import Recording
 
-# Okabe and Ito's colours, told apart by colour-blind readers too; more classes take them again with another dash.
+# Okabe and Ito's colours, which colour-blind readers can distinguish; further classes reuse them with another dash.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
 DASHES = ("-", "--", ":", "-.")
-MOST_CHANNELS = 12
-MOST_CLASSES = 10
-MOST_RECORDINGS = 40
+MAX_CHANNELS = 12
+MAX_CLASSES = 10
+MAX_RECORDINGS = 40
 GREY = "#BBBBBB"
 
 
-def draw(path: Path, split: Split, facts: Inspection, recordings: Sequence[Recording] = ()) -> None:
-    """Write the page as a picture; the suffix of `path` chooses the format."""
+def plot_inspection(path: Path, split: Split, facts: Inspection, recordings: Sequence[Recording] = ()) -> None:
+    """Writes the page as an image; the suffix of `path` chooses the format."""
     from matplotlib.figure import Figure
 
-    channels = min(len(split.train.channels), MOST_CHANNELS)
+    channels = min(len(split.train.channels), MAX_CHANNELS)
     rows, columns = -(-channels // 3), min(3, channels)
     height = 3.2 if len(recordings) <= 15 else 4.8
     figure = Figure(figsize=(13, 0.4 + height + 2.1 * rows), layout="constrained")
@@ -35,13 +35,15 @@ def draw(path: Path, split: Split, facts: Inspection, recordings: Sequence[Recor
     _draw_balance(left, split)
     if recordings:
         _draw_recordings(right, recordings, split)
-        _draw_example(bottom, _telling(recordings), split.train, bottom.subplots(rows, columns, squeeze=False).ravel())
+        _draw_example(
+            bottom, _most_varied(recordings), split.train, bottom.subplots(rows, columns, squeeze=False).ravel()
+        )
     else:
         _draw_lengths(right, split)
         _draw_medians(bottom, split.train, bottom.subplots(rows, columns, squeeze=False).ravel())
     figure.suptitle(_title(facts), fontsize=12, x=0.01, ha="left")
     with warnings.catch_warnings():
-        # Names in scripts that the default font lacks are drawn as boxes; that must not stop an inspection.
+        # Names in scripts that the default font lacks are drawn as boxes; that is no reason to fail.
         warnings.simplefilter("ignore", UserWarning)
         figure.savefig(path, dpi=110)
 
@@ -64,26 +66,26 @@ def _draw_balance(axes: Any, split: Split) -> None:
     axes.barh(places + 0.2, split.test.class_counts, 0.38, color=colours, alpha=0.45)
     axes.set_yticks(places, [_short(name) for name in split.train.classes], fontsize=8 if len(places) < 15 else 6)
     axes.invert_yaxis()
-    axes.set_title("cases per class (full: train, pale: test)", fontsize=10, loc="left")
-    _tidy(axes)
+    axes.set_title("cases per class (solid: train, pale: test)", fontsize=10, loc="left")
+    _hide_spines(axes)
 
 
 def _draw_lengths(axes: Any, split: Split) -> None:
     both = np.concatenate([split.train.cases.lengths, split.test.cases.lengths])
     if both.min() == both.max():
-        _draw_coverage(axes, split)
+        _draw_spread(axes, split)
         return
     bins = np.linspace(both.min() - 0.5, both.max() + 0.5, min(40, int(both.max() - both.min()) + 2))
     axes.hist(
         [split.train.cases.lengths, split.test.cases.lengths], bins, color=[COLOURS[0], GREY], label=["train", "test"]
     )
-    axes.set_title("lengths of the series, in steps", fontsize=10, loc="left")
+    axes.set_title("series lengths in steps", fontsize=10, loc="left")
     axes.legend(frameon=False, fontsize=8)
-    _tidy(axes)
+    _hide_spines(axes)
 
 
-def _draw_coverage(axes: Any, split: Split) -> None:
-    """Equal lengths need no histogram; the range of each channel says more."""
+def _draw_spread(axes: Any, split: Split) -> None:
+    """Instead of lengths that are all equal: the spread of each channel."""
     x, mask = split.train.cases.x, split.train.cases.mask
     names = split.train.channels[:24]
     values = [x[:, at][mask[:, at]] for at in range(len(names))]
@@ -92,9 +94,9 @@ def _draw_coverage(axes: Any, split: Split) -> None:
     slant = {"rotation": 60, "ha": "right"} if len(names) > 8 else {}
     axes.set_xticks(np.arange(1, len(names) + 1), [_short(name) for name in names], fontsize=7, **slant)
     axes.set_title(
-        "spread of each channel in TRAIN (scaled; box: quarters, whiskers: 1 to 99 %)", fontsize=10, loc="left"
+        "spread of each channel in TRAIN (standardized; box: quartiles, whiskers: 1 to 99 %)", fontsize=10, loc="left"
     )
-    _tidy(axes)
+    _hide_spines(axes)
 
 
 def _scaled(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
@@ -104,7 +106,7 @@ def _scaled(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
 
 
 def _draw_recordings(axes: Any, recordings: Sequence[Recording], split: Split) -> None:
-    shown = recordings[:MOST_RECORDINGS]
+    shown = recordings[:MAX_RECORDINGS]
     tested = set() if split.test.groups is None else set(split.test.groups.tolist())
     for row, one in enumerate(shown):
         for code in range(len(split.train.classes)):
@@ -117,17 +119,17 @@ def _draw_recordings(axes: Any, recordings: Sequence[Recording], split: Split) -
     axes.invert_yaxis()
     left_out = f", first {len(shown)} of {len(recordings)}" if len(shown) < len(recordings) else ""
     axes.set_title(
-        f"recordings in steps since their start, by label; white: no data{left_out}", fontsize=10, loc="left"
+        f"recordings by label, in steps since their start; white: no data{left_out}", fontsize=10, loc="left"
     )
-    _tidy(axes)
+    _hide_spines(axes)
 
 
 def _empty(one: Recording) -> npt.NDArray[np.bool_]:
     return np.asarray(np.isnan(one.steps).all(axis=1))
 
 
-def _telling(recordings: Sequence[Recording]) -> Recording:
-    """The recording with most classes, and of those the one with most data."""
+def _most_varied(recordings: Sequence[Recording]) -> Recording:
+    """The recording with the most classes; among equals the one with the most samples."""
     return max(recordings, key=lambda one: (len(set(one.labels[one.labels >= 0])), one.samples))
 
 
@@ -139,23 +141,21 @@ def _draw_example(figure: Any, one: Recording, train: Dataset, grid: Sequence[An
             axes.plot(steps, values, ".", markersize=1.6, color=colour(code), label=_short(name))
         _name(axes, train, index)
     _legend(figure, grid[0], 5)
-    figure.suptitle(f"one recording, {one.name}, by label; steps since its start", fontsize=10, x=0.01, ha="left")
+    figure.suptitle(f"recording {one.name} by label, in steps since its start", fontsize=10, x=0.01, ha="left")
 
 
 def _draw_medians(figure: Any, train: Dataset, grid: Sequence[Any]) -> None:
     for index, axes in _shown(grid, train):
         _draw_median(axes, train, index)
     _legend(figure, grid[0], 1)
-    shown = "" if len(train.channels) <= MOST_CHANNELS else f", first {MOST_CHANNELS} of {len(train.channels)} channels"
-    some = "" if len(train.classes) <= MOST_CLASSES else f", first {MOST_CLASSES} of {len(train.classes)} classes"
-    figure.suptitle(
-        f"median over TRAIN by step, with the middle half shaded{shown}{some}", fontsize=10, x=0.01, ha="left"
-    )
+    shown = "" if len(train.channels) <= MAX_CHANNELS else f", first {MAX_CHANNELS} of {len(train.channels)} channels"
+    some = "" if len(train.classes) <= MAX_CLASSES else f", first {MAX_CLASSES} of {len(train.classes)} classes"
+    figure.suptitle(f"median of TRAIN by step, interquartile range shaded{shown}{some}", fontsize=10, x=0.01, ha="left")
 
 
 def _shown(grid: Sequence[Any], train: Dataset) -> list[tuple[int, Any]]:
     """A pair of axes for each channel that is drawn; the rest of the grid is emptied."""
-    count = min(len(train.channels), MOST_CHANNELS)
+    count = min(len(train.channels), MAX_CHANNELS)
     for axes in grid[count:]:
         axes.set_axis_off()
     return list(enumerate(grid[:count]))
@@ -168,11 +168,11 @@ def _legend(figure: Any, axes: Any, scale: float) -> None:
 
 
 def _draw_median(axes: Any, train: Dataset, index: int) -> None:
-    for code, name in enumerate(train.classes[:MOST_CLASSES]):
+    for code, name in enumerate(train.classes[:MAX_CLASSES]):
         own = train.y == code
         if not own.any():
             continue
-        low, middle, high = _quarters(train.cases.x[own, index], train.cases.mask[own, index])
+        low, middle, high = _quartiles(train.cases.x[own, index], train.cases.mask[own, index])
         steps = np.arange(len(middle))
         axes.fill_between(steps, low, high, color=colour(code), alpha=0.12, linewidth=0)
         axes.plot(
@@ -185,22 +185,22 @@ def _name(axes: Any, train: Dataset, index: int) -> None:
     unit = f" [{train.units[index]}]" if train.units[index] else ""
     axes.set_title(f"{_short(train.channels[index], 28)}{unit}", fontsize=9, loc="left")
     axes.tick_params(labelsize=7)
-    _tidy(axes)
+    _hide_spines(axes)
 
 
-def _quarters(x: npt.NDArray[np.float32], mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+def _quartiles(x: npt.NDArray[np.float32], mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
     """Quartiles (3, T) over the cases valid at each step; NaN where fewer than a fifth of them are."""
     enough = mask.mean(axis=0) >= 0.2
-    quarters = np.full((3, x.shape[1]), np.nan)
+    quartiles = np.full((3, x.shape[1]), np.nan)
     if enough.any():
         valid = np.where(mask, x, np.nan)[:, enough].astype(np.float64)
-        quarters[:, enough] = np.nanquantile(valid, (0.25, 0.5, 0.75), axis=0)
-    return quarters
+        quartiles[:, enough] = np.nanquantile(valid, (0.25, 0.5, 0.75), axis=0)
+    return quartiles
 
 
 def _short(name: str, most: int = 16) -> str:
     return name if len(name) <= most else name[: most - 1] + "…"
 
 
-def _tidy(axes: Any) -> None:
+def _hide_spines(axes: Any) -> None:
     axes.spines[["top", "right"]].set_visible(False)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from anchormoe.data.recording_config import RecordingConfig
-from anchormoe.data.tables import SUFFIXES, as_word, read_table, sniffed_separator
+from anchormoe.data.tables import SUFFIXES, label_text, read_table, sniff_separator
 from anchormoe.data.timestamps import to_nanoseconds
 from anchormoe.errors import DataError
 
@@ -27,8 +27,10 @@ class LabelInterval:
 
 
 def read_intervals(directory: Path, name: str, config: RecordingConfig) -> list[LabelInterval]:
-    """All rows, in order of time. DataError on an end before its start, on overlaps within a recording, and on a
-    recording that is no file of the directory: a misspelt name would lose its labels without a word.
+    """All rows, ordered by time.
+
+    DataError on an end before its start, on overlaps within a recording, and on a recording that is not a file of the
+    directory: a misspelt name would otherwise lose its labels silently.
     """
     path = directory / name
     columns = ["start", "end", "label", *(["recording"] if _names_recordings(path, config.separator) else [])]
@@ -49,10 +51,10 @@ def read_intervals(directory: Path, name: str, config: RecordingConfig) -> list[
 
 
 def _label(path: Path, row: int, value: object) -> str:
-    word = as_word(value)
-    if word is None:
+    text = label_text(value)
+    if text is None:
         raise DataError(f"{path}, row {row}: the label is missing")
-    return word
+    return text
 
 
 def labels_at(
@@ -72,7 +74,7 @@ def _names_recordings(path: Path, separator: str | None) -> bool:
             header = file.readline().strip()
     except OSError as error:
         raise DataError(f"{path}: {error.strerror}") from error
-    return "recording" in [name.strip().strip('"') for name in header.split(separator or sniffed_separator(header))]
+    return "recording" in [name.strip().strip('"') for name in header.split(separator or sniff_separator(header))]
 
 
 def _refuse_unknown(directory: Path, path: Path, rows: Sequence[LabelInterval]) -> None:
@@ -81,7 +83,7 @@ def _refuse_unknown(directory: Path, path: Path, rows: Sequence[LabelInterval]) 
     for number, row in enumerate(rows, start=1):
         if row.recording is not None and row.recording not in known:
             there = ", ".join(known[:SHOWN_NAMES]) + (", …" if len(known) > SHOWN_NAMES else "")
-            raise DataError(f"{path}, row {number}: no recording is called {row.recording!r}; there are {there}")
+            raise DataError(f"{path}, row {number}: there is no recording {row.recording!r}; there are {there}")
 
 
 def _refuse_backward(path: Path, rows: Sequence[LabelInterval]) -> None:

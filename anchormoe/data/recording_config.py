@@ -1,13 +1,15 @@
-"""How a directory of recordings is to be read: the `recordings` section of a configuration file."""
+"""How a directory of recordings is read: the `recordings` section of a configuration file."""
 
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import yaml
+from msgspec import Meta
 
-from anchormoe.data.configuration import build
+from anchormoe.cases import Alignment
+from anchormoe.conversion import Count, Share, from_settings
 from anchormoe.errors import DataError
 from anchormoe.windows import FillKind, FillRule, Grid, WindowShape
 
@@ -17,21 +19,21 @@ _OFFSET = re.compile(r"([+-])(\d\d):(\d\d)")
 
 
 @dataclass(frozen=True, slots=True)
-class Channel:
-    """One measured quantity. `max_age` (steps) bounds how far a value is carried by `fill`."""
+class ChannelConfig:
+    """One measured quantity. `fill` carries a value at most `max_age` steps."""
 
     unit: str = ""
     fill: FillKind = "none"
-    max_age: int = 0
+    max_age: Annotated[int, Meta(ge=0)] = 0
 
     def __post_init__(self) -> None:
-        if self.max_age < 0 or (self.fill != "none" and self.max_age == 0):
+        if self.fill != "none" and self.max_age == 0:
             raise ValueError(f"fill {self.fill} needs a max_age of at least 1 step")
 
 
 @dataclass(frozen=True, slots=True)
-class Labels:
-    """Either a `column` with a label per sample, or a file of `intervals` (below the directory); `names` renames."""
+class LabelConfig:
+    """Either a `column` with a label per sample, or a file of `intervals` in the directory; `names` renames labels."""
 
     column: str | None = None
     intervals: str | None = None
@@ -44,32 +46,28 @@ class Labels:
 
 
 @dataclass(frozen=True, slots=True)
-class Windows:
-    """`length`, `hop` and `epoch` as the agent's: steps of `period_s` seconds, ends at multiples of `hop`."""
+class WindowConfig:
+    """`length` and `hop` as in the agent's settings: steps of `period_s` seconds, window ends at multiples of `hop`."""
 
-    period_s: float
-    length: int
-    hop: int
+    period_s: Annotated[float, Meta(ge=1e-9)]
+    length: Count
+    hop: Count
     epoch_s: float = 0.0
-    min_coverage: float = 0.5
+    min_coverage: Share = 0.5
 
     def __post_init__(self) -> None:
-        if self.period_s <= 0 or not 0 <= self.min_coverage <= 1:
-            raise ValueError("need period_s > 0 and 0 <= min_coverage <= 1")
         WindowShape(self.length, self.hop)
 
 
 @dataclass(frozen=True, slots=True)
-class Splitting:
+class SplitConfig:
     """`test` names recordings or assets (patterns); without it a `test_share` of them, or of the time, is TEST."""
 
     by: Literal["time", "recording", "asset"] = "recording"
     test: tuple[str, ...] = ()
-    test_share: float = 0.3
+    test_share: Annotated[float, Meta(gt=0, lt=1)] = 0.3
 
     def __post_init__(self) -> None:
-        if not 0 < self.test_share < 1:
-            raise ValueError("need 0 < test_share < 1")
         if self.by == "time" and self.test:
             raise ValueError("test names recordings or assets; a split by time takes test_share")
 
@@ -79,25 +77,25 @@ class RecordingConfig:
     """`files` are patterns below the directory; `asset` is `file`, `folder` or `column:NAME`."""
 
     timestamp: str
-    channels: dict[str, Channel]
-    labels: Labels
-    window: Windows
-    split: Splitting = field(default_factory=Splitting)
+    channels: dict[str, ChannelConfig]
+    labels: LabelConfig
+    window: WindowConfig
+    split: SplitConfig = field(default_factory=SplitConfig)
     files: tuple[str, ...] = ("**/*.csv", "**/*.parquet", "**/*.npz")
     asset: str = "file"
     utc_offset: str | None = None
     timestamp_unit: Literal["s", "ms", "us", "ns"] | None = None
     separator: str | None = None
     decimal: Literal[".", ","] = "."
-    alignment: Literal["aligned", "sliding"] = "sliding"
+    alignment: Alignment = "sliding"
 
     def __post_init__(self) -> None:
         if not self.channels:
-            raise ValueError("channels: name at least one")
+            raise ValueError("channels: at least one is needed")
         if self.asset not in ("file", "folder") and not self.asset_column:
-            raise ValueError(f"asset: {self.asset!r} is not file, folder or column:NAME")
+            raise ValueError(f"asset: expected file, folder or column:NAME, not {self.asset!r}")
         if self.utc_offset is not None and not _OFFSET.fullmatch(self.utc_offset):
-            raise ValueError(f"utc_offset: {self.utc_offset!r} is not like +02:00")
+            raise ValueError(f"utc_offset: expected a value like +02:00, not {self.utc_offset!r}")
 
     @property
     def asset_column(self) -> str | None:
@@ -106,7 +104,7 @@ class RecordingConfig:
 
     @property
     def offset_ns(self) -> int | None:
-        """What to take from a local time to get UTC; None when not set."""
+        """Subtracted from a local time to get UTC; None when not set."""
         found = _OFFSET.fullmatch(self.utc_offset or "")
         if found is None:
             return None
@@ -129,14 +127,14 @@ class RecordingConfig:
 def read_config(path: Path | None) -> RecordingConfig:
     """The `recordings` section of a YAML file. DataError names the file and the key."""
     if path is None:
-        raise DataError("recordings need --config FILE: which columns, labels, window and split")
+        raise DataError("recordings need --config FILE, which says what the columns are and how to cut and split them")
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise DataError(f"{path}: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeError) as error:
         raise DataError(f"{path}: not a YAML file: {error}") from error
-    return build(RecordingConfig, _section(path, content), f"{path}: {SECTION}")
+    return from_settings(RecordingConfig, _section(path, content), f"{path}: {SECTION}")
 
 
 def _section(path: Path, content: object) -> object:

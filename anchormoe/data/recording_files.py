@@ -1,4 +1,4 @@
-"""Reads the files of a directory of recordings: samples of each asset with their times and labels, as written."""
+"""Reads the files of a directory of recordings: the samples of each asset, with times and labels as written."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ import numpy.typing as npt
 
 from anchormoe.data.intervals import LabelInterval, labels_at, read_intervals
 from anchormoe.data.recording_config import RecordingConfig
-from anchormoe.data.tables import Columns, as_word, numbers, read_table
+from anchormoe.data.tables import Columns, label_text, read_table, to_numbers
 from anchormoe.data.timestamps import to_nanoseconds
 from anchormoe.errors import DataError
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class RawRecording:
     """Samples of one asset in one file, labels still by name (None: unlabelled)."""
 
     name: str
@@ -25,10 +25,10 @@ class Piece:
     labels: npt.NDArray[np.object_]
 
 
-def read_pieces(directory: Path, config: RecordingConfig) -> list[Piece]:
-    """Every file that the patterns name, asset by asset. Raises DataError."""
+def read_recordings(directory: Path, config: RecordingConfig) -> list[RawRecording]:
+    """Every file that matches the patterns, asset by asset. Raises DataError."""
     intervals = read_intervals(directory, config.labels.intervals, config) if config.labels.intervals else []
-    return [piece for path in _files(directory, config) for piece in _read(path, directory, config, intervals)]
+    return [one for path in _files(directory, config) for one in _read(path, directory, config, intervals)]
 
 
 def _files(directory: Path, config: RecordingConfig) -> list[Path]:
@@ -41,18 +41,20 @@ def _files(directory: Path, config: RecordingConfig) -> list[Path]:
     return sorted(found)
 
 
-def _read(path: Path, directory: Path, config: RecordingConfig, intervals: Sequence[LabelInterval]) -> Iterator[Piece]:
+def _read(
+    path: Path, directory: Path, config: RecordingConfig, intervals: Sequence[LabelInterval]
+) -> Iterator[RawRecording]:
     table = read_table(path, _columns(config), separator=config.separator, decimal=config.decimal)
     times = to_nanoseconds(path, table[config.timestamp], offset_ns=config.offset_ns, unit=config.timestamp_unit)
-    values = np.stack([numbers(path, name, table[name]) for name in config.channels], axis=1)  # (n, C)
+    values = np.stack([to_numbers(path, name, table[name]) for name in config.channels], axis=1)  # (n, C)
     name = path.relative_to(directory).with_suffix("").as_posix()
-    whole = Piece(
+    whole = RawRecording(
         name, _asset(path, directory, config), times, values, _labels(path, name, table, times, config, intervals)
     )
     if config.asset_column is None:
         yield whole
     else:
-        yield from _by_asset(whole, table[config.asset_column].astype(str).to_numpy())
+        yield from _split_by_asset(whole, table[config.asset_column].astype(str).to_numpy())
 
 
 def _columns(config: RecordingConfig) -> list[str]:
@@ -65,10 +67,10 @@ def _asset(path: Path, directory: Path, config: RecordingConfig) -> str:
     return (below.parent if config.asset == "folder" else below.with_suffix("")).as_posix()
 
 
-def _by_asset(whole: Piece, owners: npt.NDArray[np.object_]) -> Iterator[Piece]:
+def _split_by_asset(whole: RawRecording, owners: npt.NDArray[np.object_]) -> Iterator[RawRecording]:
     for asset in sorted(set(owners)):
-        own = owners == asset
-        yield Piece(f"{whole.name}/{asset}", asset, whole.times_ns[own], whole.values[own], whole.labels[own])
+        rows = owners == asset
+        yield RawRecording(f"{whole.name}/{asset}", asset, whole.times_ns[rows], whole.values[rows], whole.labels[rows])
 
 
 def _labels(
@@ -80,14 +82,14 @@ def _labels(
     intervals: Sequence[LabelInterval],
 ) -> npt.NDArray[np.object_]:
     if config.labels.column is not None:
-        words = [as_word(value) for value in table[config.labels.column]]
+        texts = [label_text(value) for value in table[config.labels.column]]
     else:
-        words = list(labels_at(times_ns, intervals, recording=name, default=None))
-    given = np.array([config.labels.default if word is None else word for word in words], dtype=object)
-    return _renamed(path, given, config.labels.names)
+        texts = list(labels_at(times_ns, intervals, recording=name, default=None))
+    given = np.array([config.labels.default if text is None else text for text in texts], dtype=object)
+    return _rename_labels(path, given, config.labels.names)
 
 
-def _renamed(path: Path, labels: npt.NDArray[np.object_], names: dict[str, str]) -> npt.NDArray[np.object_]:
+def _rename_labels(path: Path, labels: npt.NDArray[np.object_], names: dict[str, str]) -> npt.NDArray[np.object_]:
     if not names:
         return labels
     for at, label in enumerate(labels):

@@ -1,4 +1,4 @@
-"""Puts one recording onto the agent's event-time grid and cuts it into labelled windows. Pure."""
+"""Resamples one recording to the agent's event-time grid and cuts it into labelled windows. Pure."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from anchormoe.data.recording_config import RecordingConfig
 from anchormoe.errors import DataError
 
 UNLABELLED = -1
-MOST_STEPS = 50_000_000
+MAX_STEPS = 50_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Samples:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """On the grid from index `start`: steps (n, C), label codes (n,); and what was noticed on the way."""
+    """On the grid from index `start`: steps (n, C) and label codes (n,). The counts are of samples."""
 
     name: str
     asset: str
@@ -34,13 +34,15 @@ class Recording:
     steps: npt.NDArray[np.float32]
     labels: npt.NDArray[np.int64]
     samples: int
-    same_slot: int
+    same_step: int
+    """samples that share their step with an earlier one"""
     out_of_order: int
+    """timestamps earlier than the one before"""
 
 
 @dataclass(frozen=True, slots=True)
-class CutWindows:
-    """Windows (B, C, T) of one recording with absolute `ends`; `share` of its labelled steps that carry the label."""
+class LabelledWindows:
+    """Windows (B, C, T) with absolute `ends`; `share` of a window's labelled steps that carry its label."""
 
     ends: npt.NDArray[np.int64]
     values: npt.NDArray[np.float32]
@@ -50,27 +52,28 @@ class CutWindows:
 
     @property
     def mixed(self) -> npt.NDArray[np.bool_]:
+        """(B,) windows whose label covers less than half of them."""
         return np.asarray(self.share < 0.5)
 
 
-def on_grid(samples: Samples, config: RecordingConfig) -> Recording:
-    """Nearest step for each sample; of two in one slot the later in the file wins, channel by channel."""
+def resample(samples: Samples, config: RecordingConfig) -> Recording:
+    """Each sample goes to its nearest step; of two in one step the later in the file wins, channel by channel."""
     index = config.grid.index(samples.times_ns)
-    _refuse_a_clock_gone_wild(samples.name, index, config.window.period_s)
+    _refuse_implausible_span(samples.name, index, config.window.period_s)
     start, steps = windows.on_grid(index, samples.values.astype(np.float32))
     return Recording(
         name=samples.name,
         asset=samples.asset,
         start=start,
         steps=steps,
-        labels=_labels_on_grid(index - start, samples.labels, len(steps)),
+        labels=_labels_by_step(index - start, samples.labels, len(steps)),
         samples=len(index),
-        same_slot=len(index) - len(np.unique(index)),
+        same_step=len(index) - len(np.unique(index)),
         out_of_order=int((np.diff(samples.times_ns) < 0).sum()),
     )
 
 
-def cut(recording: Recording, config: RecordingConfig, n_classes: int) -> CutWindows:
+def cut_windows(recording: Recording, config: RecordingConfig, n_classes: int) -> LabelledWindows:
     """Every whole window with enough coverage and a label; the label is the majority over its last `hop` steps."""
     ends, raw = windows.cut(recording.start, recording.steps, config.shape)
     first = ends - config.window.length - recording.start
@@ -79,14 +82,14 @@ def cut(recording: Recording, config: RecordingConfig, n_classes: int) -> CutWin
     covered = windows.coverage(~np.isnan(raw)) if len(raw) else np.zeros(0)
     kept = (label != UNLABELLED) & (covered >= config.window.min_coverage) & (covered > 0)
     values, mask = windows.fill(raw[kept], config.fill_rules)
-    return CutWindows(ends[kept], values, mask, label[kept], _label_share(codes[kept], label[kept]))
+    return LabelledWindows(ends[kept], values, mask, label[kept], _label_share(codes[kept], label[kept]))
 
 
 def majority(codes: npt.NDArray[np.int64], n_classes: int) -> npt.NDArray[np.int64]:
-    """The most frequent label of each row; of equally frequent ones the one seen last; UNLABELLED if none."""
+    """The most frequent label of each row; a tie goes to the label seen last; UNLABELLED if there is none."""
     steps = np.arange(1, codes.shape[1] + 1)
     hits = codes[:, :, None] == np.arange(n_classes)  # (B, T, Y)
-    # The count decides; the place of the last occurrence, below one, breaks ties.
+    # The count decides; the position of the last occurrence, scaled below one, breaks ties.
     score = hits.sum(axis=1) + (hits * steps[:, None]).max(axis=1, initial=0) / (codes.shape[1] + 1)
     return np.where(hits.any(axis=(1, 2)), score.argmax(axis=1), UNLABELLED).astype(np.int64)
 
@@ -96,15 +99,16 @@ def _label_share(codes: npt.NDArray[np.int64], label: npt.NDArray[np.int64]) -> 
     return np.asarray((codes == label[:, None]).sum(axis=1) / np.maximum(labelled, 1), dtype=np.float64)
 
 
-def _labels_on_grid(place: npt.NDArray[np.int64], labels: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
+def _labels_by_step(step: npt.NDArray[np.int64], labels: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
     codes = np.full(size, UNLABELLED, dtype=np.int64)
     given = labels != UNLABELLED
-    codes[place[given]] = labels[given]
+    codes[step[given]] = labels[given]
     return codes
 
 
-def _refuse_a_clock_gone_wild(name: str, index: npt.NDArray[np.int64], period_s: float) -> None:
+def _refuse_implausible_span(name: str, index: npt.NDArray[np.int64], period_s: float) -> None:
+    """One wrong timestamp can stretch a recording over centuries of empty steps."""
     span = int(index.max()) - int(index.min()) + 1
-    if span > MOST_STEPS:
+    if span > MAX_STEPS:
         row = int(np.abs(index - np.median(index)).argmax()) + 1
-        raise DataError(f"{name}: spans {span:,} steps of {period_s} s; look at the timestamp in row {row}")
+        raise DataError(f"{name}: spans {span:,} steps of {period_s} s; check the timestamp in row {row}")

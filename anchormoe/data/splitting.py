@@ -1,4 +1,4 @@
-"""Which windows are TRAIN and which are TEST: by time, by recording or by asset, never by overlapping windows. Pure."""
+"""Splits windows into TRAIN and TEST by time, recording or asset, so that no window overlaps both. Pure."""
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 import numpy as np
 import numpy.typing as npt
 
-from anchormoe.data.recording_config import Splitting
+from anchormoe.data.recording_config import SplitConfig
 from anchormoe.errors import DataError
 
 Flags = npt.NDArray[np.bool_]
@@ -14,67 +14,71 @@ FEW_GROUPS = 3
 """Fewer groups than this cannot be left out in turn: each is cut into blocks of time."""
 BLOCKS = (5, 4, 3)
 LEAST_KEPT = 0.6
+"""Share of the windows that must remain; fewer blocks are tried until it does."""
 LEAST_WINDOWS = 30
-"""With fewer, nothing is given away."""
+"""With fewer windows, none is given up for the gaps between blocks."""
 
 
-def chosen_for_test(names: Sequence[str], split: Splitting) -> frozenset[str]:
-    """Recordings or assets of TEST: those the patterns name, or evenly spread ones; `names` come in order of time."""
+def select_test(names: Sequence[str], split: SplitConfig) -> frozenset[str]:
+    """Recordings or assets of TEST: those that match the patterns, or evenly spread ones; `names` are in time order."""
     if not split.test:
         return _evenly_spread(names, split)
     for pattern in split.test:
         if not any(fnmatchcase(name, pattern) for name in names):
-            raise DataError(f"split.test: no {split.by} is called {pattern!r}; there are {', '.join(names[:10])} …")
+            raise DataError(f"split.test: no {split.by} matches {pattern!r}; there are {', '.join(names[:10])} …")
     chosen = frozenset(name for name in names if any(fnmatchcase(name, pattern) for pattern in split.test))
     if len(chosen) == len(names):
-        raise DataError(f"split.test: names every {split.by}; nothing is left to train on")
+        raise DataError(f"split.test: matches every {split.by}; nothing is left for TRAIN")
     return chosen
 
 
-def _evenly_spread(names: Sequence[str], split: Splitting) -> frozenset[str]:
+def _evenly_spread(names: Sequence[str], split: SplitConfig) -> frozenset[str]:
     if len(names) < 2:
-        raise DataError(f"split.by {split.by}: there is only one ({', '.join(names)}); split by time")
-    wanted = min(max(1, round(len(names) * split.test_share)), len(names) - 1)
-    places = ((np.arange(wanted) + 0.5) * len(names) / wanted).astype(int)
-    return frozenset(names[at] for at in places)
+        raise DataError(f"split.by {split.by}: there is only one ({', '.join(names)}); use split.by time")
+    count = min(max(1, round(len(names) * split.test_share)), len(names) - 1)
+    positions = ((np.arange(count) + 0.5) * len(names) / count).astype(int)
+    return frozenset(names[at] for at in positions)
 
 
 def split_by_time(ends: npt.NDArray[np.int64], *, length: int, test_share: float) -> tuple[Flags, Flags]:
-    """TRAIN and TEST flags of windows with absolute ends: the latest are TEST; those starting within a window's
-    length after the last TRAIN end belong to neither.
+    """TRAIN and TEST flags of windows with absolute ends: the latest are TEST.
+
+    Windows that start within a window's length after the last TRAIN end belong to neither.
     """
     last_train_end = np.quantile(ends, 1 - test_share, method="lower")
     return ends <= last_train_end, ends - length >= last_train_end + length
 
 
-def time_blocks(
+def cut_into_blocks(
     groups: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], *, length: int
 ) -> tuple[npt.NDArray[np.int64], Flags]:
-    """Groups to leave out in turn, and which windows stay: of fewer than three groups each is cut into blocks of time,
-    without the windows that reach across a border, so that no two blocks share a step.
+    """Groups to leave out in turn, and the windows that stay.
+
+    With fewer than three groups each is cut into blocks of time; windows that reach across a border are dropped, so
+    that no two blocks share a step.
     """
     if len(np.unique(groups)) >= FEW_GROUPS or len(groups) < LEAST_WINDOWS:
         return groups, np.ones(len(groups), dtype=bool)
-    tried = [_cut_into(count, groups, ends, length) for count in BLOCKS]
+    tried = [_blocks(count, groups, ends, length) for count in BLOCKS]
     return next((found for found in tried if found[1].mean() >= LEAST_KEPT), tried[-1])
 
 
-def _cut_into(
+def _blocks(
     count: int, groups: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], length: int
 ) -> tuple[npt.NDArray[np.int64], Flags]:
-    """`count` blocks of equal time in each group, numbered -1, -2, … as no recording is."""
+    """`count` blocks of equal time in each group, numbered -1, -2, …: recordings are numbered from 0."""
     blocks, kept = np.empty(len(groups), np.int64), np.zeros(len(groups), dtype=bool)
     for number, group in enumerate(np.unique(groups)):
-        own = np.flatnonzero(groups == group)
-        first, last = ends[own].min() - length, ends[own].max()
+        members = np.flatnonzero(groups == group)
+        first, last = ends[members].min() - length, ends[members].max()
         borders = first + (last - first) * np.arange(1, count) / count
-        block = np.searchsorted(borders, ends[own], side="left")
-        kept[own] = block == np.searchsorted(borders, ends[own] - length, side="right")
-        blocks[own] = -1 - number * count - block
+        block = np.searchsorted(borders, ends[members], side="left")
+        kept[members] = block == np.searchsorted(borders, ends[members] - length, side="right")
+        blocks[members] = -1 - number * count - block
     return blocks, kept
 
 
-def overlapping(ends: npt.NDArray[np.int64], others: npt.NDArray[np.int64], length: int) -> Flags:
+def overlaps_any(ends: npt.NDArray[np.int64], others: npt.NDArray[np.int64], length: int) -> Flags:
     """Which windows share at least one step with any of the `others`."""
     if not len(others):
         return np.zeros(len(ends), dtype=bool)
@@ -84,8 +88,8 @@ def overlapping(ends: npt.NDArray[np.int64], others: npt.NDArray[np.int64], leng
     return np.asarray(nearest < length)
 
 
-def grouped(spans: Sequence[tuple[str, int, int]]) -> npt.NDArray[np.int64]:
-    """A group number for each (asset, start, stop): spans of one asset that overlap in time belong together."""
+def group_overlapping(spans: Sequence[tuple[str, int, int]]) -> npt.NDArray[np.int64]:
+    """A group number for each (asset, start, stop): spans of one asset that overlap in time form one group."""
     groups = np.arange(len(spans), dtype=np.int64)
     order = sorted(range(len(spans)), key=lambda at: spans[at])
     asset, reach, group = "", 0, -1

@@ -1,4 +1,4 @@
-"""The paper's four synthetic sets, in which the steps that decide the class are known. Pure."""
+"""The paper's four synthetic sets: the steps that decide the class are known. Pure."""
 
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -31,7 +31,7 @@ class Motif:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """What a set is made of: the motifs of each class in order of time, what competes with them, the class offset."""
+    """The motifs of each class in order of time, the distractors, and whether the class shifts a channel's level."""
 
     motifs: tuple[tuple[Motif, ...], ...]
     distractors: int
@@ -44,7 +44,7 @@ _PAIRS = (
     (Motif(1, 1, 0.95), Motif(3, 2, 0.85)),
     (Motif(0, 2, -1.0), Motif(2, 4, 0.85)),
 )
-# Every motif belongs to two classes: only both together decide.
+# Every motif belongs to two classes: only the pair decides.
 _SHARED = (
     (Motif(0, 0, 0.9), Motif(1, 1, 0.9)),
     (Motif(0, 0, 0.9), Motif(2, 2, 0.9)),
@@ -61,8 +61,8 @@ DESIGNS = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
-    """Cases `x` (N, C, T), classes `y` (N,), and `truth` (N, C, T): where the motifs of the class lie."""
+class GeneratedCases:
+    """Cases `x` (N, C, T), classes `y` (N,), and `truth` (N, C, T): the positions of the class's motifs."""
 
     x: npt.NDArray[np.float32]
     y: npt.NDArray[np.int64]
@@ -70,15 +70,15 @@ class Drawn:
 
 
 def load_synthetic(name: str, *, seed: int) -> Split:
-    """900 cases drawn with seed + 1 and 300 with seed + 2."""
+    """900 TRAIN cases generated with seed + 1 and 300 TEST cases with seed + 2."""
     design = DESIGNS.get(name)
     if design is None:
         raise DataError(f"synthetic set {name!r}: expected one of {', '.join(DESIGNS)}")
-    train, test = (draw(design, n, seed=seed + i) for i, n in ((1, TRAIN_CASES), (2, TEST_CASES)))
+    train, test = (generate(design, n, seed=seed + i) for i, n in ((1, TRAIN_CASES), (2, TEST_CASES)))
     return Split(train=_dataset(name, train), test=_dataset(name, test))
 
 
-def draw(design: Design, size: int, *, seed: int) -> Drawn:
+def generate(design: Design, size: int, *, seed: int) -> GeneratedCases:
     """`size` cases of a design; the same seed gives the same cases."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, CLASSES, size)
@@ -89,10 +89,10 @@ def draw(design: Design, size: int, *, seed: int) -> Drawn:
         _insert_distractors(x[case], design, rng)
     if design.offset:
         x[:, -1] += np.take(CLASS_OFFSETS, y)[:, None]
-    return Drawn(x.astype(np.float32), y.astype(np.int64), truth)
+    return GeneratedCases(x.astype(np.float32), y.astype(np.int64), truth)
 
 
-def shape(kind: int) -> npt.NDArray[np.float64]:
+def motif_shape(kind: int) -> npt.NDArray[np.float64]:
     """One motif of amplitude 1: sine, square, triangle, Gaussian bump, double sine."""
     t = np.arange(MOTIF_STEPS) / MOTIF_STEPS
     shapes = (
@@ -108,9 +108,9 @@ def shape(kind: int) -> npt.NDArray[np.float64]:
 def _insert_evidence(
     x: npt.NDArray[np.float64], truth: npt.NDArray[np.bool_], motifs: tuple[Motif, ...], rng: np.random.Generator
 ) -> None:
-    places = (ANYWHERE,) if len(motifs) == 1 else (LEFT, RIGHT)
-    for motif, place in zip(motifs, places, strict=True):
-        span = _insert(x, motif, int(rng.integers(*place)))
+    ranges = (ANYWHERE,) if len(motifs) == 1 else (LEFT, RIGHT)
+    for motif, starts in zip(motifs, ranges, strict=True):
+        span = _insert(x, motif, int(rng.integers(*starts)))
         truth[motif.channel, span] = True
 
 
@@ -122,17 +122,17 @@ def _insert_distractors(x: npt.NDArray[np.float64], design: Design, rng: np.rand
 
 def _insert(x: npt.NDArray[np.float64], motif: Motif, start: int) -> slice:
     span = slice(start, start + MOTIF_STEPS)
-    x[motif.channel, span] += motif.amplitude * shape(motif.kind)
+    x[motif.channel, span] += motif.amplitude * motif_shape(motif.kind)
     return span
 
 
-def _dataset(name: str, drawn: Drawn) -> Dataset:
+def _dataset(name: str, generated: GeneratedCases) -> Dataset:
     return Dataset(
         name=f"synthetic:{name}",
-        cases=Cases.from_arrays(drawn.x),
-        y=drawn.y,
+        cases=Cases.from_arrays(generated.x),
+        y=generated.y,
         classes=tuple(f"class {c}" for c in range(CLASSES)),
         channels=tuple(f"channel {c}" for c in range(CHANNELS)),
         units=("",) * CHANNELS,
-        truth=np.asarray(drawn.truth.any(1)),
+        truth=np.asarray(generated.truth.any(1)),
     )

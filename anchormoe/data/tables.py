@@ -1,6 +1,6 @@
-"""Reads a recording's file (CSV, Parquet, npz) into columns, and columns into numbers; a bad cell is named by row.
+"""Reads a file of samples (CSV, Parquet, npz) into columns, and columns into numbers.
 
-Rows are counted from 1, the first after the header.
+Errors name the row of a bad cell; rows are counted from 1, the first after the header.
 """
 
 import csv
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from anchormoe.errors import DataError
 
 SEPARATORS = (",", ";", "\t", "|")
-MISSING_WORDS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "-")
+MISSING_VALUES = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "-")
 
 Columns = dict[str, Any]
 
@@ -28,7 +28,7 @@ def read_table(path: Path, columns: Sequence[str], *, separator: str | None = No
     try:
         table = _READERS[path.suffix.lower()](path, columns, separator, decimal)
     except KeyError:
-        raise DataError(f"{path}: only {', '.join(_READERS)} can be read") from None
+        raise DataError(f"{path}: unknown file type; known are {', '.join(_READERS)}") from None
     except UnicodeError as error:
         raise DataError(f"{path}: not a text file in UTF-8: {error}") from error
     except (OSError, ValueError, BadZipFile) as error:
@@ -38,13 +38,13 @@ def read_table(path: Path, columns: Sequence[str], *, separator: str | None = No
     return table
 
 
-def numbers(path: Path, column: str, values: Any) -> npt.NDArray[np.float64]:
-    """NaN where a cell is empty or a word for missing. Any other word, and infinities, are refused."""
+def to_numbers(path: Path, column: str, values: Any) -> npt.NDArray[np.float64]:
+    """NaN where a cell is empty or in MISSING_VALUES. Other text and infinities are refused."""
     import pandas
 
     parsed = pandas.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
     if values.dtype.kind not in "fiub":
-        _refuse_words(path, column, values, parsed)
+        _refuse_text(path, column, values, parsed)
     # The model works in float32; a value beyond it would become infinite there.
     huge = np.flatnonzero(np.abs(parsed) > np.finfo(np.float32).max)
     if len(huge):
@@ -53,8 +53,8 @@ def numbers(path: Path, column: str, values: Any) -> npt.NDArray[np.float64]:
     return np.asarray(parsed)
 
 
-def as_word(value: Any) -> str | None:
-    """A label as text; 1.0 and 1 are the same label, and an empty cell is none."""
+def label_text(value: Any) -> str | None:
+    """A label as text; 1.0 and 1 are the same label, and an empty cell has none."""
     if value is None or value != value:
         return None
     if isinstance(value, float | np.floating) and float(value).is_integer():
@@ -62,46 +62,46 @@ def as_word(value: Any) -> str | None:
     return str(value).strip() or None
 
 
-def _refuse_words(path: Path, column: str, values: Any, parsed: npt.NDArray[np.float64]) -> None:
+def _refuse_text(path: Path, column: str, values: Any, parsed: npt.NDArray[np.float64]) -> None:
     wrong = np.flatnonzero(np.isnan(parsed) & values.notna().to_numpy())
     for at in wrong:
-        if str(values.iloc[at]).strip() not in MISSING_WORDS:
+        if str(values.iloc[at]).strip() not in MISSING_VALUES:
             raise DataError(f"{path}, row {at + 1}, column {column!r}: {values.iloc[at]!r} is not a number")
 
 
-def sniffed_separator(header: str) -> str:
+def sniff_separator(header: str) -> str:
     """The candidate that occurs most often in the header line."""
     return max(SEPARATORS, key=header.count)
 
 
-def _text(path: Path, columns: Sequence[str], separator: str | None, decimal: str) -> Columns:
+def _read_csv(path: Path, columns: Sequence[str], separator: str | None, decimal: str) -> Columns:
     import pandas
 
     with path.open(encoding="utf-8-sig", newline="") as file:
         first = file.readline()
-    between = separator or sniffed_separator(first)
-    header = next(csv.reader([first], delimiter=between))
+    used = separator or sniff_separator(first)
+    header = next(csv.reader([first], delimiter=used))
     _refuse_absent(path, columns, header)
     _refuse_repeated(path, columns, header)
-    _refuse_surplus(path, between, len(header))
+    _refuse_surplus(path, used, len(header))
     with warnings.catch_warnings():
         # Many loggers end their lines with a separator; index_col=False keeps such cells in their columns.
         warnings.simplefilter("ignore", pandas.errors.ParserWarning)
         table = pandas.read_csv(
             path,
-            sep=between,
+            sep=used,
             decimal=decimal,
             encoding="utf-8-sig",
             usecols=list(columns),
             index_col=False,
             keep_default_na=False,
-            na_values=list(MISSING_WORDS),
+            na_values=list(MISSING_VALUES),
             low_memory=False,
         )
     return {name: table[name] for name in columns}
 
 
-def _parquet(path: Path, columns: Sequence[str], _separator: str | None, _decimal: str) -> Columns:
+def _read_parquet(path: Path, columns: Sequence[str], _separator: str | None, _decimal: str) -> Columns:
     import pandas
     from pyarrow import parquet
 
@@ -110,7 +110,7 @@ def _parquet(path: Path, columns: Sequence[str], _separator: str | None, _decima
     return {name: table[name] for name in columns}
 
 
-def _npz(path: Path, columns: Sequence[str], _separator: str | None, _decimal: str) -> Columns:
+def _read_npz(path: Path, columns: Sequence[str], _separator: str | None, _decimal: str) -> Columns:
     import pandas
 
     with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
@@ -118,7 +118,7 @@ def _npz(path: Path, columns: Sequence[str], _separator: str | None, _decimal: s
         arrays = {name: archive[name] for name in columns}
     for name, array in arrays.items():
         if array.ndim != 1 or len(array) != len(arrays[columns[0]]):
-            raise DataError(f"{path}: array {name!r} has the shape {array.shape}; one value per sample is needed")
+            raise DataError(f"{path}: array {name!r} has the shape {array.shape}; expected one value per sample")
     return {name: pandas.Series(array) for name, array in arrays.items()}
 
 
@@ -131,17 +131,17 @@ def _refuse_absent(path: Path, columns: Sequence[str], there: Sequence[str]) -> 
 def _refuse_repeated(path: Path, columns: Sequence[str], header: Sequence[str]) -> None:
     for name in columns:
         if header.count(name) > 1:
-            raise DataError(f"{path}: column {name!r} is there {header.count(name)} times")
+            raise DataError(f"{path}: column {name!r} appears {header.count(name)} times in the header")
 
 
-def _refuse_surplus(path: Path, between: str, cells: int) -> None:
-    """What is too much in a row would be cut off without a word, though its columns may have shifted."""
+def _refuse_surplus(path: Path, separator: str, cells: int) -> None:
+    """pandas would silently drop extra cells of a row, though its columns may have shifted."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         for row, line in enumerate(file):
             # Quoted cells may hold separators and line ends; such rows are left to the reader.
-            if line.count(between) >= cells and '"' not in line and "".join(line.split(between)[cells:]).strip():
+            if line.count(separator) >= cells and '"' not in line and "".join(line.split(separator)[cells:]).strip():
                 raise DataError(f"{path}, row {row}: more than {cells} cells; is the separator also the decimal sign?")
 
 
-_READERS = {".csv": _text, ".parquet": _parquet, ".npz": _npz}
+_READERS = {".csv": _read_csv, ".parquet": _read_parquet, ".npz": _read_npz}
 SUFFIXES = frozenset(_READERS)

@@ -1,4 +1,4 @@
-"""Turns a timestamp column (text, numbers, dates) into integer nanoseconds since 1970 in UTC."""
+"""Converts a timestamp column (text, numbers, dates) to integer nanoseconds since 1970 in UTC."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,7 @@ Nanoseconds = npt.NDArray[np.int64]
 NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 MOST_NS = 2.0**63
 FIRST_YEAR, LAST_YEAR = 1678, 2261
-"""What nanoseconds in 64 bits can say, in whole years."""
+"""The range of nanoseconds in 64 bits, in whole years."""
 Unit = Literal["s", "ms", "us", "ns"]
 
 # Keep in step with connectors.timestamps: a recording and a stream must not disagree about a text.
@@ -25,11 +25,11 @@ _ISO_TIME = re.compile(
 
 
 def to_nanoseconds(path: Path, values: Any, *, offset_ns: int | None, unit: Unit | None) -> Nanoseconds:
-    """`offset_ns` is taken from times without a zone; numbers need a `unit`. DataError names file and row."""
+    """`offset_ns` is subtracted from times without a zone; numbers need a `unit`. DataError names file and row."""
     _refuse_empty(path, values)
     if values.dtype.kind in "fiu":
         return _from_numbers(path, values, unit)
-    parsed = values if values.dtype.kind == "M" else _parse(path, values)
+    parsed = values if values.dtype.kind == "M" else _parse_text(path, values)
     _refuse_out_of_range(path, values, parsed)
     if getattr(parsed.dtype, "tz", None) is not None:
         return _utc(parsed)
@@ -52,7 +52,7 @@ def _from_numbers(path: Path, values: Any, unit: Unit | None) -> Nanoseconds:
     far = np.flatnonzero(~(np.abs(values.to_numpy(dtype=np.float64)) < MOST_NS / NANOSECONDS[unit]))
     if len(far):
         found = f"{path}, row {far[0] + 1}: {values.iloc[far[0]]} {unit} since 1970"
-        raise DataError(f"{found} is not between 1678 and 2262; look at timestamp_unit")
+        raise DataError(f"{found} is not between 1678 and 2262; check timestamp_unit")
     if values.dtype.kind == "f":
         # Whole units are exact as integers; a float product would lose the last digits of nanoseconds.
         whole = np.floor(values.to_numpy())
@@ -68,8 +68,8 @@ def _refuse_out_of_range(path: Path, values: Any, parsed: Any) -> None:
         raise DataError(f"{path}, row {far[0] + 1}: {str(values.iloc[far[0]])!r} is not between 1678 and 2262")
 
 
-def _parse(path: Path, values: Any) -> Any:
-    """Text: all with a zone (then as UTC) or all without. The error names the first row that is not a time."""
+def _parse_text(path: Path, values: Any) -> Any:
+    """Either all with a zone (then in UTC) or all without one. The error names the first row that is not a time."""
     import pandas
 
     texts = values.astype(str).str.strip().str.replace(",", ".", regex=False)

@@ -17,8 +17,8 @@ DIRECTORY_VARIABLE = "ANCHORMOE_DATA"
 EXTENSIONS = (".ts", ".arff")
 
 
-class NotAtHand(DataError):
-    """There is no folder of this name where sets are looked for."""
+class DatasetNotFound(DataError):
+    """None of the directories that are searched has a folder of this name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class _Part:
 
 
 def load_uea(name: str, *, data_dir: Path | None = None) -> Split:
-    """Read `NAME/NAME_TRAIN.ts` and `_TEST` in `data_dir`, else in $ANCHORMOE_DATA, else in aeon's own package data."""
+    """Reads `NAME/NAME_TRAIN.ts` and `_TEST` from `data_dir`, else $ANCHORMOE_DATA, else aeon's package data."""
     folder = _folder(name, data_dir)
     train, test = (_read(_file(folder, name, part)) for part in ("TRAIN", "TEST"))
     classes = _classes(train)
@@ -44,14 +44,14 @@ def load_uea(name: str, *, data_dir: Path | None = None) -> Split:
 def _folder(name: str, data_dir: Path | None) -> Path:
     given = data_dir or (Path(os.environ[DIRECTORY_VARIABLE]) if os.environ.get(DIRECTORY_VARIABLE) else None)
     if Path(name).name != name:
-        raise DataError(f"uea:{name}: a data set's name, not a path; the directory goes into --data-dir")
+        raise DataError(f"uea:{name}: expected the name of a data set, not a path; the directory goes into --data-dir")
     if given is not None and (given / name).is_dir():
         return given / name
     shipped = _shipped_with_aeon() / name
     if shipped.is_dir():
         return shipped
-    looked = f"no folder {given / name}" if given else f"--data-dir (or {DIRECTORY_VARIABLE}) not given"
-    raise NotAtHand(f"uea:{name}: {looked}, and aeon does not bring this set along")
+    problem = f"no folder {given / name}" if given else f"--data-dir (or {DIRECTORY_VARIABLE}) not given"
+    raise DatasetNotFound(f"uea:{name}: {problem}, and the set is not bundled with aeon")
 
 
 def _shipped_with_aeon() -> Path:
@@ -65,7 +65,7 @@ def _file(folder: Path, name: str, part: str) -> Path:
     for extension in EXTENSIONS:
         if (path := folder / f"{name}_{part}{extension}").is_file():
             return path
-    raise DataError(f"{folder}: neither {name}_{part}.ts nor {name}_{part}.arff is there")
+    raise DataError(f"{folder}: neither {name}_{part}.ts nor {name}_{part}.arff exists")
 
 
 def _read(path: Path) -> _Part:
@@ -99,7 +99,7 @@ def _refuse_wrong_header(path: Path, header: dict[str, Any]) -> None:
 
 
 def _labels(path: Path) -> tuple[list[str], tuple[str, ...]]:
-    """Read again from the text: aeon's reader lower-cases names, and turns the `nan` inside one into `NaN`."""
+    """Read from the text once more: aeon's reader lower-cases names and turns `nan` inside one into `NaN`."""
     separator = ":" if path.suffix == ".ts" else ","
     lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
     start = next((at for at, line in enumerate(lines) if line.lower() == "@data"), len(lines))
@@ -108,22 +108,22 @@ def _labels(path: Path) -> tuple[list[str], tuple[str, ...]]:
 
 
 def _without_trailing_padding(series: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Archive files pad unequal series with `?` at the end; one step stays when everything is missing."""
+    """Archive files pad unequal series with `?` at the end; one step stays where everything is missing."""
     valid = np.flatnonzero(np.isfinite(series).any(axis=0))
     return series[:, : max(1, int(valid[-1]) + 1 if len(valid) else 1)]
 
 
 def _classes(train: _Part) -> tuple[str, ...]:
-    """The classes TRAIN holds: in the header's order, or sorted when the header has none."""
+    """Classes that occur in TRAIN, in the header's order, or sorted where the header declares none."""
     seen = set(train.labels)
     if train.declared and (unknown := sorted(seen - set(train.declared))):
-        raise DataError(f"{train.path}: class {unknown[0]!r} is not among those of the header")
+        raise DataError(f"{train.path}: class {unknown[0]!r} is not declared in the header")
     return tuple(name for name in train.declared if name in seen) or tuple(sorted(seen))
 
 
 def _refuse_unknown_classes(test: _Part, classes: tuple[str, ...]) -> None:
     if unknown := sorted(set(test.labels) - set(classes)):
-        raise DataError(f"{test.path}: class {unknown[0]!r} has no case in TRAIN (all such: {', '.join(unknown)})")
+        raise DataError(f"{test.path}: classes without a case in TRAIN: {', '.join(map(repr, unknown))}")
 
 
 def _refuse_other_channels(train: _Part, test: _Part) -> None:

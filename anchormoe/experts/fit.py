@@ -1,6 +1,6 @@
 """Fits a committee: fold models that are trained together and all kept."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import torch
@@ -15,45 +15,25 @@ from anchormoe.experts.selection import choose, log_losses, out_of_fold
 from anchormoe.experts.settings import CommitteeSettings
 from anchormoe.experts.source import Committee
 from anchormoe.experts.tokens import Geometry, prepare
-from anchormoe.progress import DeferredInterrupt, Progress, ProgressCallback, silent
+from anchormoe.progress import DeferredInterrupt, Progress, ProgressCallback
 from anchormoe.training import distributed
-from anchormoe.training.checkpoints import Checkpoints
 from anchormoe.training.folds import make_folds
+from anchormoe.training.task import FitTask, SourceFit
 
 OUT_OF_FOLD = "experts out of fold"
 
 
-@dataclass(frozen=True, slots=True)
-class CommitteeFit:
-    """`oof_logits` (N, Y) are those of the members that did not train on the case; `report` is JSON."""
-
-    source: Committee
-    oof_logits: Float64
-    report: dict[str, Json]
-
-
-def fit_committee(
-    cases: Cases,
-    y: Int64,
-    n_classes: int,
-    *,
-    settings: CommitteeSettings,
-    groups: Int64 | None = None,
-    sample_weight: Float64 | None = None,
-    seed: int = 0,
-    progress: ProgressCallback = silent,
-    device: str | torch.device = "cpu",
-    checkpoints: Checkpoints | None = None,
-) -> CommitteeFit:
+def fit_committee(task: FitTask, settings: CommitteeSettings) -> SourceFit[Committee]:
     """Trains all members at once on normalized cases and keeps the variants that are best out of fold.
 
     A KeyboardInterrupt out of `progress` keeps what was learnt so far; one after training waits for the end.
     """
-    net = CommitteeNet(_shape_for(cases, n_classes, settings), torch.Generator().manual_seed(seed)).to(device)
-    held_out, trained = make_folds(y, folds=settings.folds, groups=groups, seed=seed)
-    data, mean, scale = _training_set(net, cases, y, sample_weight)
+    cases, y, seed, progress = task.cases, task.y, task.seed, task.progress
+    net = CommitteeNet(_shape_for(cases, task.n_classes, settings), torch.Generator().manual_seed(seed)).to(task.device)
+    held_out, trained = make_folds(y, folds=settings.folds, groups=task.groups, seed=seed)
+    data, mean, scale = _training_set(net, task)
     data = replace(data, trained=np.tile(trained, (len(settings.variants), 1)))
-    course = train_committee(net, data, settings, seed=seed, progress=progress, checkpoints=checkpoints)
+    course = train_committee(net, data, settings, seed=seed, progress=progress, checkpoints=task.checkpoints)
     net.fold_summaries(mean, scale)
     later = DeferredInterrupt(progress)
     oof = _out_of_fold(net, cases, held_out, later)
@@ -61,7 +41,7 @@ def fit_committee(
     source = Committee(net.subset([v * settings.folds + fold for v in kept for fold in range(settings.folds)]))
     stopped = course.steps < course.planned or distributed.any_rank(later.asked, net.bias.device)
     report = _report(course, source, oof, y, kept, settings) | {"interrupted": stopped}
-    return CommitteeFit(source, oof[kept].mean(0), report)
+    return SourceFit("experts", source, oof[kept].mean(0), report)
 
 
 def _out_of_fold(net: CommitteeNet, cases: Cases, held_out: Bool, progress: ProgressCallback) -> Float64:
@@ -86,33 +66,26 @@ def _shape_for(cases: Cases, n_classes: int, settings: CommitteeSettings) -> Net
     )
 
 
-def _training_set(
-    net: CommitteeNet, cases: Cases, y: Int64, sample_weight: Float64 | None
-) -> tuple[TrainingSet, Tensor, Tensor]:
+def _training_set(net: CommitteeNet, task: FitTask) -> tuple[TrainingSet, Tensor, Tensor]:
     """With the mean and the scale of the summaries.
 
     Summaries vary little; trained on as they are, their weights would stay too small to matter.
     """
     device = net.bias.device
-    series = prepare(cases, net.shape.geometry, device)
+    series = prepare(task.cases, net.shape.geometry, device)
     mean, scale = series.summary.mean(0), series.summary.std(0, correction=0)
     scale = torch.where(scale > 1e-4, scale, 1.0)
     return (
         TrainingSet(
             series=series,
             summary=(series.summary - mean) / scale,
-            y=torch.from_numpy(y).to(device),
-            weight=_case_weights(sample_weight, len(cases), device),
-            trained=np.ones((net.shape.members, len(cases)), np.bool_),
+            y=torch.from_numpy(task.y).to(device),
+            weight=torch.from_numpy(task.case_weights()).float().to(device),
+            trained=np.ones((net.shape.members, len(task.y)), np.bool_),
         ),
         mean,
         scale,
     )
-
-
-def _case_weights(sample_weight: Float64 | None, size: int, device: torch.device) -> Tensor:
-    weight = np.ones(size) if sample_weight is None else np.asarray(sample_weight, np.float64)
-    return torch.from_numpy(weight / max(weight.mean(), 1e-12)).float().to(device)
 
 
 def _report(

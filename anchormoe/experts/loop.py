@@ -13,7 +13,7 @@ from anchormoe.experts.net import CommitteeNet
 from anchormoe.experts.settings import CommitteeSettings
 from anchormoe.progress import Progress, ProgressCallback
 from anchormoe.training import distributed
-from anchormoe.training.checkpoints import Checkpoints, StageCheckpoint, prefixed_checkpoints
+from anchormoe.training.checkpoints import Checkpoints, StageCheckpoint, prefix_tensors
 from anchormoe.training.heap import trim_heap
 from anchormoe.training.optimizer_state import model_tensors, optimizer_tensors, restore_optimizer
 
@@ -66,7 +66,7 @@ class _Run:
 
     def kept(self) -> StageCheckpoint:
         model, optimizer = model_tensors(self.net), optimizer_tensors(self.optimizer)
-        tensors = prefixed_checkpoints(model=model, optimizer=optimizer, batches=self.batches.tensors())
+        tensors = prefix_tensors(model=model, optimizer=optimizer, batches=self.batches.tensors())
         return StageCheckpoint(tensors, {"step": self.step, "losses": self.losses, "validation": self.validation,
                               "orders": self.batches.facts()})  # fmt: skip
 

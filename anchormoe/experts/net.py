@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from anchormoe.conversion import Size
 from anchormoe.experts.tokens import Geometry, windows
 
 WAVES = 8
@@ -24,11 +25,11 @@ class NetShape:
 
     positioned: tuple[bool, ...]
     centred: tuple[bool, ...]
-    channels: int
-    classes: int
-    width: int
-    experts: int
-    chosen: int
+    channels: Size
+    classes: Size
+    width: Size
+    experts: Size
+    chosen: Size
     geometry: Geometry
     admission: bool = False
     spectral: bool = False

@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Literal
+from typing import Annotated
 
-Profile = Literal["fast", "balanced", "accurate"]
-Objective = Literal["accuracy", "localize"]
-Alignment = Literal["aligned", "sliding"]
+from msgspec import Meta
+
+from anchormoe.cases import Alignment
+from anchormoe.conversion import Amount, Count
+from anchormoe.training.task import Objective, Profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,30 +35,31 @@ class CommitteeSettings:
     """One member per variant and fold; noise is in TRAIN standard deviations, shift a share of a series."""
 
     variants: tuple[Variant, ...] = (A, A_AS_IS)
-    kept: int = 1
+    kept: Count = 1
     """variants that serve; the others are candidates that lost out of fold"""
-    folds: int = 3
-    width: int = 48
-    experts: int = 4
-    chosen: int = 2
+    folds: Annotated[int, Meta(ge=2)] = 3
+    """with one, members would be validated on what they were trained on"""
+    width: Count = 48
+    experts: Count = 4
+    chosen: Count = 2
     """experts that may speak for a token"""
-    tokens: int = 64
+    tokens: Count = 64
     """the stride grows until a series has about as many"""
-    sparsity: float = 0.02
+    sparsity: Amount = 0.02
     """λ of the sum over tokens of the norm of their contributions"""
-    noise: float = 0.3
-    shift: float = 0.03
-    dropout: float = 0.4
+    noise: Amount = 0.3
+    shift: Amount = 0.03
+    dropout: Amount = 0.4
     """probability that a span of evidence is hidden from a case"""
-    epochs: int = 50
-    batch: int = 64
-    min_steps: int = 300
-    max_steps: int = 1500
-    learning_rate: float = 3e-3
-    weight_decay: float = 0.01
-    orthogonality: float = 0.0
+    epochs: Count = 50
+    batch: Count = 64
+    min_steps: Count = 300
+    max_steps: Count = 1500
+    learning_rate: Amount = 3e-3
+    weight_decay: Amount = 0.01
+    orthogonality: Amount = 0.0
     """λ of the paper's L_orth on the posterior anchors"""
-    alignment: float = 0.0
+    alignment: Amount = 0.0
     """λ of the paper's reliability alignment L_ra"""
     admission: bool = False
     """the paper's π instead of a plain gated sum"""

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from anchormoe.cases import Cases, Float32, Int64
+from anchormoe.conversion import Size
 from anchormoe.training.devices import to_device
 
 LONGEST_KERNEL = 33
@@ -24,10 +25,10 @@ _KEPT = 32
 class Geometry:
     """A token reads `kernel` coarse steps of `pool` steps each, every `stride` coarse steps; `length` is TRAIN's."""
 
-    kernel: int
-    stride: int
-    pool: int
-    length: int
+    kernel: Size
+    stride: Size
+    pool: Size
+    length: Size
 
     @classmethod
     def for_length(cls, length: int, *, tokens: int) -> "Geometry":

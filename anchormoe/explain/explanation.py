@@ -1,4 +1,4 @@
-"""Everything worth showing about one window's score, as one value: what `explain_case` draws and prints."""
+"""The explanation of one window's score as a value: patches, experts, channels, and the sum they make."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ ATTRIBUTED_PATCHES = 4
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """Steps [start, stop) and what they added to the shown class; `channels` (C,) by occlusion, where tried."""
+    """Steps [start, stop) and what they add to the explained class; `channels` (C,) by occlusion, where tried."""
 
     start: int
     stop: int
@@ -27,7 +27,7 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Expert:
-    """Summed over the window; weight and reliability are means over the patches where it spoke, or None."""
+    """Summed over the window; weight and reliability are means over the patches where it was used, or None."""
 
     name: str
     contribution: float
@@ -51,7 +51,7 @@ class Explanation:
     steps: Float64
     """(T,)"""
     patches: tuple[Patch, ...]
-    """all of them, in order of time"""
+    """all of them, in time order"""
     experts: tuple[Expert, ...]
     abstention: str | None
     residual: float
@@ -73,7 +73,7 @@ class Explanation:
         return abs(contribution) / total if total else 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON: numbers as they are, missing ones null."""
+        """JSON; channels that were not tried are null."""
         return {
             "model": {"name": self.config.name, "version": self.config.version, "digest": self.config.digest},
             "state": self.state,
@@ -104,7 +104,7 @@ class Explanation:
 
 
 def explain_case(predictor: Predictor, case: Cases, *, truth: str | None = None) -> Explanation:
-    """Of the first of the raw cases."""
+    """Explains the first of the raw cases."""
     one = case.subset(slice(0, 1)).resized(predictor.config.length)
     found = predictor.predict_cases(case.subset(slice(0, 1)))
     label = int(found.label[0])
@@ -129,9 +129,9 @@ def explain_case(predictor: Predictor, case: Cases, *, truth: str | None = None)
 def _patches(predictor: Predictor, one: Cases, found: Prediction, label: int) -> tuple[Patch, ...]:
     contributions = found.contributions[0, :, label]
     bounds = list(zip(found.starts.tolist(), found.stops.tolist(), strict=True))
-    chosen = [int(index) for index in np.argsort(-np.abs(contributions), kind="stable")[:ATTRIBUTED_PATCHES]]
-    channels = predictor.attribute_channels(one.x[0], one.mask[0], [bounds[index] for index in chosen], label)
-    by_patch = dict(zip(chosen, channels, strict=True))
+    strongest = [int(index) for index in np.argsort(-np.abs(contributions), kind="stable")[:ATTRIBUTED_PATCHES]]
+    channels = predictor.attribute_channels(one.x[0], one.mask[0], [bounds[index] for index in strongest], label)
+    by_patch = dict(zip(strongest, channels, strict=True))
     return tuple(
         Patch(start, stop, float(contributions[index]), float(found.far_share[0, index]), by_patch.get(index))
         for index, (start, stop) in enumerate(bounds)
@@ -151,6 +151,6 @@ def _experts(found: Prediction) -> tuple[Expert, ...]:
 
 
 def _mean(values: Float64, weight: Float64 | None = None) -> float | None:
-    """Over patches that have a value; with `weight` only over those where the expert was asked."""
+    """Over patches that have a value; with `weight` only over those where the expert was used."""
     known = ~np.isnan(values) if weight is None or np.isnan(weight).all() else ~np.isnan(values) & (weight > 0)
     return float(values[known].mean()) if known.any() else None

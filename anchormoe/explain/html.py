@@ -1,44 +1,44 @@
-"""One window's explanation as a page: the picture, and its numbers as tables that add up."""
+"""An explanation as an HTML page: the plot, and its numbers as tables that add up."""
 
 import base64
 import html
 from pathlib import Path
 
 from anchormoe.explain.explanation import Explanation
-from anchormoe.explain.plot import headline, png, spoken, waterfall
+from anchormoe.explain.plot import class_name, headline, plot_explanation, waterfall
 
 
-def draw_html(path: Path, explanation: Explanation, *, title: str) -> None:
-    """`.png`, or `.html` with the picture inside and the numbers as tables."""
+def write_explanation(path: Path, explanation: Explanation, *, title: str) -> None:
+    """A plot (`.png`), or a page (`.html`) with the plot and its numbers."""
     if path.suffix == ".html":
-        path.write_text(explanation_html(explanation, png(explanation), title=title), encoding="utf-8")
+        path.write_text(explanation_html(explanation, plot_explanation(explanation), title=title), encoding="utf-8")
     else:
-        path.write_bytes(png(explanation, title=title))
+        path.write_bytes(plot_explanation(explanation, title=title))
 
 
-def explanation_html(explanation: Explanation, picture: bytes, *, title: str) -> str:
-    """One file, no scripts, nothing loaded from elsewhere."""
+def explanation_html(explanation: Explanation, plot: bytes, *, title: str) -> str:
+    """A single file without scripts; nothing is loaded from elsewhere."""
     return _PAGE.format(
         title=html.escape(title), headline=html.escape(headline(explanation)),
-        picture=base64.b64encode(picture).decode(), tables=_sum_table(explanation) + _expert_table(explanation)
+        picture=base64.b64encode(plot).decode(), tables=_sum_table(explanation) + _expert_table(explanation)
         + _class_table(explanation), residual=explanation.residual, model=html.escape(explanation.config.name),
         version=html.escape(explanation.config.version), digest=explanation.config.digest[:12],
     )  # fmt: skip
 
 
 def _sum_table(explanation: Explanation) -> str:
-    afar = {f"{patch.start}–{patch.stop - 1}": f"{patch.far_share:.0%}" for patch in explanation.patches}
-    rows = [[name, f"{value:+.4f}", afar.get(name, "")] for name, value in waterfall(explanation)]
-    total = [f"logit of {spoken(explanation.state)}", f"{explanation.logit:+.4f}", ""]
-    return _table(["steps", "contribution", "from afar"], rows, total)
+    long_range = {f"{patch.start}–{patch.stop - 1}": f"{patch.far_share:.0%}" for patch in explanation.patches}
+    rows = [[name, f"{value:+.4f}", long_range.get(name, "")] for name, value in waterfall(explanation)]
+    total = [f"logit of {class_name(explanation.state)}", f"{explanation.logit:+.4f}", ""]
+    return _table(["steps", "contribution", "long-range"], rows, total)
 
 
 def _expert_table(explanation: Explanation) -> str:
-    """All experts; with the context they add up to the same logit."""
+    """All experts; with the context they, too, add up to the logit."""
     order = sorted(explanation.experts, key=lambda one: -abs(one.contribution))
     rows = [["context", f"{explanation.context:+.4f}", "", ""]]
     rows += [[one.name, f"{one.contribution:+.4f}", _figure(one.weight), _figure(one.reliability)] for one in order]
-    total = [f"logit of {spoken(explanation.state)}", f"{explanation.logit:+.4f}", "", ""]
+    total = [f"logit of {class_name(explanation.state)}", f"{explanation.logit:+.4f}", "", ""]
     return _table(["expert", "contribution", "weight", "reliability κ"], rows, total)
 
 
@@ -70,9 +70,10 @@ td+td,th+th{{text-align:right;font-variant-numeric:tabular-nums}}
 .sum td{{font-weight:600;border-top:2px solid #1f2933}}</style></head><body>
 <h1>{title}</h1><p>{headline}</p><img alt="The window with its evidence" src="data:image/png;base64,{picture}">
 <h2>The sum</h2>{tables}
-<p>From afar: the part of a contribution that comes from kernels which look further than max(33, a quarter of the
-window) steps, so that its place is less certain.</p>
-<p>Residual of the identity {residual:.1e}. Model {model} {version}, digest {digest}. A contribution is what this model
-added up, not what would happen if the span were deleted. Not a medical device and not a primary alarm.</p>
+<p>Long-range: the share of a contribution from kernels that span more than max(33, a quarter of the window) steps; its
+position is less certain.</p>
+<p>Residual of the sum {residual:.1e}. Model {model} {version}, digest {digest}. A contribution is what these steps add
+to the score in this model, not how the score would change without them. Not a medical device and not a primary
+alarm.</p>
 </body></html>
 """

@@ -1,4 +1,4 @@
-"""One window's explanation as a picture: the series with its evidence, the sum as a waterfall, experts, channels."""
+"""An explanation as a plot: the series with its evidence, the sum as a waterfall, experts, channels."""
 
 import io
 from typing import Any
@@ -11,11 +11,11 @@ SUPPORT, OPPOSE, INK, GREY = "#2b6cb0", "#c05621", "#1f2933", "#8a8f98"
 MAX_CHANNELS = 8
 MAX_EXPERTS = 8
 CHANNEL_LETTERS = 40
-"""Letters that fit below the map of channels side by side; longer names are slanted."""
+"""Letters that fit side by side below the channel map; longer names are slanted."""
 
 
-def png(explanation: Explanation, *, title: str | None = None) -> bytes:
-    """Without a title where a page has its own."""
+def plot_explanation(explanation: Explanation, *, title: str | None = None) -> bytes:
+    """A PNG; on a page that has its own title without one."""
     from matplotlib.figure import Figure
 
     channels = _shown_channels(explanation)
@@ -32,22 +32,22 @@ def png(explanation: Explanation, *, title: str | None = None) -> bytes:
 
 
 def headline(explanation: Explanation) -> str:
-    """State, probability, truth and the identity in one line."""
+    """State, probability, truth and the sum in one line."""
     probability = explanation.probabilities[explanation.label]
-    said = f"{spoken(explanation.state)} ({probability:.1%})"
+    predicted = f"{class_name(explanation.state)} ({probability:.1%})"
     if explanation.abstention:
-        said = f"unknown by rule {explanation.abstention}; most probable {said}"
-    truth = "" if explanation.truth is None else f", in truth {spoken(explanation.truth)}"
-    return f"{said}{truth};  logit {explanation.logit:+.3f} = context {explanation.context:+.3f} + evidence"
+        predicted = f"unknown (rule {explanation.abstention}); most probable: {predicted}"
+    truth = "" if explanation.truth is None else f", true class {class_name(explanation.truth)}"
+    return f"{predicted}{truth};  logit {explanation.logit:+.3f} = context {explanation.context:+.3f} + evidence"
 
 
-def spoken(state: str) -> str:
-    """A class whose name is a bare number needs the word before it."""
+def class_name(state: str) -> str:
+    """With the word `class` before a name that is a bare number."""
     return f"class {state}" if state.replace(".", "", 1).isdecimal() else state
 
 
 def _shown_channels(explanation: Explanation) -> list[int]:
-    """All, or those that occlusion found most important, in their own order."""
+    """All, or those with the largest effect by occlusion, in their own order."""
     count = len(explanation.config.channels)
     tried = [patch.channels for patch in explanation.patches if patch.channels is not None]
     weight = np.nansum(np.abs(tried), axis=0) if tried else np.zeros(count)
@@ -60,9 +60,9 @@ def _draw_series(part: Any, explanation: Explanation, channels: list[int]) -> No
         _draw_channel(axis, explanation, channel)
     _draw_evidence(axes[-1], explanation)
     left_out = len(explanation.config.channels) - len(channels)
-    note = f"  ({left_out} channels with less effect not shown)" if left_out else ""
-    part.align_ylabels(axes)  # beside the widest numbers, never over them
-    shaded = f"shaded: evidence for (blue) and against (orange) {spoken(explanation.state)}"
+    note = f"  ({left_out} channels with less effect are not shown)" if left_out else ""
+    part.align_ylabels(axes)  # left of the widest tick labels
+    shaded = f"shaded: evidence for (blue) and against (orange) {class_name(explanation.state)}"
     axes[0].set_title(f"the window; {shaded}{note}", loc="left", fontsize=10, color=INK)
 
 
@@ -73,11 +73,11 @@ def _draw_channel(axis: Any, explanation: Explanation, channel: int) -> None:
     unit = explanation.config.units[channel]
     axis.set_ylabel(explanation.config.channels[channel] + (f"\n{unit}" if unit else ""), fontsize=8,
                     rotation=0, ha="right", va="center")  # fmt: skip
-    _plain(axis)
+    _hide_spines(axis)
 
 
 def _shade(axis: Any, explanation: Explanation) -> None:
-    """The strongest patches as bands; overlapping ones deepen, as their evidence does."""
+    """The strongest patches as bands; they darken where they overlap, as their evidence adds up."""
     most = max((abs(patch.contribution) for patch in explanation.patches), default=0.0)
     for index in explanation.strongest if most else []:
         patch = explanation.patches[index]
@@ -93,7 +93,7 @@ def _draw_evidence(axis: Any, explanation: Explanation) -> None:
     axis.set_ylabel("evidence\nper step", fontsize=8, rotation=0, ha="right", va="center")
     axis.set_xlim(-0.5, len(steps) - 0.5)
     axis.set_xlabel("step", fontsize=9)
-    _plain(axis)
+    _hide_spines(axis)
 
 
 def _draw_sums(part: Any, explanation: Explanation, channels: list[int]) -> None:
@@ -106,7 +106,7 @@ def _draw_sums(part: Any, explanation: Explanation, channels: list[int]) -> None
 
 
 def waterfall(explanation: Explanation) -> list[tuple[str, float]]:
-    """Context, the strongest patches in order of time, the rest; the values add up to the logit."""
+    """Context, the strongest patches in time order, the rest; the values add up to the logit."""
     chosen = sorted(explanation.strongest)
     rows = [("context", explanation.context)]
     rows += [
@@ -127,13 +127,13 @@ def _draw_waterfall(axis: Any, explanation: Explanation) -> None:
         _label(axis, place, max(start, start + value), f"{value:+.3f}")
     axis.barh(len(rows), ends[-1], color=INK, height=0.66)
     _label(axis, len(rows), max(0.0, ends[-1]), f"{ends[-1]:+.3f}")
-    names = [*(name for name, _ in rows), f"logit of {spoken(explanation.state)}"]
+    names = [*(name for name, _ in rows), f"logit of {class_name(explanation.state)}"]
     axis.set_yticks(range(len(names)), names, fontsize=8)
     axis.invert_yaxis()
     axis.axvline(0, color=GREY, linewidth=0.8)
     axis.margins(x=0.16)
-    axis.set_title("what the score is made of (steps of the patches)", loc="left", fontsize=10, color=INK)
-    _plain(axis)
+    axis.set_title("how the score adds up (steps of the patches)", loc="left", fontsize=10, color=INK)
+    _hide_spines(axis)
 
 
 def _label(axis: Any, place: float, x: float, text: str) -> None:
@@ -141,7 +141,7 @@ def _label(axis: Any, place: float, x: float, text: str) -> None:
 
 
 def _shown_experts(explanation: Explanation) -> list[tuple[str, float]]:
-    """The largest with weight and reliability, the others summed."""
+    """The largest with their weight and reliability, the others as one sum."""
     order = sorted(explanation.experts, key=lambda one: -abs(one.contribution))
     shown = [(_expert_name(one.name, one.weight, one.reliability), one.contribution) for one in order[:MAX_EXPERTS]]
     rest = order[MAX_EXPERTS:]
@@ -163,8 +163,8 @@ def _draw_experts(axis: Any, experts: list[tuple[str, float]]) -> None:
     axis.axvline(0, color=GREY, linewidth=0.8)
     axis.margins(x=0.16)
     axis.set_ylim(max(len(experts), 3) - 0.5, -0.5)
-    axis.set_title("by expert (w weight, κ reliability); no context", loc="left", fontsize=10, color=INK)
-    _plain(axis)
+    axis.set_title("by expert (w: weight, κ: reliability), without context", loc="left", fontsize=10, color=INK)
+    _hide_spines(axis)
 
 
 def _draw_occlusion(part: Any, axis: Any, explanation: Explanation, channels: list[int]) -> None:
@@ -189,6 +189,6 @@ def _colours() -> Any:
     return LinearSegmentedColormap.from_list("evidence", [OPPOSE, "#ffffff", SUPPORT])
 
 
-def _plain(axis: Any) -> None:
+def _hide_spines(axis: Any) -> None:
     axis.spines[["top", "right"]].set_visible(False)
     axis.tick_params(labelsize=8)

@@ -6,10 +6,11 @@ import numpy as np
 import torch
 
 from anchormoe.cases import Float64
-from anchormoe.kernels.fit import KernelFit
-from anchormoe.kernels.source import KernelSource
-from anchormoe.training.checkpoints import Checkpoints, StageCheckpoint, prefixed_checkpoints
+from anchormoe.kernels.source import NAME, KernelSource
+from anchormoe.training.checkpoints import Checkpoints, StageCheckpoint, prefix_tensors
+from anchormoe.training.task import SourceFit
 
+KernelFit = SourceFit[KernelSource]
 STAGE = "kernel"
 
 
@@ -40,7 +41,7 @@ def to_checkpoint(fit: KernelFit) -> StageCheckpoint:
     own = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in fit.source.tensors().items()}
     logits = torch.from_numpy(np.ascontiguousarray(fit.oof_logits))
     return StageCheckpoint(
-        prefixed_checkpoints(source=own, oof={"logits": logits}), {"config": fit.source.config(), "report": fit.report}
+        prefix_tensors(source=own, oof={"logits": logits}), {"config": fit.source.config(), "report": fit.report}
     )
 
 
@@ -48,4 +49,4 @@ def from_checkpoint(kept: StageCheckpoint) -> KernelFit:
     """Also of a fit that was just made: a run that is resumed and one that is not see the same values."""
     tensors = {name: tensor.numpy() for name, tensor in kept.group("source").items()}
     source = KernelSource.from_parts(kept.facts["config"], tensors)
-    return KernelFit(source, kept.group("oof")["logits"].numpy(), dict(kept.facts["report"]))
+    return SourceFit(NAME, source, kept.group("oof")["logits"].numpy(), dict(kept.facts["report"]))

@@ -14,13 +14,11 @@ import numpy as np
 from anchormoe.cases import Bool, Float64
 from anchormoe.kernels.checkpoint import load_or_compute
 from anchormoe.progress import Progress, ProgressCallback
-from anchormoe.recipes.fitters import FitTask
-from anchormoe.training.folds import make_folds
+from anchormoe.training.folds import FEW_CASES, make_folds
+from anchormoe.training.task import FitTask
 
 STAGE = "kernel folds"
 FOLDS = 4
-LEAST_CASES = 60
-"""Below it folds are too small to stand for the whole, and leave-one-out is kept."""
 MOST_CASES = 2_000
 """Beyond it there is little to choose too well, and fits are slow."""
 
@@ -29,7 +27,7 @@ FitLogits = Callable[[FitTask], Callable[..., Float64]]
 
 
 def wanted(training: FitTask) -> bool:
-    return LEAST_CASES <= len(training.y) <= MOST_CASES
+    return FEW_CASES <= len(training.y) <= MOST_CASES
 
 
 def held_out_logits(training: FitTask, fit: FitLogits) -> Float64:
@@ -44,7 +42,7 @@ def held_out_logits(training: FitTask, fit: FitLogits) -> Float64:
 
 
 def _judged(training: FitTask, fit: FitLogits, fold: int, inside: Bool, outside: Bool) -> Float64:
-    part = replace(training.part(np.flatnonzero(inside)), progress=_as_one_stage(training.progress, fold))
+    part = replace(training.subset(np.flatnonzero(inside)), progress=_as_one_stage(training.progress, fold))
     return fit(part)(training.cases.subset(np.flatnonzero(outside)))
 
 

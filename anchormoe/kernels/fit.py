@@ -1,12 +1,11 @@
 """Fits kernel evidence: features, a choice of blocks on left-out cases, one closed-form read-out."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from anchormoe.cases import Cases, Float32, Float64, Int64
+from anchormoe.cases import Float32, Float64, Int64
 from anchormoe.errors import DataError
 from anchormoe.evidence import centred
 from anchormoe.kernels import selection
@@ -18,39 +17,24 @@ from anchormoe.kernels.quantized import QuantizedCases, quantize
 from anchormoe.kernels.ridge import STRENGTHS, Problem, ridge_fit
 from anchormoe.kernels.selection import Choice
 from anchormoe.kernels.settings import KernelSettings
-from anchormoe.kernels.source import KernelSource, Part
+from anchormoe.kernels.source import NAME, KernelSource, Part
 from anchormoe.kernels.subsets import subset_for_selection
-from anchormoe.progress import Progress, ProgressCallback, silent
+from anchormoe.progress import Progress, ProgressCallback
+from anchormoe.training.folds import enough_to_choose, in_time_blocks
+from anchormoe.training.task import FitTask, SourceFit
 
 MOST_DUAL_CASES = 4000
 
 
-@dataclass(frozen=True, slots=True)
-class KernelFit:
-    """oof_logits (N, Y): for each TRAIN case what the read-out says that was fitted without it (or its group)."""
-
-    source: KernelSource
-    oof_logits: Float64
-    report: dict[str, Any]
-
-
-def fit_kernel(
-    cases: Cases,
-    y: Int64,
-    n_classes: int,
-    *,
-    settings: KernelSettings,
-    groups: Int64 | None = None,
-    sample_weight: Float64 | None = None,
-    seed: int = 0,
-    progress: ProgressCallback = silent,
-) -> KernelFit:
-    """Normalized cases with classes 0 … n_classes - 1. Raises DataError when there is nothing to learn from.
+def fit_kernel(task: FitTask, settings: KernelSettings) -> SourceFit[KernelSource]:
+    """On normalized cases. Raises DataError when there is nothing to learn from.
 
     1. draw the kernels, 2. choose mixes of blocks on a subset, 3. fit the chosen mixes on all cases.
     """
-    problem = Problem.of(_targets(y, n_classes, len(cases)), sample_weight, groups)
-    rng = np.random.default_rng(seed)
+    cases, y, n_classes, progress = task.cases, task.y, task.n_classes, task.progress
+    groups = in_time_blocks(task.groups)
+    problem = Problem.of(_targets(y, n_classes, len(cases)), task.sample_weight, groups)
+    rng = np.random.default_rng(task.seed)
     grid = quantize(cases)
     extractors = build_banks(grid, settings, rng)
     chosen = subset_for_selection(y, groups, settings.sizes.selection_cases, rng)
@@ -58,13 +42,14 @@ def fit_kernel(
     choice = stage.choose(np.bincount(y[chosen], minlength=n_classes))
     if len(cases) > MOST_DUAL_CASES:
         used, scalings = stage.used(choice)
-        task = PrimalTask(grid, problem, choice, settings.sizes.primal_features, progress)
-        parts, predictions = fit_primal(task, used, scalings, rng)
+        primal = PrimalTask(grid, problem, choice, settings.sizes.primal_features, progress)
+        parts, predictions = fit_primal(primal, used, scalings, rng)
     else:
         whole = stage if len(chosen) == len(cases) else _Stage(extractors, grid, problem, progress, choice)
         parts, predictions = whole.fit(choice)
     source = KernelSource(cases.channels, centred(problem.mean_target), tuple(parts))
-    return KernelFit(source, centred(predictions), _report(choice, problem, predictions, len(chosen)))
+    report = _report(choice, problem, predictions, len(chosen))
+    return SourceFit(NAME, source, centred(predictions), report)
 
 
 def _targets(y: Int64, n_classes: int, n_cases: int) -> Float64:
@@ -100,7 +85,7 @@ class _Stage:
     def choose(self, counts: Int64) -> Choice:
         """`counts` are the cases of each class."""
         present = [int(count) for count in counts if count]
-        if selection.too_few_to_choose(present):
+        if not enough_to_choose(present):
             return selection.given(self.grams, self.problem)
         found = selection.candidates(self.grams, self.problem, self._tell("kernel selection"))
         return selection.choose(found, self.problem)

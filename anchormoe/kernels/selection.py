@@ -12,8 +12,6 @@ Mix = dict[str, float]
 """Weights of blocks in a sum of Gram matrices."""
 
 PICKS = 15
-FEW_CASES = 60
-FEW_PER_CLASS = 6
 MOST_GIVEN_STRENGTH = 0.25
 """Above what larger sets choose for kernels that know something."""
 
@@ -54,11 +52,6 @@ class Choice:
     mixes: tuple[Mix, ...]
     strengths: tuple[float, ...]
     shares: tuple[float, ...]
-
-
-def too_few_to_choose(counts: Sequence[int]) -> bool:
-    """Leave-one-out is too coarse to select by when there are few cases; counts are those of the classes present."""
-    return sum(counts) < FEW_CASES or min(counts) < FEW_PER_CLASS
 
 
 def mixed_gram(grams: Mapping[str, Float64], mix: Mix) -> Float64:

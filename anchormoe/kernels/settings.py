@@ -1,13 +1,10 @@
 """What a user chooses about kernel evidence, and the sizes that follow from it. Pure."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args
 
-from anchormoe.errors import DataError
-
-Profile = Literal["fast", "balanced", "accurate"]
-Objective = Literal["accuracy", "localize"]
-Alignment = Literal["aligned", "sliding"]
+from anchormoe.cases import Alignment
+from anchormoe.conversion import require_valid_fields
+from anchormoe.training.task import Objective, Profile
 
 NEAR = 33
 """Steps that a kernel may look at where localization matters."""
@@ -22,9 +19,7 @@ class KernelSettings:
     alignment: Alignment = "aligned"
 
     def __post_init__(self) -> None:
-        _require_one_of("profile", self.profile, get_args(Profile))
-        _require_one_of("objective", self.objective, get_args(Objective))
-        _require_one_of("alignment", self.alignment, get_args(Alignment))
+        require_valid_fields(self)
 
     @property
     def sizes(self) -> "Sizes":
@@ -57,8 +52,3 @@ _SIZES: dict[str, Sizes] = {
     "balanced": Sizes(4032, 2016, 504, 16, dilations=6, primal_features=4000, selection_cases=1000),
     "accurate": Sizes(9996, 4200, 2016, 64, dilations=32, primal_features=10000, selection_cases=2000),
 }
-
-
-def _require_one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise DataError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")

@@ -1,4 +1,4 @@
-"""How well contributions find the steps that decide: average precision, IoU@K and Precision@K over patches. Pure."""
+"""How well contributions locate the deciding steps: average precision, IoU@K and Precision@K of patches. Pure."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -34,7 +34,7 @@ def localize(
     *,
     overlap: Overlap = "any",
 ) -> Localization:
-    """Scores (N, P, Y) contributions against (N, T) truth on the first 120 correctly classified cases with evidence.
+    """Compares contributions (N, P, Y) with the truth (N, T) on the first 120 correctly classified cases with evidence.
 
     Patches are ranked by their signed contribution to the predicted class minus the mean over classes.
     """
@@ -49,7 +49,7 @@ def localize(
 
 
 def true_patches(truth: _Bools, *, overlap: Overlap = "any") -> _Bools:
-    """(N, P): patches of which one step (any) or at least half of the steps (half) are evidence."""
+    """(N, P): patches in which one step (any) or at least half of the steps (half) are evidence."""
     starts, stops = patch_grid(truth.shape[1], PATCH_STEPS, PATCH_STRIDE)
     marked = np.stack([truth[:, a:b].sum(1) for a, b in zip(starts, stops, strict=True)], axis=1)
     needed = np.ones_like(starts) if overlap == "any" else (stops - starts + 1) // 2
@@ -57,14 +57,14 @@ def true_patches(truth: _Bools, *, overlap: Overlap = "any") -> _Bools:
 
 
 def signed_scores(contributions: npt.NDArray[np.floating], predicted: npt.NDArray[np.int64]) -> _Floats:
-    """(N, P): what each patch adds to the predicted class, beyond what it adds to the average class."""
+    """(N, P): what each patch adds to the predicted class, minus its mean over classes."""
     values = np.asarray(contributions, dtype=np.float64)
     chosen = np.take_along_axis(values, predicted[:, None, None], axis=2)[:, :, 0]
     return np.asarray(chosen - values.mean(2), dtype=np.float64)
 
 
 def average_precision(scores: _Floats, marked: _Bools) -> float:
-    """Area under the precision-recall curve; equal scores get the expectation over their orders."""
+    """Area under the precision-recall curve; tied scores get the expectation over their orders."""
     found = before = 0
     total = 0.0
     for score in np.unique(scores)[::-1]:
@@ -80,7 +80,7 @@ def _expected_precisions(before: int, found: int, size: int, hits: int) -> float
     if not hits:
         return 0.0
     place = np.arange(1, size + 1)
-    # Given a hit at this place, the others lie in the places before it with equal chance.
+    # Given a hit at this place, the other hits are equally likely at all places before it.
     earlier = (place - 1) * (hits - 1) / max(size - 1, 1)
     return float((hits / size * (found + 1 + earlier) / (before + place)).sum())
 
@@ -93,7 +93,7 @@ def _case(scores: _Floats, marked: _Bools) -> tuple[float, float, float]:
 
 
 def _expected_hits(scores: _Floats, marked: _Bools, k: int) -> float:
-    """True patches among the K best; patches tied at the edge count by the share of them that fits."""
+    """True patches among the K best; patches tied at the threshold count by the share of them that fits."""
     edge = np.sort(scores)[-k]
     above, tied = scores > edge, scores == edge
     share = (k - above.sum()) / tied.sum()

@@ -1,4 +1,4 @@
-"""Figures that judge predictions: accuracy, F1, calibration, abstention. Pure."""
+"""Scores of predictions: accuracy, F1, calibration, abstention. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class ConfidenceInterval:
 
 @dataclass(frozen=True, slots=True)
 class ClassScore:
-    """`precision`, `recall` and `f1` are 0 where nothing was predicted, or nothing was there."""
+    """`precision`, `recall` and `f1` are 0 where the class was never predicted, or never occurs."""
 
     precision: float
     recall: float
@@ -35,8 +35,8 @@ class ClassScore:
     cases: int
 
 
-def label_of_test(protocol: str) -> str:
-    """What figures on TEST are called: those of the epoch that was picked on it say so wherever they are shown."""
+def label_test_figures(protocol: str) -> str:
+    """The name of figures on TEST, which says so wherever the epoch was chosen on it."""
     return "TEST (optimistic)" if protocol == "optimistic" else "TEST"
 
 
@@ -53,13 +53,13 @@ def accuracy(y: Labels, predicted: Labels) -> float:
 
 def class_scores(counts: npt.NDArray[np.int64]) -> list[ClassScore]:
     """Per class, from a confusion matrix."""
-    right, asked, said = np.diag(counts).astype(float), counts.sum(axis=1), counts.sum(axis=0)
-    precision = right / np.maximum(said, 1)
-    recall = right / np.maximum(asked, 1)
-    f1 = 2 * right / np.maximum(asked + said, 1)
+    right, actual, predicted = np.diag(counts).astype(float), counts.sum(axis=1), counts.sum(axis=0)
+    precision = right / np.maximum(predicted, 1)
+    recall = right / np.maximum(actual, 1)
+    f1 = 2 * right / np.maximum(actual + predicted, 1)
     return [
         ClassScore(float(p), float(r), float(f), int(n))
-        for p, r, f, n in zip(precision, recall, f1, asked, strict=True)
+        for p, r, f, n in zip(precision, recall, f1, actual, strict=True)
     ]
 
 
@@ -70,12 +70,12 @@ def macro_f1(counts: npt.NDArray[np.int64]) -> float:
 
 
 def balanced_accuracy(counts: npt.NDArray[np.int64]) -> float:
-    """Mean recall over the classes that are there: a rare class counts as much as a frequent one."""
-    asked = counts.sum(axis=1)
-    return float(np.mean(np.diag(counts)[asked > 0] / asked[asked > 0]))
+    """Mean recall over the classes that occur: a rare class counts as much as a frequent one."""
+    actual = counts.sum(axis=1)
+    return float(np.mean(np.diag(counts)[actual > 0] / actual[actual > 0]))
 
 
-def negative_log_likelihood(y: Labels, probabilities: Probabilities) -> float:
+def log_loss(y: Labels, probabilities: Probabilities) -> float:
     """Mean over cases, in nats."""
     own = probabilities[np.arange(len(y)), y]
     return float(-np.log(np.maximum(own, _LEAST_PROBABILITY)).mean())
@@ -86,35 +86,30 @@ def brier(y: Labels, probabilities: Probabilities) -> float:
     return float(((probabilities - np.eye(probabilities.shape[1])[y]) ** 2).sum(axis=1).mean())
 
 
-def expected_calibration_error(y: Labels, probabilities: Probabilities, *, bins: int = ECE_BINS) -> float:
-    """|confidence − accuracy| averaged over bins that hold equally many cases, ordered by confidence."""
-    confidence, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == y
-    return _equal_mass_error(confidence, right, bins)
-
-
 def calibration_interval(y: Labels, probabilities: Probabilities, *, seed: int = 0) -> ConfidenceInterval | None:
-    """ECE with its bootstrap interval, or None for fewer than 300 cases."""
+    """Expected calibration error with its bootstrap interval, or None for fewer than 300 cases."""
     if len(y) < ECE_CASES:
         return None
     confidence, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == y
     draw = np.random.default_rng(seed)
     drawn = [draw.integers(0, len(y), len(y)) for _ in range(BOOTSTRAP_ROUNDS)]
-    low, high = np.quantile([_equal_mass_error(confidence[at], right[at], ECE_BINS) for at in drawn], (0.025, 0.975))
-    value = _equal_mass_error(confidence, right, ECE_BINS)
-    # The error is never negative, so resampling pushes it up; the interval must hold the estimate all the same.
+    low, high = np.quantile([calibration_error(confidence[at], right[at], ECE_BINS) for at in drawn], (0.025, 0.975))
+    value = calibration_error(confidence, right, ECE_BINS)
+    # The error is never negative, so resampling increases it; the interval must contain the estimate nevertheless.
     return ConfidenceInterval(value, min(float(low), value), max(float(high), value))
 
 
-def _equal_mass_error(confidence: npt.NDArray[np.float64], right: npt.NDArray[np.bool_], bins: int) -> float:
+def calibration_error(confidence: npt.NDArray[np.float64], right: npt.NDArray[np.bool_], bins: int) -> float:
+    """|confidence − accuracy| averaged over bins of equally many cases, ordered by confidence."""
     values, place, count = np.unique(confidence, return_inverse=True, return_counts=True)
-    # Equally confident cases share their mean, or the order of the file would decide which bin an error falls into.
+    # Equally confident cases get their mean, or the order of the file would decide which bin an error falls into.
     gap = (values - np.bincount(place, weights=right) / count)[np.sort(place)]
     edges = np.linspace(0, len(gap), bins + 1).round().astype(np.int64)
     return float(np.abs(np.add.reduceat(gap, edges[:-1][np.diff(edges) > 0])).sum() / len(gap))
 
 
 def accuracy_interval(y: Labels, predicted: Labels) -> ConfidenceInterval:
-    """Accuracy with Wilson's 95 % interval, which stays sensible for 15 cases and for 100 %."""
+    """Accuracy with Wilson's 95 % interval, which stays meaningful for 15 cases and for 100 %."""
     n, share, z = len(y), accuracy(y, predicted), 1.959964
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z * float(np.sqrt(share * (1 - share) / n + z * z / (4 * n * n))) / (1 + z * z / n)
@@ -122,7 +117,7 @@ def accuracy_interval(y: Labels, predicted: Labels) -> ConfidenceInterval:
 
 
 def abstention(y: Labels, predicted: Labels, rules: Sequence[str | None]) -> dict[str, Any]:
-    """How often the model said `unknown`, by rule, and how good the rest is (None when nothing is left)."""
+    """How often the model answers `unknown`, by rule, and its accuracy elsewhere (None if it never answers)."""
     answered = np.array([rule is None for rule in rules], dtype=bool)
     named = [rule for rule in rules if rule is not None]
     return {
@@ -136,7 +131,7 @@ def abstention(y: Labels, predicted: Labels, rules: Sequence[str | None]) -> dic
 def summary(
     y: Labels, predicted: Labels, probabilities: Probabilities | None, classes: Sequence[str]
 ) -> dict[str, Any]:
-    """All figures of a set of predictions as JSON; the calibrated ones only with real probabilities."""
+    """All scores of a set of predictions as JSON; those of calibration only where there are real probabilities."""
     counts, spread = confusion(y, predicted, len(classes)), accuracy_interval(y, predicted)
     figures: dict[str, Any] = {
         "n": len(y),
@@ -153,7 +148,7 @@ def summary(
 def _calibration(y: Labels, probabilities: Probabilities) -> dict[str, Any]:
     error = calibration_interval(y, probabilities)
     return {
-        "nll": negative_log_likelihood(y, probabilities),
+        "nll": log_loss(y, probabilities),
         "brier": brier(y, probabilities),
         "ece": None if error is None else error.value,
         "ece_interval": None if error is None else [error.low, error.high],

@@ -1,19 +1,20 @@
-"""When the model says `unknown`, and by which rule; thresholds come from TRAIN, out-of-fold. Pure."""
+"""Rules by which the model answers `unknown`; their thresholds come from TRAIN, out-of-fold. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from anchormoe.cases import Bool, Cases, Float64, Int64
-from anchormoe.errors import DataError, ModelError
+from anchormoe.conversion import Share, from_stored, override
+from anchormoe.errors import ModelError
 from anchormoe.model.normalizer import Normalizer
 
-RULES = ("channel_missing", "out_of_distribution", "low_probability", "low_margin", "conformal")
-"""In order of precedence: the first that fires names the reason."""
-THRESHOLDS = ("least_probability", "least_margin", "conformal", "most_unusual")
+Rule = Literal["channel_missing", "out_of_distribution", "low_probability", "low_margin", "conformal"]
+RULES: tuple[Rule, ...] = get_args(Rule)
+"""In order of precedence: the first that fires is the reason."""
 CONFORMAL_CASES, CONFORMAL_GROUPS = 100, 20
 FULL_RULES_CASES = 100
 MISCOVERAGE = 0.1
@@ -24,34 +25,45 @@ _UNUSUAL_QUANTILE = 0.99
 
 
 @dataclass(frozen=True, slots=True)
+class Thresholds:
+    """What a user may set instead of the fitted values; None switches a rule off."""
+
+    least_probability: Share | None = None
+    least_margin: Share | None = None
+    conformal: Share | None = None
+    most_unusual: Share | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Abstention:
-    """A rule with threshold None is off. `required` (C,) are the channels whose absence counts."""
+    """A rule with threshold None is off. `required` (C,) marks the channels that must be present."""
 
-    least_probability: float | None = None
-    least_margin: float | None = None
-    conformal: float | None = None
-    """classes at least this probable form the conformal set; more than one of them is no answer"""
-    most_unusual: float | None = None
+    least_probability: Share | None = None
+    least_margin: Share | None = None
+    conformal: Share | None = None
+    """classes of at least this probability form the conformal set; with more than one the model abstains"""
+    most_unusual: Share | None = None
+    """largest share of a window's values outside TRAIN's usual range"""
     required: tuple[bool, ...] = ()
-    without: tuple[float | None, ...] = ()
-    """accuracy without each channel, of a model that was trained to do without one; None where it is not known"""
-    rates: Mapping[str, float] = field(default_factory=dict)
+    without: tuple[Share | None, ...] = ()
+    """accuracy without each channel, of a model trained with channel dropout; None where it is not known"""
+    rates: Mapping[Rule, Share] = field(default_factory=dict)
     """share of TRAIN on which each rule fires, out-of-fold"""
-    coverage: float | None = None
-    """share of TRAIN whose class is in its conformal set, measured leaving folds out"""
+    coverage: Share | None = None
+    """share of TRAIN whose class is in its conformal set, each fold measured with the threshold of the others"""
 
-    def reasons(self, probabilities: Float64, unusual: Float64, missing: Bool) -> tuple[str | None, ...]:
-        """Per case the name of the rule, or None. `missing` is (B, C): channels less than half valid."""
+    def reasons(self, probabilities: Float64, unusual: Float64, missing: Bool) -> tuple[Rule | None, ...]:
+        """For each case the first rule that fires, or None. `missing` (B, C) marks channels less than half valid."""
         fired = self.fired(probabilities, unusual, missing)
         order = [(name, fired[name]) for name in RULES if name in fired]
         return tuple(next((name for name, hits in order if hits[index]), None) for index in range(len(probabilities)))
 
-    def fired(self, probabilities: Float64, unusual: Float64, missing: Bool) -> dict[str, Bool]:
-        """(B,) per rule that is on, each rule by itself."""
+    def fired(self, probabilities: Float64, unusual: Float64, missing: Bool) -> dict[Rule, Bool]:
+        """(B,) for each rule that is on, independently of the others."""
         top = np.sort(probabilities, axis=1)[:, ::-1]
-        hits: dict[str, Bool] = {}
+        hits: dict[Rule, Bool] = {}
         if any(self.required):
-            hits["channel_missing"] = self._lacks(missing & np.array(self.required))
+            hits["channel_missing"] = self._lacks_channel(missing & np.array(self.required))
         if self.most_unusual is not None:
             hits["out_of_distribution"] = unusual > self.most_unusual
         if self.least_probability is not None:
@@ -62,8 +74,8 @@ class Abstention:
             hits["conformal"] = (probabilities >= self.conformal).sum(axis=1) > 1
         return hits
 
-    def _lacks(self, missing: Bool) -> Bool:
-        """(B,) from (B, C): any channel; but one alone may be missing where the accuracy without it is known."""
+    def _lacks_channel(self, missing: Bool) -> Bool:
+        """(B,) from (B, C): a single channel may be missing where the accuracy without it is known."""
         if not self.without:
             return np.asarray(missing.any(axis=1))
         unknown = np.array([accuracy is None for accuracy in self.without])
@@ -75,26 +87,19 @@ class Abstention:
 
     @classmethod
     def from_dict(cls, stored: Any, n_channels: int) -> "Abstention":
-        """Strict. Raises ModelError."""
-        names = {one.name for one in fields(cls)}
-        if not isinstance(stored, Mapping) or set(stored) | {"without"} != names:  # older bundles do not know it
-            raise ModelError(f"calibration.json: abstention needs exactly {', '.join(sorted(names))}")
-        required, rates = stored["required"], stored["rates"]
-        if not isinstance(required, list) or [type(one) for one in required] != [bool] * n_channels:
-            raise ModelError(f"calibration.json: abstention.required must list {n_channels} booleans")
-        if not isinstance(rates, Mapping) or not set(rates) <= set(RULES):
-            raise ModelError("calibration.json: abstention.rates names an unknown rule")
-        parts = {name: _share_or_none(stored[name], name) for name in (*THRESHOLDS, "coverage")}
-        return cls(
-            **parts,
-            required=tuple(required),
-            without=_accuracies(stored.get("without", []), n_channels),
-            rates={name: _share(rates[name], name) for name in rates},
-        )
+        """From the part `abstention` of calibration.json. Raises ModelError."""
+        where = "calibration.json: abstention"
+        whole = {"without": []} | stored if isinstance(stored, dict) else stored  # bundles before channel dropout
+        rules = from_stored(cls, whole, where)
+        if len(rules.required) != n_channels:
+            raise ModelError(f"{where}.required: {len(rules.required)} entries for {n_channels} channels")
+        if len(rules.without) not in (0, n_channels):
+            raise ModelError(f"{where}.without: {len(rules.without)} entries for {n_channels} channels")
+        return rules
 
 
 def half_missing(cases: Cases) -> Bool:
-    """(N, C): channels that are valid on less than half of the steps of a case (padding does not count)."""
+    """(N, C): channels that are valid on less than half of a case's steps, padding not counted."""
     return np.asarray(cases.mask.sum(axis=2) < LEAST_VALID * cases.lengths[:, None])
 
 
@@ -104,8 +109,8 @@ def least_probability(n_classes: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidenced:
-    """What the rules are fitted on: calibrated out-of-fold probabilities (N, Y) and raw TRAIN cases."""
+class OutOfFold:
+    """What the rules are fitted on: calibrated out-of-fold probabilities (N, Y) and the raw TRAIN cases."""
 
     probabilities: Float64
     y: Int64
@@ -113,11 +118,11 @@ class Evidenced:
     folds: Int64
     groups: Int64 | None = None
     without: tuple[float | None, ...] = ()
-    """accuracy without each channel, of a model that learnt to do without one"""
+    """accuracy without each channel, of a model trained with channel dropout"""
 
 
-def fit_abstention(train: Evidenced, wishes: Mapping[str, float | None] = MappingProxyType({})) -> Abstention:
-    """All rules from 100 cases on; below, only the probability rule. `wishes` replace thresholds; None is off."""
+def fit_abstention(train: OutOfFold, thresholds: Mapping[str, Any] = MappingProxyType({})) -> Abstention:
+    """All rules from 100 cases on, below only the probability rule. `thresholds` replace fitted ones; None is off."""
     many = len(train.y) >= FULL_RULES_CASES
     unusual, missing = unusual_shares(train.cases, train.folds), half_missing(train.cases)
     rare = missing.mean(axis=0) <= _OFTEN_MISSING
@@ -129,21 +134,15 @@ def fit_abstention(train: Evidenced, wishes: Mapping[str, float | None] = Mappin
         required=tuple(bool(one) for one in rare & many),
         without=train.without,
     )
-    rules = replace(rules, **require_wishes(wishes))
+    require_thresholds(thresholds)
+    rules = replace(rules, **thresholds)
     rates = {name: float(hits.mean()) for name, hits in rules.fired(train.probabilities, unusual, missing).items()}
     return replace(rules, rates=rates, coverage=None if rules.conformal is None else _coverage(train))
 
 
-def require_wishes(wishes: Mapping[str, Any]) -> dict[str, Any]:
-    """Thresholds between 0 and 1, or None. Raises DataError."""
-    for name, value in wishes.items():
-        if name not in THRESHOLDS:
-            raise DataError(f"abstention.{name}: unknown; known are {', '.join(THRESHOLDS)}")
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1):
-            raise DataError(
-                f"abstention.{name}: must be between 0 and 1, or null to switch the rule off, not {value!r}"
-            )
-    return dict(wishes)
+def require_thresholds(thresholds: Mapping[str, Any]) -> None:
+    """Known names, values between 0 and 1 or None. Raises DataError."""
+    override(Thresholds(), thresholds, "abstention")
 
 
 def unusual_shares(cases: Cases, folds: Int64) -> Float64:
@@ -158,48 +157,32 @@ def unusual_shares(cases: Cases, folds: Int64) -> Float64:
 
 
 def conformal_threshold(probabilities: Float64, y: Int64) -> float:
-    """The probability that the true class reaches in 90 % of the cases, with the finite-sample correction."""
+    """The probability that the true class reaches in 90 % of the cases, with finite-sample correction."""
     scores = np.sort(probabilities[np.arange(len(y)), y])
     rank = int(np.floor(MISCOVERAGE * (len(y) + 1))) - 1
     return float(scores[rank]) if rank >= 0 else 0.0
 
 
 def simple_folds(n_cases: int, groups: Int64 | None, folds: int = 5) -> Int64:
-    """Whole groups dealt out in turn; without at least three of them cases in contiguous blocks."""
-    names, index = (np.unique(groups, return_inverse=True)) if groups is not None else (np.zeros(0), np.zeros(0))
+    """(N,) fold numbers: whole groups in turn; of fewer than three groups, contiguous blocks of cases."""
+    if groups is None:
+        return np.arange(n_cases, dtype=np.int64) % folds
+    names, index = np.unique(groups, return_inverse=True)
     if len(names) >= 3:
         return np.asarray(index % folds, np.int64)
-    if groups is not None:
-        return np.asarray(np.arange(n_cases) * folds // n_cases, np.int64)
-    return np.arange(n_cases, dtype=np.int64) % folds
+    return np.asarray(np.arange(n_cases) * folds // n_cases, np.int64)
 
 
-def _conformal_is_possible(train: Evidenced) -> bool:
+def _conformal_is_possible(train: OutOfFold) -> bool:
     if train.groups is not None:
         return len(np.unique(train.groups)) >= CONFORMAL_GROUPS
     return len(train.y) >= CONFORMAL_CASES
 
 
-def _coverage(train: Evidenced) -> float:
+def _coverage(train: OutOfFold) -> float:
     covered = np.zeros(len(train.y), np.bool_)
     for fold in np.unique(train.folds):
         here, rest = train.folds == fold, train.folds != fold
         threshold = conformal_threshold(train.probabilities[rest], train.y[rest])
         covered[here] = train.probabilities[here, train.y[here]] >= threshold
     return float(covered.mean())
-
-
-def _accuracies(stored: Any, n_channels: int) -> tuple[float | None, ...]:
-    if not isinstance(stored, list) or len(stored) not in (0, n_channels):
-        raise ModelError(f"calibration.json: abstention.without must list {n_channels} numbers or null, or nothing")
-    return tuple(_share_or_none(value, "without") for value in stored)
-
-
-def _share_or_none(value: Any, name: str) -> float | None:
-    return None if value is None else _share(value, name)
-
-
-def _share(value: Any, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise ModelError(f"calibration.json: abstention.{name} must be null or between 0 and 1")
-    return float(value)

@@ -1,4 +1,4 @@
-"""A fitted model of any recipe: scaled input, weighted sources, calibration and rules to abstain."""
+"""A fitted model of any recipe: scaling, weighted sources, calibration, rules to abstain."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from anchormoe.cases import Cases, Float64
-from anchormoe.evidence import Source, outputs_of, patch_grid
+from anchormoe.evidence import Patching, Source, patch_grid, source_outputs
 from anchormoe.model.abstention import Abstention, half_missing
 from anchormoe.model.calibration import Calibration
 from anchormoe.model.normalizer import Normalizer
-from anchormoe.model.prediction import Prediction, Weighted, compose
+from anchormoe.model.prediction import Prediction, WeightedOutput, compose
 from anchormoe.model.projection import Projection, step_grid
 
 
@@ -24,22 +24,8 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Patching:
-    """The patches in which evidence is published, in steps; stride <= length, so that no step is left out."""
-
-    length: int
-    stride: int
-
-    @classmethod
-    def for_steps(cls, steps: int) -> "Patching":
-        """An eighth of the window, 4 to 64 steps, half overlapping: 16/8 for 128 steps."""
-        length = min(steps, max(4, min(64, steps // 8)))
-        return cls(length, max(1, length // 2))
-
-
-@dataclass(frozen=True, slots=True)
 class AdditiveModel:
-    """u = bias + Σ parts: every factor is folded into every unit, so the published logit is the sum of its evidence."""
+    """u = bias + Σ parts. Every factor is multiplied into every unit, so the logit is the sum of its evidence."""
 
     normalizer: Normalizer
     parts: tuple[Part, ...]
@@ -48,7 +34,7 @@ class AdditiveModel:
     patching: Patching
 
     def predict(self, cases: Cases) -> Prediction:
-        """Raw cases in, everything out. What it says about a case does not depend on the others."""
+        """From raw cases. The result for a case does not depend on the other cases."""
         scaled = self.normalizer.apply(cases)
         grid = patch_grid(cases.steps, self.patching.length, self.patching.stride)
         found = compose(list(self._weighted(scaled)), self.calibration.bias, grid, cases.step_mask)
@@ -64,8 +50,8 @@ class AdditiveModel:
         ]
         return np.asarray(np.sum(steps, axis=0))
 
-    def _weighted(self, scaled: Cases) -> Iterator[Weighted]:
+    def _weighted(self, scaled: Cases) -> Iterator[WeightedOutput]:
         for part in self.parts:
-            outputs = outputs_of(part.source, scaled)
+            outputs = source_outputs(part.source, scaled)
             for output in outputs:
-                yield Weighted(self.calibration.scale * part.weight / len(outputs), output)
+                yield WeightedOutput(self.calibration.scale * part.weight / len(outputs), output)

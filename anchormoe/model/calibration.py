@@ -1,16 +1,18 @@
 """Affine calibration of logits from out-of-fold predictions: one scale and, with enough cases, class biases. Pure."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta
 
 from anchormoe.cases import Float64, Int64
+from anchormoe.conversion import from_stored
 from anchormoe.errors import ModelError
 
 SCALES = (0.05, 12.0)
-"""The inverse temperature stays in here: it diverges where out-of-fold predictions are perfect."""
+"""Bounds of the inverse temperature, which would diverge where out-of-fold predictions are perfect."""
 BIAS_CASES = 200
 _GRID = 25
 _REFINEMENTS = 18
@@ -22,7 +24,7 @@ _NEWTON_STEPS = 8
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """u = scale · logits + bias; the biases (Y,) sum to 0 and are context."""
+    """u = scale · logits + bias. The biases (Y,) sum to 0 and count as context."""
 
     scale: float
     bias: Float64
@@ -35,19 +37,21 @@ class Calibration:
 
     @classmethod
     def from_dict(cls, stored: Any, n_classes: int) -> "Calibration":
-        """Strict. Raises ModelError."""
-        if not isinstance(stored, Mapping) or set(stored) != {"scale", "bias"}:
-            raise ModelError("calibration.json: calibration needs exactly scale and bias")
-        scale, bias = _number(stored["scale"]), stored["bias"]
-        if not SCALES[0] <= scale <= SCALES[1]:
-            raise ModelError(f"calibration.json: scale must lie in {SCALES}")
-        if not isinstance(bias, list) or len(bias) != n_classes:
-            raise ModelError(f"calibration.json: bias must list {n_classes} numbers")
-        return cls(scale, np.array([_number(value) for value in bias], np.float64))
+        """From the part `calibration` of calibration.json. Raises ModelError."""
+        parts = from_stored(_StoredCalibration, stored, "calibration.json: calibration")
+        if len(parts.bias) != n_classes:
+            raise ModelError(f"calibration.json: calibration.bias: {len(parts.bias)} numbers for {n_classes} classes")
+        return cls(parts.scale, np.array(parts.bias, np.float64))
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredCalibration:
+    scale: Annotated[float, Meta(ge=SCALES[0], le=SCALES[1])]
+    bias: tuple[float, ...]
 
 
 def fit_calibration(logits: Float64, y: Int64, *, biases: bool | None = None) -> Calibration:
-    """Least cautious loss; biases by default from 200 cases on, held back by a weak prior."""
+    """Minimizes the smoothed log loss; by default with biases from 200 cases on, under a weak prior."""
     bias = np.zeros(logits.shape[1])
     scale = fit_scale(logits, y)
     wanted = len(y) >= BIAS_CASES if biases is None else biases
@@ -58,32 +62,27 @@ def fit_calibration(logits: Float64, y: Int64, *, biases: bool | None = None) ->
 
 
 def fit_scale(logits: Float64, y: Int64, *, bias: Float64 | float = 0.0) -> float:
-    """The scale in SCALES with the least cautious loss."""
+    """The scale within SCALES that minimizes the smoothed log loss."""
     if not len(y):
         return 1.0
     grid = np.geomspace(*SCALES, _GRID)
 
     def loss(scale: float) -> float:
-        return cautious_loss(scale * logits + bias, y)
+        return float(smoothed_losses(scale * logits + bias, y).mean())
 
     best = int(np.argmin([loss(scale) for scale in grid]))
     return _refine(loss, float(grid[max(best - 1, 0)]), float(grid[min(best + 1, _GRID - 1)]))
 
 
-def log_loss(logits: Float64, y: Int64) -> float:
-    """Mean negative log-likelihood, in nats."""
+def log_loss_of_logits(logits: Float64, y: Int64) -> float:
+    """Mean over cases, in nats."""
     return float(-log_softmax(logits)[np.arange(len(y)), y].mean())
 
 
-def cautious_loss(logits: Float64, y: Int64) -> float:
-    """Mean of `cautious_losses`."""
-    return float(cautious_losses(logits, y).mean())
+def smoothed_losses(logits: Float64, y: Int64) -> Float64:
+    """(N,) log losses with label smoothing 1 / (N + 2), Laplace's rule.
 
-
-def cautious_losses(logits: Float64, y: Int64) -> Float64:
-    """(N,) negative log-likelihoods of labels of which one in N + 2 is taken to be wrong (Laplace's rule).
-
-    So faultless predictions of N cases become as sure as N cases allow, and no surer.
+    It limits the confidence that N faultless predictions can justify.
     """
     log_p, doubt = log_softmax(logits), 1 / (len(y) + 2)
     own = log_p[np.arange(len(y)), y]
@@ -100,8 +99,8 @@ def softmax(logits: Float64) -> Float64:
     return np.asarray(np.exp(log_softmax(logits)))
 
 
-def crossfitted(logits: Float64, y: Int64, folds: Int64) -> Float64:
-    """Calibrated logits (N, Y) where each fold's calibration comes from the other folds: for honest reports."""
+def cross_calibrate(logits: Float64, y: Int64, folds: Int64) -> Float64:
+    """Calibrated logits (N, Y); each fold's calibration is fitted on the other folds, so figures stay out-of-fold."""
     calibrated = np.empty_like(logits)
     for fold in np.unique(folds):
         here = folds == fold
@@ -127,7 +126,7 @@ def _refine(loss: Callable[[float], float], low: float, high: float) -> float:
 
 
 def _fit_bias(logits: Float64, y: Int64, bias: Float64) -> Float64:
-    """Newton's steps for biases with a prior N(0, 1) that weighs as much as ten cases."""
+    """Newton steps under a prior N(0, 1) with the weight of ten cases."""
     n_cases, n_classes = logits.shape
     frequency, prior = np.bincount(y, minlength=n_classes) / n_cases, _PRIOR_CASES / n_cases
     for _ in range(_NEWTON_STEPS):
@@ -136,9 +135,3 @@ def _fit_bias(logits: Float64, y: Int64, bias: Float64) -> Float64:
         curvature = np.diag(p.mean(axis=0)) - p.T @ p / n_cases + np.eye(n_classes) * prior
         bias = bias - np.clip(np.linalg.solve(curvature, gradient), -2, 2)
     return np.asarray(bias - bias.mean())
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
-        raise ModelError("calibration.json: expected a finite number")
-    return float(value)

@@ -1,12 +1,14 @@
-"""Scaling learnt from TRAIN, onto a grid on which every device computes the same thresholds. Pure."""
+"""Scaling learnt from TRAIN, rounded to a grid on which every device computes the same thresholds. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta
 
 from anchormoe.cases import Bool, Cases, Float64
+from anchormoe.conversion import from_stored
 from anchormoe.errors import ModelError
 
 GRID = 1024.0
@@ -14,7 +16,7 @@ GRID = 1024.0
 CLIP = 16.0
 RANGE = (0.001, 0.999)
 """Quantiles of TRAIN outside of which a value counts as unusual."""
-_CHUNK_ENTRIES = 4_000_000
+CHUNK_ENTRIES = 4_000_000
 _FIELDS = ("mean", "scale", "low", "high")
 
 
@@ -44,7 +46,7 @@ class Normalizer:
         """Scaled, rounded to the grid and clipped; masked entries are exactly 0."""
         self._require_channels(cases.channels)
         x = np.empty_like(cases.x)
-        step = max(1, _CHUNK_ENTRIES // max(1, cases.channels * cases.steps))
+        step = max(1, CHUNK_ENTRIES // max(1, cases.channels * cases.steps))
         for start in range(0, len(cases), step):
             part = slice(start, start + step)
             scaled = (cases.x[part] - self.mean[:, None]) / self.scale[:, None]
@@ -61,27 +63,32 @@ class Normalizer:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> "Normalizer":
-        """Strict: the four lists of equal length, finite, scales positive. Raises ModelError."""
-        if not isinstance(stored, Mapping) or set(stored) != set(_FIELDS):
-            raise ModelError(f"normalizer.json: needs exactly the fields {', '.join(_FIELDS)}")
-        arrays = {name: _finite_list(stored[name], name) for name in _FIELDS}
+        """From normalizer.json: four lists of equal length. Raises ModelError."""
+        lists = from_stored(_StoredNormalizer, stored, "normalizer.json:")
+        arrays = {name: np.array(getattr(lists, name), np.float64) for name in _FIELDS}
         if len({len(array) for array in arrays.values()}) != 1:
-            raise ModelError("normalizer.json: its lists have different lengths")
-        if not (arrays["scale"] > 0).all():
-            raise ModelError("normalizer.json: scale must be positive")
+            raise ModelError("normalizer.json: mean, scale, low and high have different lengths")
         if not (arrays["low"] <= arrays["high"]).all():
             raise ModelError("normalizer.json: low must not exceed high")
         return cls(**arrays)
 
     def _require_channels(self, channels: int) -> None:
         if channels != len(self.mean):
-            raise ModelError(f"the model knows {len(self.mean)} channels, the data have {channels}")
+            raise ModelError(f"the model was trained on {len(self.mean)} channels, the data have {channels}")
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredNormalizer:
+    mean: tuple[float, ...]
+    scale: tuple[Annotated[float, Meta(gt=0)], ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
 
 
 def _moments(values: Float64) -> tuple[float, float]:
     mean = float(values.mean())
     scale = float(values.std())
-    # What float32 cannot tell from its own rounding is not a signal.
+    # A spread below float32's rounding error is not a signal.
     constant = scale <= 1e-6 * abs(mean) or scale < 1e-30
     return mean, 1.0 if constant else scale
 
@@ -93,12 +100,3 @@ def _on_grid(values: Float64) -> Float64:
 def _share(part: Bool, whole: Bool) -> Float64:
     counts = whole.sum(axis=(1, 2))
     return np.asarray(part.sum(axis=(1, 2)) / np.maximum(counts, 1), np.float64)
-
-
-def _finite_list(stored: Any, name: str) -> Float64:
-    if not isinstance(stored, list) or not all(isinstance(value, int | float) for value in stored):
-        raise ModelError(f"normalizer.json: {name} must be a list of numbers")
-    array = np.array(stored, np.float64)
-    if not np.isfinite(array).all():
-        raise ModelError(f"normalizer.json: {name} is not finite")
-    return array

@@ -1,4 +1,4 @@
-"""Which channels carried a span: occlusion, a method beside the additive identity and named as such."""
+"""Channel attribution by occlusion: a method of its own, outside the additive identity, and named as such."""
 
 from collections.abc import Callable, Sequence
 
@@ -9,16 +9,16 @@ from anchormoe.errors import ModelError
 
 METHOD = "occlusion"
 MAX_WINDOWS = 64
-Span = tuple[int, int]
+Bounds = tuple[int, int]
 
 
 def occlude_channels(
-    scores: Callable[[Cases], Float64], window: Float32, mask: Bool, spans: Sequence[Span], scaled: Float32
+    scores: Callable[[Cases], Float64], window: Float32, mask: Bool, spans: Sequence[Bounds], scaled: Float32
 ) -> Float64:
-    """(S, C): how much the score falls when a channel is missing inside a span (so takes TRAIN's mean).
+    """(S, C): by how much the score falls when a channel is masked inside a span.
 
-    `scores` gives one number per case, `scaled` is the window on the model's scale. With more than 64 span-channel
-    pairs, the channels furthest from TRAIN's mean in each span are tried; NaN means not tried.
+    `scores` gives one number per case; `scaled` is the window on the model's scale. At most 63 pairs of span and
+    channel are tried, the channels furthest from TRAIN's mean first; NaN means not tried.
     """
     _refuse_wrong_spans(spans, window.shape[1])
     found = np.full((len(spans), window.shape[0]), np.nan)
@@ -32,8 +32,8 @@ def occlude_channels(
     return found
 
 
-def _pairs(spans: Sequence[Span], mask: Bool, scaled: Float32) -> list[tuple[int, int]]:
-    """Span and channel, as many as the budget allows, the channels with most to say first."""
+def _pairs(spans: Sequence[Bounds], mask: Bool, scaled: Float32) -> list[tuple[int, int]]:
+    """Pairs of span and channel within the budget, the channels furthest from TRAIN's mean first."""
     budget = max(1, (MAX_WINDOWS - 1) // max(1, len(spans)))
     pairs = []
     for index, (start, stop) in enumerate(spans[: MAX_WINDOWS - 1]):
@@ -43,15 +43,15 @@ def _pairs(spans: Sequence[Span], mask: Bool, scaled: Float32) -> list[tuple[int
     return pairs
 
 
-def _occluded(window: Float32, mask: Bool, places: Sequence[tuple[Span, int]]) -> Cases:
-    """The window itself, then one copy per place."""
-    masks = np.repeat(mask[None], len(places) + 1, axis=0)
-    for row, ((start, stop), channel) in enumerate(places, start=1):
+def _occluded(window: Float32, mask: Bool, pairs: Sequence[tuple[Bounds, int]]) -> Cases:
+    """The window itself, then one copy per masked pair of span and channel."""
+    masks = np.repeat(mask[None], len(pairs) + 1, axis=0)
+    for row, ((start, stop), channel) in enumerate(pairs, start=1):
         masks[row, channel, start:stop] = False
     return Cases.from_windows(np.broadcast_to(window, masks.shape), masks)
 
 
-def _refuse_wrong_spans(spans: Sequence[Span], steps: int) -> None:
+def _refuse_wrong_spans(spans: Sequence[Bounds], steps: int) -> None:
     for start, stop in spans:
         if not 0 <= start < stop <= steps:
-            raise ModelError(f"the span [{start}, {stop}) does not lie in a window of {steps} steps")
+            raise ModelError(f"span [{start}, {stop}) is not inside a window of {steps} steps")

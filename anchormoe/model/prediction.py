@@ -1,4 +1,4 @@
-"""What a model says about windows, as one value: scores, probabilities and the patches that add up to them. Pure."""
+"""The predictions for some windows: scores, probabilities, and the evidence that adds up to them. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -10,10 +10,7 @@ import numpy as np
 from anchormoe.cases import Bool, Float64, Int64
 from anchormoe.evidence import SourceEvidence, SourceOutput, residual
 from anchormoe.model.calibration import softmax
-from anchormoe.model.projection import Projection
-
-Grid = tuple[Int64, Int64]
-"""Starts and stops (P,) of the patches."""
+from anchormoe.model.projection import Intervals, Projection
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +22,7 @@ class Prediction:
     probabilities: Float64
     """(B, Y)"""
     context: Float64
-    """(B, Y) what has no place in time"""
+    """(B, Y) the part of the logits that belongs to no patch"""
     starts: Int64
     """(P,)"""
     stops: Int64
@@ -43,11 +40,11 @@ class Prediction:
     admission: Float64
     """(B, P), NaN where there is none"""
     far_share: Float64
-    """(B, P) share of the arg-max class's evidence from kernels that look further than max(33, T/4) steps"""
+    """(B, P) share of the arg-max class's evidence from kernels that span more than max(33, T/4) steps"""
     residual: Float64
-    """(B,) how far the identity is off"""
+    """(B,) |logits − context − contributions| at most"""
     abstention: tuple[str | None, ...]
-    """None, or the name of the rule by which the state is `unknown`"""
+    """None, or the rule by which the state is `unknown`"""
     label: Int64
     """(B,) arg-max class, also where the model abstains"""
 
@@ -59,14 +56,14 @@ _PER_PATCH_GRID = ("starts", "stops", "experts")
 
 
 @dataclass(frozen=True, slots=True)
-class Weighted:
-    """An output and the factor with which all of it enters the published logit."""
+class WeightedOutput:
+    """An output, and the factor by which all of it is multiplied in the published logit."""
 
     factor: float
     output: SourceOutput
 
     @property
-    def units(self) -> Grid:
+    def units(self) -> Intervals:
         return self.output.evidence.start, self.output.evidence.stop
 
     @property
@@ -74,13 +71,13 @@ class Weighted:
         return expert_names(self.output.evidence.name, self.output.evidence.experts)
 
 
-def compose(parts: Sequence[Weighted], bias: Float64, grid: Grid, valid: Bool) -> Prediction:
-    """All sources on one patch grid; `valid` is (B, T). Abstention is left open: nobody abstains."""
+def compose(parts: Sequence[WeightedOutput], bias: Float64, grid: Intervals, valid: Bool) -> Prediction:
+    """All sources on one patch grid; `valid` is (B, T). Abstention is filled in later: here no window abstains."""
     logits = sum((part.factor * part.output.logits for part in parts), np.zeros_like(bias)) + bias
     context = sum((part.factor * part.output.context for part in parts), np.zeros_like(bias)) + bias
     label = np.asarray(logits.argmax(axis=1), np.int64)
-    shown = [_shown(own, label, Projection(own[0].units, grid, valid)) for own in _committees(parts)]
-    contributions = np.asarray(sum(one.contributions for one in shown))
+    projected = [_project(own, label, Projection(own[0].units, grid, valid)) for own in _committees(parts)]
+    contributions = np.asarray(sum(one.contributions for one in projected))
     return Prediction(
         logits=logits,
         probabilities=softmax(logits),
@@ -89,29 +86,29 @@ def compose(parts: Sequence[Weighted], bias: Float64, grid: Grid, valid: Bool) -
         stops=grid[1],
         contributions=contributions,
         experts=tuple(name for part in parts for name in part.names),
-        expert_contributions=np.concatenate([one.by_expert for one in shown], axis=2),
-        weight=np.concatenate([one.weight for one in shown], axis=2),
-        reliability=np.concatenate([one.reliability for one in shown], axis=2),
-        admission=_mean_admission(shown),
-        far_share=_far_share(shown),
+        expert_contributions=np.concatenate([one.by_expert for one in projected], axis=2),
+        weight=np.concatenate([one.weight for one in projected], axis=2),
+        reliability=np.concatenate([one.reliability for one in projected], axis=2),
+        admission=_mean_admission(projected),
+        far_share=_far_share(projected),
         residual=residual(logits, context, contributions),
         abstention=(None,) * len(logits),
         label=label,
     )
 
 
-def _committees(parts: Sequence[Weighted]) -> list[list[Weighted]]:
-    """A committee's members follow each other and have the same units, so they are projected together."""
+def _committees(parts: Sequence[WeightedOutput]) -> list[list[WeightedOutput]]:
+    """Consecutive members of a committee share their units, so they are projected together."""
     return [list(own) for _, own in groupby(parts, key=lambda part: id(part.units[0]))]
 
 
 @lru_cache(maxsize=64)
 def expert_names(source: str, experts: tuple[str, ...]) -> tuple[str, ...]:
-    """A lone expert that bears its source's name is called by it; the others are `source/expert`."""
+    """`source/expert`; only the name where the single expert of a source is named like it."""
     return experts if experts == (source,) else tuple(f"{source}/{expert}" for expert in experts)
 
 
-def concatenated(predictions: Sequence[Prediction], count: int) -> Prediction:
+def concatenate(predictions: Sequence[Prediction], count: int) -> Prediction:
     """The first `count` windows of predictions that share grid and experts."""
     if len(predictions) == 1 and len(predictions[0]) == count:
         return predictions[0]
@@ -127,37 +124,37 @@ def concatenated(predictions: Sequence[Prediction], count: int) -> Prediction:
     return Prediction(**values)
 
 
-def of_class(values: Float64, label: Int64) -> Float64:
+def take_class(values: Float64, label: Int64) -> Float64:
     """The given class of each window: (B, …, Y) to (B, …)."""
     return np.asarray(values[np.arange(len(values)), ..., label])
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
-    """A source or committee on the patch grid; all but `contributions` and the gates are about the arg-max class."""
+class _Projected:
+    """A source or committee on the patch grid; all but `contributions` and the gates are of the arg-max class."""
 
     contributions: Float64
     """(B, P, Y)"""
     by_expert: Float64
     """(B, P, E)"""
     far: Float64 | None
-    """(B, P) |evidence| from afar"""
+    """(B, P) |evidence| from long-range kernels"""
     near: Float64
-    """(B, P) |evidence| from near"""
+    """(B, P) |evidence| from the others"""
     weight: Float64
     reliability: Float64
     admissions: Float64
-    """(B, P, A) of the A members that admit patches"""
+    """(B, P, A) of the A members with an admission gate"""
 
 
-def _shown(parts: Sequence[Weighted], label: Int64, projection: Projection) -> _Shown:
+def _project(parts: Sequence[WeightedOutput], label: Int64, projection: Projection) -> _Projected:
     evidences = [part.output.evidence for part in parts]
     contributions = np.asarray(sum(part.factor * part.output.evidence.values for part in parts))
     by_expert, sizes = _of_winner(parts, label)
     sums = projection.sums(np.concatenate((contributions, by_expert, *sizes), axis=2))
     classes, last = contributions.shape[2], -len(sizes)
     weight, reliability, admissions = _gates(evidences, projection)
-    return _Shown(
+    return _Projected(
         contributions=sums[:, :, :classes],
         by_expert=sums[:, :, classes:last],
         far=np.abs(sums[:, :, -2]) if len(sizes) == 2 else None,
@@ -168,13 +165,13 @@ def _shown(parts: Sequence[Weighted], label: Int64, projection: Projection) -> _
     )
 
 
-def _of_winner(parts: Sequence[Weighted], label: Int64) -> tuple[Float64, list[Float64]]:
-    """What the experts add to the arg-max class (B, U, E), and the size (B, U, 1) of it from afar, if any, and near."""
-    picked = [part.factor * of_class(_by_expert(part.output.evidence), label) for part in parts]
+def _of_winner(parts: Sequence[WeightedOutput], label: Int64) -> tuple[Float64, list[Float64]]:
+    """Contributions to the arg-max class by expert (B, U, E), and their size (B, U, 1): long-range if any, others."""
+    picked = [part.factor * take_class(_by_expert(part.output.evidence), label) for part in parts]
     winning = [np.add.reduceat(own, [0], axis=2) for own in picked]
     if all(part.output.evidence.far is None for part in parts):
         return np.concatenate(picked, axis=2), [np.asarray(sum(np.abs(own) for own in winning))]
-    far = [_from_afar(part, label) for part in parts]
+    far = [_long_range(part, label) for part in parts]
     near = sum(np.abs(own - beyond) for own, beyond in zip(winning, far, strict=True))
     return np.concatenate(picked, axis=2), [np.asarray(sum(np.abs(own) for own in far)), np.asarray(near)]
 
@@ -184,14 +181,14 @@ def _by_expert(evidence: SourceEvidence) -> Float64:
     return evidence.values[:, :, None] if evidence.expert_values is None else evidence.expert_values
 
 
-def _from_afar(part: Weighted, label: Int64) -> Float64:
+def _long_range(part: WeightedOutput, label: Int64) -> Float64:
     """(B, U, 1) of the arg-max class."""
     far = part.output.evidence.far
-    return np.zeros((1, 1, 1)) if far is None else part.factor * of_class(far, label)[:, :, None]
+    return np.zeros((1, 1, 1)) if far is None else part.factor * take_class(far, label)[:, :, None]
 
 
 def _gates(evidences: Sequence[SourceEvidence], projection: Projection) -> tuple[Float64, Float64, Float64]:
-    """Weights and reliabilities (B, P, E), NaN where there are none, and the admissions that there are (B, P, A)."""
+    """Weights and reliabilities (B, P, E), NaN where there are none, and the admissions (B, P, A)."""
     admissions = [one.admission[:, :, None] for one in evidences if one.admission is not None]
     experts = sum(len(one.experts) for one in evidences)
     if not admissions and all(one.weight is None and one.reliability is None for one in evidences):
@@ -208,13 +205,13 @@ def _or_nan(values: Float64 | None, evidence: SourceEvidence) -> Float64:
     return np.full((*evidence.values.shape[:2], len(evidence.experts)), np.nan) if values is None else values
 
 
-def _mean_admission(shown: Sequence[_Shown]) -> Float64:
-    """Over the sources that admit patches."""
-    known = np.concatenate([one.admissions for one in shown], axis=2)
-    return np.asarray(known.mean(axis=2)) if known.shape[2] else np.full(shown[0].near.shape, np.nan)
+def _mean_admission(projected: Sequence[_Projected]) -> Float64:
+    """Over the sources with an admission gate."""
+    admissions = np.concatenate([one.admissions for one in projected], axis=2)
+    return np.asarray(admissions.mean(axis=2)) if admissions.shape[2] else np.full(projected[0].near.shape, np.nan)
 
 
-def _far_share(shown: Sequence[_Shown]) -> Float64:
-    far = np.asarray(sum(0 if one.far is None else one.far for one in shown))
-    total = np.asarray(far + sum(one.near for one in shown))
+def _far_share(projected: Sequence[_Projected]) -> Float64:
+    far = np.asarray(sum(0 if one.far is None else one.far for one in projected))
+    total = np.asarray(far + sum(one.near for one in projected))
     return np.asarray(np.where(total > 0, far / np.where(total > 0, total, 1), 0))

@@ -1,4 +1,4 @@
-"""Evidence of any units on a grid of patches (or steps), with the same sum, and gates averaged over it. Pure."""
+"""Projects the evidence of any units onto a grid of patches (or steps) with the same sum, and averages gates. Pure."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,17 +11,17 @@ from anchormoe.evidence import overlaps, prefix_sums, to_intervals, to_steps
 Intervals = tuple[Int64, Int64]
 """Starts and stops."""
 _DENSE = 200_000
-"""Unit-patch pairs up to which a table of shares per window is faster than going through the steps."""
-_KEPT = 16
-"""Tables of shares that are kept: a served model has one or two."""
+"""Unit-patch pairs up to which a table of shares per window is faster than summing over steps."""
+_CACHED = 16
+"""Tables of shares in the cache: a served model uses one or two."""
 
 
 @dataclass(frozen=True, slots=True)
 class Projection:
     """From units to a grid of intervals, for windows whose valid steps are `valid` (B, T).
 
-    A unit is shared equally by its valid steps, a step equally by the intervals that overlap it. Units that are the
-    grid stay as they are.
+    A unit is divided equally among its valid steps, a step equally among the intervals that contain it. Units that
+    are equal to the grid stay unchanged.
     """
 
     units: Intervals
@@ -29,13 +29,13 @@ class Projection:
     valid: Bool
 
     def sums(self, values: Float64) -> Float64:
-        """(B, U, K) to (B, P, K); what the grid covers keeps its sum."""
+        """(B, U, K) to (B, P, K) with the same sum, where the grid covers all units."""
         if self._is_identity:
             return values
         if len(self.units[0]) * len(self.grid[0]) > _DENSE:
             steps = values if self._are_steps else to_steps(values, *self.units, self.valid)
             return to_intervals(steps, *self.grid)
-        # A step is never divided, so what is missing makes no difference to steps.
+        # A step is never divided, so missing values make no difference to steps.
         if self._are_steps or self.valid.all():
             return _product(_whole_shares(*self._key), values)
         return _product(_shares(self.units, self.grid, self.valid), values)
@@ -69,13 +69,13 @@ def step_grid(length: int) -> Intervals:
     return steps, steps + 1
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHED)
 def _whole_shares(start: bytes, stop: bytes, first: bytes, last: bytes, length: int) -> Float64:
-    """(1, P, U) for windows of which nothing is missing; units and intervals by the bytes of their bounds."""
+    """(1, P, U) for windows without missing values; units and intervals are given by the bytes of their bounds."""
     return _shares(_bounds(start, stop), _bounds(first, last), np.ones((1, length), np.bool_))
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHED)
 def _mean_shares(start: bytes, stop: bytes, first: bytes, last: bytes, length: int) -> tuple[Float64, Bool]:
     """(1, P, U) how much each unit counts in each interval's mean, and which intervals (P, 1) have any."""
     units, grid = _bounds(start, stop), _bounds(first, last)
@@ -116,7 +116,7 @@ def _common(units: Intervals, grid: Intervals) -> Intervals:
 
 def _product(shares: Float64, values: Float64) -> Float64:
     """(B or 1, P, U) × (B, U, K), one product per window and in one memory layout: otherwise the last bits of a
-    window's sums could depend on how many others there are."""
+    window's sums could depend on the number of windows."""
     return np.asarray(np.matmul(shares, np.ascontiguousarray(values)))
 
 

@@ -1,8 +1,12 @@
 """The architecture of the paper's net as one checked value. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
+from typing import Annotated
 
+from msgspec import Meta
+
+from anchormoe.conversion import Count, from_stored, require_valid_fields
 from anchormoe.errors import ModelError
 from anchormoe.evidence import Json
 from anchormoe.paper.patches import PatchGrid
@@ -21,30 +25,25 @@ COLUMNS = 16
 class ModelConfig:
     """Sizes and switches of AnchorMoE; `use_*` turned off gives the ablations w/o MVRE, DPAR, RGC."""
 
-    channels: int
-    classes: int
-    patch_length: int
-    patch_stride: int
-    width: int = 64
-    experts: int = 4
-    top_k: int = 2
-    bands: int = 4
-    dropout: float = 0.1
+    channels: Count
+    classes: Count
+    patch_length: Count
+    patch_stride: Count
+    width: Count = 64
+    experts: Count = 4
+    top_k: Count = 2
+    bands: Count = 4
+    dropout: Annotated[float, Meta(ge=0, lt=1)] = 0.1
     use_mvre: bool = True
     use_dpar: bool = True
     use_rgc: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("channels", "classes", "patch_length", "patch_stride", "width", "experts", "top_k", "bands"):
-            value = getattr(self, name)
-            if type(value) is not int or value < 1:
-                raise ModelError(f"{name} must be a positive integer, not {value!r}")
+        require_valid_fields(self, error=ModelError)
         if self.width % WIDTH_MULTIPLE:
             raise ModelError(f"width must be a multiple of {WIDTH_MULTIPLE}, not {self.width}")
         if self.top_k > self.experts:
             raise ModelError(f"top_k {self.top_k} is more than the {self.experts} experts")
-        if not 0 <= self.dropout < 1:
-            raise ModelError(f"dropout must lie in [0, 1), not {self.dropout!r}")
         PatchGrid(self.patch_length, self.patch_stride)
 
     @property
@@ -67,11 +66,4 @@ class ModelConfig:
     @classmethod
     def from_dict(cls, values: Mapping[str, Json]) -> "ModelConfig":
         """Strict inverse of `to_dict`. Raises ModelError."""
-        expected = {field.name for field in fields(cls)}
-        if set(values) != expected:
-            raise ModelError(f"architecture keys differ: {sorted(set(values) ^ expected)}")
-        if any(type(values[name]) is not bool for name in ("use_mvre", "use_dpar", "use_rgc")):
-            raise ModelError("the switches use_mvre, use_dpar, use_rgc must be true or false")
-        if type(values["dropout"]) not in (int, float):
-            raise ModelError(f"dropout must be a number, not {values['dropout']!r}")
-        return cls(**values)
+        return from_stored(cls, values, "paper")

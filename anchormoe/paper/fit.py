@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from anchormoe.cases import Bool, Cases, Float64, Int64
 from anchormoe.errors import DataError
-from anchormoe.evidence import Json
+from anchormoe.evidence import Json, Patching
 from anchormoe.paper.architecture import ModelConfig
 from anchormoe.paper.defaults import DataShape
 from anchormoe.paper.loop import Examples, LoopConfig, Loss, TrainingHistory, Validate, Validation, train_network
@@ -19,21 +19,10 @@ from anchormoe.paper.net import PaperNet
 from anchormoe.paper.serving import ServingNet
 from anchormoe.paper.settings import PaperSettings
 from anchormoe.paper.source import PaperSource, windows_per_pass
-from anchormoe.progress import ProgressCallback, silent
+from anchormoe.progress import ProgressCallback
 from anchormoe.training.checkpoints import Checkpoints
-from anchormoe.training.folds import make_folds
-
-FEW_CASES = 60
-"""Below this, validation is too coarse to choose by (one case is several per cent): half of the epochs are taken."""
-
-
-@dataclass(frozen=True, slots=True)
-class PaperFit:
-    """`oof_logits` (N, Y), centred, 0 for cases that no fold got to; `report` is JSON."""
-
-    source: PaperSource
-    oof_logits: Float64
-    report: dict[str, Json]
+from anchormoe.training.folds import FEW_CASES, make_folds
+from anchormoe.training.task import FitTask, SourceFit, normalize_weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,30 +38,16 @@ class _Task:
     checkpoints: Checkpoints | None
 
 
-def fit_paper(
-    cases: Cases,
-    y: Int64,
-    n_classes: int,
-    *,
-    settings: PaperSettings,
-    groups: Int64 | None = None,
-    sample_weight: Float64 | None = None,
-    seed: int = 0,
-    progress: ProgressCallback = silent,
-    device: str | torch.device = "cpu",
-    test: tuple[Cases, Int64] | None = None,
-    checkpoints: Checkpoints | None = None,
-) -> PaperFit:
+def fit_paper(fit_task: FitTask, settings: PaperSettings) -> SourceFit[PaperSource]:
     """Fits normalized cases. With `test` the epoch is the one best on TEST: the authors' protocol, `optimistic`.
 
     1. the folds 2. the epoch with the least validation loss over all folds (half of the epochs below 60 cases)
     3. a fit of all cases up to that epoch.
     A KeyboardInterrupt keeps the best so far: the net of the stage it came in.
     """
-    weight = _case_weights(y, n_classes, sample_weight, settings)
-    examples = _examples(cases, y, weight)
-    task = _task(examples, n_classes, settings, seed, torch.device(device), progress, checkpoints)
-    held_out, trained = _folds(y, settings.folds, groups, seed)
+    y, n_classes, test = fit_task.y, fit_task.n_classes, fit_task.test
+    task = _task(fit_task, _examples(fit_task.cases, y, _case_weights(fit_task, settings)), settings)
+    held_out, trained = _folds(y, settings.folds, fit_task.groups, fit_task.seed)
     courses, nets = _fit_folds(task, held_out, trained)
     epoch = _fold_plan(task).last_epoch if len(y) < FEW_CASES else chosen_epoch(courses)
     oof = _out_of_fold(courses, held_out, epoch, n_classes)
@@ -94,26 +69,20 @@ def chosen_epoch(courses: list[TrainingHistory]) -> int:
     return int(np.argmin(np.mean(losses, axis=0))) + 1
 
 
-def _task(
-    examples: Examples,
-    n_classes: int,
-    settings: PaperSettings,
-    seed: int,
-    device: torch.device,
-    progress: ProgressCallback,
-    checkpoints: Checkpoints | None,
-) -> _Task:
-    shape = DataShape(examples.x.shape[2], examples.x.shape[1], n_classes, len(examples))
+def _task(fit_task: FitTask, examples: Examples, settings: PaperSettings) -> _Task:
+    device = torch.device(fit_task.device)
+    shape = DataShape(examples.x.shape[2], examples.x.shape[1], fit_task.n_classes, len(examples))
     sizes = settings.filled(shape)
     plan = LoopConfig(
         epochs=sizes.epochs,
         batch_size=sizes.batch_size,
         learning_rate=sizes.learning_rate,
         weight_decay=settings.weight_decay,
-        seed=seed,
+        seed=fit_task.seed,
         mixed_precision=device.type == "cuda",
     )
-    return _Task(examples, settings.architecture(shape), settings, plan, device, progress, checkpoints)
+    architecture = settings.architecture(shape)
+    return _Task(examples, architecture, settings, plan, device, fit_task.progress, fit_task.checkpoints)
 
 
 def _folds(y: Int64, folds: int, groups: Int64 | None, seed: int) -> tuple[Bool, Bool]:
@@ -234,20 +203,19 @@ def _examples(cases: Cases, y: Int64, weight: Float64) -> Examples:
     )
 
 
-def _case_weights(y: Int64, n_classes: int, sample_weight: Float64 | None, settings: PaperSettings) -> Float64:
+def _case_weights(task: FitTask, settings: PaperSettings) -> Float64:
     """Class weights times case weights, with mean 1."""
-    weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, np.float64)
-    if weight.shape != (len(y),) or not (np.isfinite(weight).all() and (weight >= 0).all() and weight.sum() > 0):
-        raise DataError("sample_weight needs one finite value ≥ 0 per case, not all 0")
-    if settings.class_weight == "balanced":
-        totals = np.bincount(y, weights=weight, minlength=n_classes)
-        weight = weight / np.maximum(totals[y], 1e-12)
-    return np.asarray(weight / weight.mean())
+    weights = task.case_weights()
+    if settings.class_weight != "balanced":
+        return weights
+    totals = np.bincount(task.y, weights=weights, minlength=task.n_classes)
+    return normalize_weights(weights / np.maximum(totals[task.y], 1e-12))
 
 
 def _fit_of(
     net: PaperNet, oof: Float64, task: _Task, courses: list[TrainingHistory], epoch: int, protocol: str
-) -> PaperFit:
+) -> SourceFit[PaperSource]:
+    """`oof` is 0 for cases that no fold got to."""
     report: dict[str, Json] = {
         "protocol": protocol,
         "epochs": epoch,
@@ -260,4 +228,5 @@ def _fit_of(
         "parameters": sum(parameter.numel() for parameter in net.parameters()),
         "curves": [course.curves for course in courses],
     }
-    return PaperFit(PaperSource(net, task.device), oof, report)
+    patching = Patching(task.architecture.patch_length, task.architecture.patch_stride)
+    return SourceFit("paper", PaperSource(net, task.device), oof, report, patching)

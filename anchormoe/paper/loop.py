@@ -139,7 +139,7 @@ def _told(run: _Run, stage: str, progress: ProgressCallback, checkpoints: Checkp
     asked = False
     if distributed.rank() == 0:
         if checkpoints:
-            checkpoints.save(stage, _saved(run).kept())
+            checkpoints.save(stage, _saved(run).to_checkpoint())
         try:
             progress(Progress(stage, run.state.epoch, run.plan.last_epoch, run.state.curves[-1]))
         except KeyboardInterrupt:
@@ -152,7 +152,7 @@ def _start(model: nn.Module, plan: LoopConfig, loss: Loss, kept: StageCheckpoint
     optimizer = torch.optim.AdamW(model.parameters(), lr=plan.learning_rate, weight_decay=plan.weight_decay, fused=True)
     run = _Run(model, optimizer, plan, loss, device)
     if kept:
-        run.state = TrainingState.of(kept)
+        run.state = TrainingState.from_checkpoint(kept)
         model.load_state_dict(run.state.model)
         restore_optimizer(optimizer, run.state.optimizer)
     return run

@@ -1,8 +1,11 @@
 """What a user may set for the paper recipe; what is left open comes from the data by rule. Pure."""
 
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from msgspec import Meta
+
+from anchormoe.conversion import Amount, Count, require_valid_fields
 from anchormoe.errors import ModelError
 from anchormoe.paper.architecture import ModelConfig
 from anchormoe.paper.defaults import DataShape, PaperDefaults, paper_defaults
@@ -12,34 +15,31 @@ from anchormoe.paper.defaults import DataShape, PaperDefaults, paper_defaults
 class PaperSettings:
     """None means: by the rule in `defaults`."""
 
-    patch_length: int | None = None
-    patch_stride: int | None = None
-    width: int | None = None
-    experts: int | None = None
-    top_k: int | None = None
-    bands: int | None = None
-    dropout: float | None = None
-    batch_size: int | None = None
-    epochs: int | None = None
-    learning_rate: float | None = None
-    weight_decay: float = 0.01
-    lambda_orth: float = 0.05
-    lambda_ra: float = 0.05
-    warmup_share: float = 0.3
+    patch_length: Count | None = None
+    patch_stride: Count | None = None
+    width: Count | None = None
+    experts: Count | None = None
+    top_k: Count | None = None
+    bands: Count | None = None
+    dropout: Amount | None = None
+    batch_size: Count | None = None
+    epochs: Count | None = None
+    learning_rate: Amount | None = None
+    weight_decay: Amount = 0.01
+    lambda_orth: Amount = 0.05
+    lambda_ra: Amount = 0.05
+    warmup_share: Amount = 0.3
     """Of the epochs, over which λ_orth and λ_ra grow to their full values."""
-    patience_share: float = 0.3
+    patience_share: Amount = 0.3
     """Of the epochs: a fold stops after so many without a better validation loss."""
-    folds: int = 3
+    folds: Annotated[int, Meta(ge=2)] = 3
     class_weight: Literal["none", "balanced"] = "none"
     use_mvre: bool = True
     use_dpar: bool = True
     use_rgc: bool = True
 
     def __post_init__(self) -> None:
-        if self.class_weight not in ("none", "balanced"):
-            raise ModelError(f"class_weight must be none or balanced, not {self.class_weight!r}")
-        if self.folds < 2:
-            raise ModelError(f"folds must be at least 2, not {self.folds}")
+        require_valid_fields(self, error=ModelError)
 
     def filled(self, shape: DataShape) -> PaperDefaults:
         """The user's values where there are some, the rule's elsewhere; stride and top_k follow what they depend on."""

@@ -1,4 +1,4 @@
-"""MODEL_CARD.md: what a bundle is, what it was measured to do, and what it is not. Pure."""
+"""MODEL_CARD.md: what a bundle is, how good it is, and what it is not for. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,20 +10,20 @@ from anchormoe.windows import FillRule
 
 _CAPTIONS = {
     "curves.png": "Training",
-    "reliability.png": "Reliability: how often the model is right when it says so",
+    "reliability.png": "Reliability: accuracy at each level of confidence",
     "confusion.png": "Confusion",
 }
 _MEANING = """A score is the sum of its evidence: `logit = context + Σ contributions`, within 1e-5, and
-`softmax(logits)` is the probability. A contribution is what this model added up for a patch of the window. It is not
-what would happen if the patch were deleted, and it is not a cause. Channels inside a span are found by occlusion, a
-method beside this sum."""
-_LIMITS = """Not a medical device and not a primary alarm. The figures hold for data like TRAIN; the rules above say
-when the model answers `unknown` instead, and each event names the rule."""
+`softmax(logits)` is the probability. A contribution is what a patch of the window adds to the score in this model. It
+does not say how the score would change if the patch were deleted, and it is not a cause. Channels inside a span are
+ranked by occlusion, a separate method that is not part of this sum."""
+_LIMITS = """Not a medical device and not a primary alarm. The figures hold for data like TRAIN; for other data the
+rules above make the model answer `unknown`, and each event names the rule."""
 
 
 def model_card(
     config: BundleConfig, fitted: FittedModel, data: Mapping[str, Json], metrics: Mapping[str, Json],
-    *, pictures: Sequence[str] = (),
+    *, plots: Sequence[str] = (),
 ) -> str:  # fmt: skip
     parts = [
         f"# {config.name}, version {config.version}",
@@ -34,8 +34,8 @@ def model_card(
         *_without(metrics["out_of_fold"]),
         "## Limits\n\n" + _LIMITS,
     ]
-    shown = [f"![{_CAPTIONS[name]}]({name})" for name in pictures if name in _CAPTIONS]
-    return "\n\n".join(parts + shown) + "\n"
+    images = [f"![{_CAPTIONS[name]}]({name})" for name in plots if name in _CAPTIONS]
+    return "\n\n".join(parts + images) + "\n"
 
 
 def _facts(config: BundleConfig, data: Mapping[str, Any]) -> str:
@@ -59,23 +59,23 @@ def _channel(config: BundleConfig, index: int) -> str:
 
 
 def _filling(config: BundleConfig) -> list[str]:
-    """How holes were filled, by rule; nothing where they were not, or nobody knows."""
+    """How missing values were filled, by rule; nothing where they were not, or where that is not known."""
     filled: dict[FillRule, list[str]] = {rule: [] for rule in config.fill if rule.kind != "none"}
     for name, rule in zip(config.channels, config.fill, strict=False):
         if rule in filled:
             filled[rule].append(name)
-    told = [
+    rules = [
         f"{rule.kind} up to {rule.max_age} steps ({'all' if len(names) == len(config.channels) else ', '.join(names)})"
         for rule, names in filled.items()
     ]
-    return [f"- Holes are filled: {'; '.join(told)}"] if told else []
+    return [f"- Missing values are filled: {'; '.join(rules)}"] if rules else []
 
 
 def _figures(metrics: Mapping[str, Any]) -> str:
     rows = [("out-of-fold on TRAIN", metrics["out_of_fold"]), ("TEST, read once", metrics["test"])]
     if metrics["protocol"] == "optimistic":
-        rows[1] = ("TEST, **optimistic**: its best epoch", metrics["test"])
-    names = ("", "cases", "accuracy (95 %)", "balanced accuracy", "macro F1", "log-likelihood loss", "Brier", "ECE")
+        rows[1] = ("TEST, **optimistic**: epoch chosen on it", metrics["test"])
+    names = ("", "cases", "accuracy (95 %)", "balanced accuracy", "macro F1", "log loss", "Brier", "ECE")
     head = f"| {' | '.join(names)} |\n{'|---' * len(names)}|\n"
     return head + "\n".join(_row(name, figures) for name, figures in rows if figures is not None)
 
@@ -90,12 +90,12 @@ def _row(name: str, figures: Mapping[str, Any]) -> str:
 
 def _sources(fitted: FittedModel) -> str:
     lines = [f"- `{part.name}` with weight {part.weight:.3g}" for part in fitted.model.parts]
-    silent = sorted(set(fitted.report["sources"]) - {part.name for part in fitted.model.parts})
-    lines += [f"- `{name}` was fitted, and the blend gave it no weight" for name in silent]
+    left_out = sorted(set(fitted.report["sources"]) - {part.name for part in fitted.model.parts})
+    lines += [f"- `{name}` was fitted, but got no weight in the blend" for name in left_out]
     biases = "class biases are context" if any(fitted.model.calibration.bias) else "no class biases"
     lines.append(f"- calibration: scale {fitted.model.calibration.scale:.3g}, {biases}")
     if fitted.interrupted:
-        lines.append("- **training was interrupted**; this is the best so far")
+        lines.append("- **training was interrupted**; this is the best model so far")
     return "Sources and calibration, all chosen on TRAIN out-of-fold:\n\n" + "\n".join(lines)
 
 
@@ -103,30 +103,31 @@ def _rules(fitted: FittedModel) -> str:
     rules = fitted.model.abstention
     thresholds = {
         "low_probability": f"probability below {_short(rules.least_probability)}",
-        "low_margin": f"lead over the second class below {_short(rules.least_margin)}",
+        "low_margin": f"margin over the second class below {_short(rules.least_margin)}",
         "conformal": f"more than one class reaches {_short(rules.conformal)} (coverage {_short(rules.coverage)})",
         "out_of_distribution": f"more than {_short(rules.most_unusual)} of the values outside TRAIN's usual range",
-        "channel_missing": "a channel less than half valid" + (", but for one of those below" if rules.without else ""),
+        "channel_missing": "a channel is less than half valid"
+        + (" (one of those below may be)" if rules.without else ""),
     }
     lines = [f"| `{name}` | {thresholds[name]} | {rate:.1%} |" for name, rate in rules.rates.items()]
     return "| rule | fires when | on TRAIN, out-of-fold |\n|---|---|---|\n" + "\n".join(lines)
 
 
 def _short(threshold: float | None) -> str:
-    """A rule that is off has no line; its threshold is never shown."""
+    """A rule that is off has no row, so the dash is never shown."""
     return "–" if threshold is None else f"{threshold:.3g}"
 
 
 def _without(figures: Mapping[str, Any]) -> list[str]:
     """A section for models that were trained with channel dropout."""
-    known = figures.get("accuracy_without_channel")
-    if known is None:
+    accuracies = figures.get("accuracy_without_channel")
+    if accuracies is None:
         return []
     head = (
-        f"## With a channel missing\n\nTrained with channel dropout: one channel at a time may be missing. Accuracy, "
-        f"out-of-fold on TRAIN (with all channels {figures['accuracy']:.3f}):\n\n| without | accuracy |\n|---|---|\n"
+        f"## With a channel missing\n\nTrained with channel dropout: one channel at a time may be missing. Out-of-fold "
+        f"accuracy on TRAIN (with all channels {figures['accuracy']:.3f}):\n\n| without | accuracy |\n|---|---|\n"
     )
-    return [head + "\n".join(f"| {name} | {_accuracy(value)} |" for name, value in known.items())]
+    return [head + "\n".join(f"| {name} | {_accuracy(value)} |" for name, value in accuracies.items())]
 
 
 def _accuracy(value: float | None) -> str:

@@ -1,4 +1,4 @@
-"""The pictures of a model card: training, reliability, confusion. matplotlib is needed at training time only."""
+"""The plots of a model card: training curves, reliability, confusion. Only training needs matplotlib."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -17,24 +17,24 @@ _MAX_NAMED_CLASSES = 30
 
 @dataclass(frozen=True, slots=True)
 class ScoredPredictions:
-    """Probabilities (N, Y) of cases whose class is known, under the name that the picture shows."""
+    """Probabilities (N, Y) of cases with known class, under the title of their plot."""
 
-    name: str
+    title: str
     probabilities: Float64
     y: Int64
 
 
-def pictures(
-    report: Mapping[str, Json], judged: Sequence[ScoredPredictions], classes: Sequence[str]
+def card_plots(
+    report: Mapping[str, Json], predictions: Sequence[ScoredPredictions], classes: Sequence[str]
 ) -> dict[str, bytes]:
-    """Files by name; without training curves there is no picture of them."""
-    curves = training_picture(report)
-    found = {"reliability.png": reliability_picture(judged), "confusion.png": confusion_picture(judged, classes)}
-    return found | ({"curves.png": curves} if curves else {})
+    """PNG files by name; without training curves there is no plot of them."""
+    curves = plot_training(report)
+    plots = {"reliability.png": plot_reliability(predictions), "confusion.png": plot_confusion(predictions, classes)}
+    return plots | ({"curves.png": curves} if curves else {})
 
 
-def training_picture(report: Mapping[str, Any]) -> bytes | None:
-    """Loss against training steps of every run, and the blend's loss against the experts' share."""
+def plot_training(report: Mapping[str, Any]) -> bytes | None:
+    """Loss over training of every run, and the blend's loss over the experts' share; None without either."""
     curves = training_curves(report)
     blend = report["sources"].get("experts", {}).get("blend")
     if not curves and not blend:
@@ -48,43 +48,45 @@ def training_picture(report: Mapping[str, Any]) -> bytes | None:
 
 
 def training_curves(report: Mapping[str, Any]) -> dict[str, list[float]]:
-    """Losses by name, from whatever the sources report."""
+    """Losses by name, from the reports of the sources."""
     sources = report["sources"]
     curves = _experts_curves(sources.get("experts", {}))
-    for number, course in enumerate(sources.get("paper", {}).get("curves", []), start=1):
+    for number, run in enumerate(sources.get("paper", {}).get("curves", []), start=1):
         for name in ("loss", "validation_loss"):
-            values = [figures[name] for figures in course if name in figures]
+            values = [figures[name] for figures in run if name in figures]
             if values:
                 curves[f"run {number} {name.replace('_', ' ')}"] = values
     return {name: values for name, values in curves.items() if values}
 
 
 def _experts_curves(experts: Mapping[str, Any]) -> dict[str, list[float]]:
-    seen = [figures["validation_loss"] for figures in experts.get("validation", []) if "validation_loss" in figures]
-    return {"experts": list(map(float, experts.get("losses", []))), "experts validation": seen}
+    validation = [
+        figures["validation_loss"] for figures in experts.get("validation", []) if "validation_loss" in figures
+    ]
+    return {"experts": list(map(float, experts.get("losses", []))), "experts validation": validation}
 
 
-def reliability_picture(judged: Sequence[ScoredPredictions]) -> bytes:
-    """Accuracy against confidence in bins of equally many cases; bars are 95 % intervals of the accuracy."""
-    figure, axes = _figure(len(judged))
-    for axis, one in zip(axes, judged, strict=True):
+def plot_reliability(predictions: Sequence[ScoredPredictions]) -> bytes:
+    """Accuracy over confidence in bins of equally many cases, with 95 % intervals."""
+    figure, axes = _figure(len(predictions))
+    for axis, one in zip(axes, predictions, strict=True):
         axis.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle="--")
         confidence, right = one.probabilities.max(axis=1), one.probabilities.argmax(axis=1) == one.y
-        for place, share, half in _bins(confidence, right):
-            axis.errorbar(place, share, yerr=half, color=BLUE, marker="o", markersize=4, capsize=2, linewidth=1)
-        axis.set(xlim=(0, 1.02), ylim=(-0.02, 1.05), xlabel="confidence", title=f"{one.name}, {len(one.y)} cases")
+        for mean, share, half in _bins(confidence, right):
+            axis.errorbar(mean, share, yerr=half, color=BLUE, marker="o", markersize=4, capsize=2, linewidth=1)
+        axis.set(xlim=(0, 1.02), ylim=(-0.02, 1.05), xlabel="confidence", title=f"{one.title}, {len(one.y)} cases")
     axes[0].set_ylabel("share that is right")
     return _png(figure)
 
 
-def confusion_picture(judged: Sequence[ScoredPredictions], classes: Sequence[str]) -> bytes:
-    """Rows are true classes, columns predicted ones; colour is the share of the row."""
+def plot_confusion(predictions: Sequence[ScoredPredictions], classes: Sequence[str]) -> bytes:
+    """Rows are true classes, columns predicted ones; the colour is the share of the row."""
     size = max(3.6, 0.32 * min(len(classes), _MAX_NAMED_CLASSES) + 1.6)
-    figure, axes = _figure(len(judged), width=size + 0.6, height=size)
-    for axis, one in zip(axes, judged, strict=True):
+    figure, axes = _figure(len(predictions), width=size + 0.6, height=size)
+    for axis, one in zip(axes, predictions, strict=True):
         counts = confusion(one.y, np.asarray(one.probabilities.argmax(axis=1), np.int64), len(classes))
         _draw_confusion(axis, counts, classes)
-        axis.set_title(f"{one.name}, {len(one.y)} cases")
+        axis.set_title(f"{one.title}, {len(one.y)} cases")
     axes[0].set_ylabel("true class")
     return _png(figure)
 
@@ -144,6 +146,6 @@ def _figure(panels: int, *, width: float = 4.4, height: float = 3.6) -> tuple[An
 
 def _png(figure: Any) -> bytes:
     buffer = io.BytesIO()
-    # A fixed name in place of matplotlib's version and date: equal trainings write equal bytes.
+    # A fixed name instead of matplotlib's version and date, so that equal trainings write equal bytes.
     figure.savefig(buffer, format="png", metadata={"Software": "anchormoe"})
     return buffer.getvalue()

@@ -1,4 +1,4 @@
-"""TRAIN with copies that lack one channel: a model learns to do without it, and is measured doing so. Pure."""
+"""Channel dropout: copies of TRAIN cases that lack one channel, and the accuracy without each channel. Pure."""
 
 from dataclasses import replace
 
@@ -6,67 +6,68 @@ import numpy as np
 
 from anchormoe.cases import Cases, Float64, Int64
 from anchormoe.errors import DataError
-from anchormoe.recipes.fitters import FitTask
+from anchormoe.training.task import FitTask
 
-LEAST_JUDGED = 20
-"""Cases that an accuracy without a channel needs; below it the channel stays one that must not be missing."""
-LEAST_GROUPS = 4
-"""Fewer recordings are cut into blocks of time, where a copy could stand beside the gap that keeps blocks apart."""
+MIN_CASES = 20
+"""Cases without a channel that its accuracy needs; with fewer the channel stays required."""
+MIN_GROUPS = 4
+"""Fewer groups are cut into blocks of time, where a copy could lie beside the gap that separates two blocks."""
 COMPLETE = -1
 
 
-def with_copies(training: FitTask, copies: int) -> tuple[FitTask, Int64]:
-    """The cases, then their copies, with the channel that each lacks (COMPLETE: none). Raises DataError.
+def add_copies(task: FitTask, copies: int) -> tuple[FitTask, Int64]:
+    """The cases followed by their copies, and the channel that each lacks (COMPLETE: none). Raises DataError.
 
-    A copy belongs to the group of its case (the case is its own where there are no groups), so that whoever is judged
-    on one has seen neither.
+    A copy is in the group of its case (each case is its own group where there are none), so that no fold trains on
+    one and validates on the other.
     """
-    count = len(training.y)
+    count = len(task.y)
     if not copies:
-        return training, np.full(count, COMPLETE)
-    _refuse_impossible(training)
-    of = np.tile(np.arange(count), copies + 1)
-    lacking = np.concatenate([np.full(count, COMPLETE), _missing_channels(training.y, training.cases.channels, copies)])
-    weights, groups = training.sample_weight, training.groups
-    more = replace(
-        training,
-        cases=_without(training.cases.subset(of), lacking),
-        y=training.y[of],
-        groups=np.arange(count)[of] if groups is None else groups[of],
-        sample_weight=None if weights is None else weights[of],
+        return task, np.full(count, COMPLETE)
+    _refuse_unsuitable(task)
+    original = np.tile(np.arange(count), copies + 1)
+    lacking = np.concatenate([np.full(count, COMPLETE), _missing_channels(task.y, task.cases.channels, copies)])
+    weights, groups = task.sample_weight, task.groups
+    extended = replace(
+        task,
+        cases=_mask_channels(task.cases.subset(original), lacking),
+        y=task.y[original],
+        groups=original if groups is None else groups[original],
+        sample_weight=None if weights is None else weights[original],
     )
-    return more, lacking
+    return extended, lacking
 
 
-def accuracies_without(logits: Float64, y: Int64, lacking: Int64, channels: int) -> tuple[float | None, ...]:
-    """Per channel the accuracy out-of-fold of the cases that lack it; None where they are too few to say.
+def accuracy_by_missing_channel(logits: Float64, y: Int64, lacking: Int64, channels: int) -> tuple[float | None, ...]:
+    """For each channel the out-of-fold accuracy of the cases that lack it; None where they are too few.
 
-    Nothing at all where no case lacks anything: the model did not learn to do without.
+    Empty where no case lacks anything: the model was trained without channel dropout.
     """
     if (lacking == COMPLETE).all():
         return ()
     right = logits.argmax(axis=1) == y
-    judged = [right[lacking == channel] for channel in range(channels)]
-    return tuple(float(one.mean()) if len(one) >= LEAST_JUDGED else None for one in judged)
+    by_channel = [right[lacking == channel] for channel in range(channels)]
+    return tuple(float(one.mean()) if len(one) >= MIN_CASES else None for one in by_channel)
 
 
-def _refuse_impossible(training: FitTask) -> None:
-    if training.cases.channels < 2:
-        raise DataError("channel_dropout: there is only one channel; a case without it holds nothing")
-    if training.groups is not None and len(np.unique(training.groups)) < LEAST_GROUPS:
-        raise DataError(f"channel_dropout needs at least {LEAST_GROUPS} groups (recordings) in TRAIN")
+def _refuse_unsuitable(task: FitTask) -> None:
+    if task.cases.channels < 2:
+        raise DataError("channel_dropout: there is only one channel, and a case without it is empty")
+    if task.groups is not None and len(np.unique(task.groups)) < MIN_GROUPS:
+        raise DataError(f"channel_dropout: needs at least {MIN_GROUPS} groups (recordings) in TRAIN")
 
 
 def _missing_channels(y: Int64, channels: int, copies: int) -> Int64:
-    """In turn within each class, so that every class is seen without every channel."""
-    place = np.zeros(len(y), np.int64)
+    """In turn within each class, so that every class occurs without every channel."""
+    number = np.zeros(len(y), np.int64)
     for label in np.unique(y):
-        own = np.flatnonzero(y == label)
-        place[own] = np.arange(len(own))
-    return np.concatenate([(place + copy) % channels for copy in range(copies)])
+        members = np.flatnonzero(y == label)
+        number[members] = np.arange(len(members))
+    return np.concatenate([(number + copy) % channels for copy in range(copies)])
 
 
-def _without(cases: Cases, lacking: Int64) -> Cases:
+def _mask_channels(cases: Cases, lacking: Int64) -> Cases:
+    """Changes the given cases."""
     copies = np.flatnonzero(lacking != COMPLETE)
     cases.x[copies, lacking[copies]] = 0
     cases.mask[copies, lacking[copies]] = False

@@ -1,32 +1,35 @@
-"""Recipes by name: which sources are fitted, how they are blended, calibrated and taught to abstain."""
+"""Fits a model by recipe: which sources, how they are blended and calibrated, when the model abstains."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from anchormoe.cases import Cases, Float64, Int64
+from anchormoe.cases import Cases, Float64, rare_below
 from anchormoe.errors import DataError
-from anchormoe.evidence import Json, centred
-from anchormoe.model.abstention import Evidenced, fit_abstention, simple_folds
-from anchormoe.model.additive import AdditiveModel, Part, Patching
-from anchormoe.model.calibration import crossfitted, fit_calibration, softmax
+from anchormoe.evidence import Json, Patching, Source, centred
+from anchormoe.model.abstention import OutOfFold, fit_abstention, simple_folds
+from anchormoe.model.additive import AdditiveModel, Part
+from anchormoe.model.calibration import cross_calibrate, fit_calibration, softmax
 from anchormoe.model.normalizer import Normalizer
-from anchormoe.progress import ProgressCallback, silent
-from anchormoe.recipes.blend import Blend, choose_blend, experts_can_count
-from anchormoe.recipes.channel_dropout import accuracies_without, with_copies
-from anchormoe.recipes.fitters import FITTERS, FitTask, Fitter, SourceFit
-from anchormoe.recipes.settings import ClassWeight, RecipeSettings, rare_below
-from anchormoe.training.checkpoints import Checkpoints
+from anchormoe.recipes.blend import Blend, choose_blend
+from anchormoe.recipes.channel_dropout import accuracy_by_missing_channel, add_copies
+from anchormoe.recipes.fitters import FITTERS, Fitter
+from anchormoe.recipes.settings import ClassWeight, RecipeSettings
+from anchormoe.training.folds import enough_to_choose
+from anchormoe.training.task import FitTask, SourceFit, normalize_weights
+
+AnyFit = SourceFit[Source]
 
 
 @dataclass(frozen=True, slots=True)
 class FittedModel:
-    """`oof_logits` (N, Y) are calibrated crosswise, so figures from them are out-of-fold in every respect."""
+    """A model with how it was fitted."""
 
     model: AdditiveModel
     settings: RecipeSettings
     oof_logits: Float64
+    """(N, Y) out-of-fold in every respect: the calibration of a fold comes from the other folds"""
     report: dict[str, Json]
 
     @property
@@ -35,94 +38,91 @@ class FittedModel:
 
 
 def fit_model(
-    cases: Cases, y: Int64, n_classes: int, *, settings: RecipeSettings | None = None,
-    groups: Int64 | None = None, sample_weight: Float64 | None = None, seed: int = 0,
-    progress: ProgressCallback = silent, test: tuple[Cases, Int64] | None = None,
-    checkpoints: Checkpoints | None = None, fitters: Mapping[str, Fitter] | None = None,
-) -> FittedModel:  # fmt: skip
-    """Everything chosen on TRAIN alone, leave-group-out where there are groups. Raises DataError.
+    task: FitTask, settings: RecipeSettings | None = None, *, fitters: Mapping[str, Fitter] | None = None
+) -> FittedModel:
+    """Chooses everything on TRAIN alone, leaving groups out where there are groups. Raises DataError.
 
-    1. scale  2. with channel_dropout, add copies that lack a channel  3. fit the recipe's sources  4. blend
-    5. calibrate  6. set the rules to abstain; both without the copies
+    1. scale 2. with channel_dropout, add copies that lack a channel 3. fit the recipe's sources 4. blend them
+    5. calibrate 6. set the thresholds to abstain; both on the cases without the copies
     """
     settings = settings or RecipeSettings()
-    require_usable(cases, y, n_classes)
+    _require_usable(task)
+    cases, y, groups = task.cases, task.y, task.groups
     normalizer = Normalizer.fit(cases)
-    scaled_test = None if test is None else (normalizer.apply(test[0].resized(cases.steps)), test[1])
-    weights = class_weights(y, n_classes, settings.class_weight, sample_weight)
-    training = FitTask(normalizer.apply(cases), y, n_classes, groups, weights, seed, progress, scaled_test, checkpoints)
-    training, lacking = with_copies(training, settings.channel_dropout)
-    fits, blend = _fit_sources(training, settings, fitters or FITTERS)
-    everyone = np.asarray(np.sum([weight * fit.oof_logits for fit, weight in blend], axis=0))
-    without = accuracies_without(everyone, training.y, lacking, cases.channels)
-    blended = everyone[: len(y)]
+    scaled = _scale(task, normalizer, class_weights(task, settings.class_weight))
+    extended, lacking = add_copies(scaled, settings.channel_dropout)
+    fits, blend = _fit_sources(extended, settings, fitters or FITTERS)
+    logits = np.asarray(np.sum([weight * fit.oof_logits for fit, weight in blend], axis=0))
+    without = accuracy_by_missing_channel(logits, extended.y, lacking, cases.channels)
+    blended = logits[: len(y)]
     folds = simple_folds(len(y), groups)
-    honest = crossfitted(blended, y, folds)
-    abstention = fit_abstention(Evidenced(softmax(honest), y, cases, folds, groups, without), settings.abstention)
+    calibrated = cross_calibrate(blended, y, folds)
+    abstention = fit_abstention(OutOfFold(softmax(calibrated), y, cases, folds, groups, without), settings.abstention)
     parts = tuple(Part(fit.name, fit.source, weight) for fit, weight in blend)
     model = AdditiveModel(normalizer, parts, fit_calibration(blended, y), abstention, _patching(cases, settings, fits))
-    return FittedModel(model, settings, honest, _report(fits, model, weights is not None))
+    return FittedModel(model, settings, calibrated, _report(fits, model, scaled.sample_weight is not None))
 
 
-def require_usable(cases: Cases, y: Int64, n_classes: int) -> None:
-    """At least two classes, each with a case. Raises DataError."""
-    if len(y) != len(cases):
-        raise DataError(f"{len(cases)} cases, but {len(y)} labels")
-    if n_classes < 2:
-        raise DataError("all cases have the same class: there is nothing to tell apart")
-    empty = np.flatnonzero(np.bincount(y, minlength=n_classes) == 0)
+def class_weights(task: FitTask, rule: ClassWeight) -> Float64 | None:
+    """Weights per case with mean 1, or None when all are equal. Calibration stays unweighted."""
+    shares = np.bincount(task.y, minlength=task.n_classes) / len(task.y)
+    given = task.sample_weight
+    if rule == "none" or (rule == "auto" and shares.min() >= rare_below(task.n_classes)):
+        return None if given is None else normalize_weights(given)
+    return normalize_weights(1 / (task.n_classes * shares[task.y]) * (1 if given is None else given))
+
+
+def _require_usable(task: FitTask) -> None:
+    """At least two classes, each with a case, and a value. Raises DataError."""
+    if task.n_classes < 2:
+        raise DataError("all cases have the same class; at least two classes are needed")
+    empty = np.flatnonzero(np.bincount(task.y, minlength=task.n_classes) == 0)
     if len(empty):
         raise DataError(f"class number {empty[0]} has no case in TRAIN")
-    if not cases.mask.any():
+    if not task.cases.mask.any():
         raise DataError("every value is missing")
 
 
-def class_weights(y: Int64, n_classes: int, rule: ClassWeight, sample_weight: Float64 | None) -> Float64 | None:
-    """Weights per case with mean 1, or None when all are equal. Calibration stays unweighted."""
-    shares = np.bincount(y, minlength=n_classes) / len(y)
-    rare = shares.min() < rare_below(n_classes)
-    if rule == "none" or (rule == "auto" and not rare):
-        return None if sample_weight is None else np.asarray(sample_weight / np.mean(sample_weight))
-    weights = 1 / (n_classes * shares[y]) * (1 if sample_weight is None else sample_weight)
-    return np.asarray(weights / weights.mean())
+def _scale(task: FitTask, normalizer: Normalizer, weights: Float64 | None) -> FitTask:
+    """The task as the sources get it: normalized cases (TEST as long as TRAIN), weighted classes."""
+    test = None if task.test is None else (normalizer.apply(task.test[0].resized(task.cases.steps)), task.test[1])
+    return replace(task, cases=normalizer.apply(task.cases), test=test, sample_weight=weights)
 
 
 def _fit_sources(
-    training: FitTask, settings: RecipeSettings, fitters: Mapping[str, Fitter]
-) -> tuple[list[SourceFit], list[tuple[SourceFit, float]]]:
-    """All fits, and those that speak with their weights in the blend."""
+    task: FitTask, settings: RecipeSettings, fitters: Mapping[str, Fitter]
+) -> tuple[list[AnyFit], list[tuple[AnyFit, float]]]:
+    """All fits, and those in the model with their weights in the blend."""
     if settings.recipe != "joint":
-        fit = _centred(fitters[settings.recipe](training, settings))
+        fit = _centre(fitters[settings.recipe](task, settings))
         return [fit], [(fit, 1.0)]
-    kernel = _centred(fitters["kernel"](training, settings))
+    kernel = _centre(fitters["kernel"](task, settings))
     alone = [kernel], [(kernel, 1.0)]
-    if kernel.report.get("interrupted") or not experts_can_count(training.y, training.n_classes):
+    if kernel.report.get("interrupted") or not enough_to_choose(np.bincount(task.y, minlength=task.n_classes)):
         return alone
     try:
-        experts = _centred(fitters["experts"](training, settings))
+        experts = _centre(fitters["experts"](task, settings))
     except KeyboardInterrupt:
         kernel.report["interrupted"] = True
         return alone
-    return [kernel, experts], _weighted(kernel, experts, training, settings)
+    return [kernel, experts], _blend(kernel, experts, task, settings)
 
 
-def _weighted(
-    kernel: SourceFit, experts: SourceFit, training: FitTask, settings: RecipeSettings
-) -> list[tuple[SourceFit, float]]:
-    """A source that the blend gives nothing is left out of the model."""
+def _blend(kernel: AnyFit, experts: AnyFit, task: FitTask, settings: RecipeSettings) -> list[tuple[AnyFit, float]]:
+    """A source with weight 0 is left out of the model."""
     blend = choose_blend(
-        kernel.oof_logits, experts.oof_logits, training.y, objective=settings.objective, groups=training.groups
+        kernel.oof_logits, experts.oof_logits, task.y, objective=settings.objective, groups=task.groups
     )
     experts.report["blend"] = _blend_report(blend)
     return [(fit, weight) for fit, weight in ((kernel, blend.kernel), (experts, blend.experts)) if weight > 0]
 
 
-def _centred(fit: SourceFit) -> SourceFit:
+def _centre(fit: AnyFit) -> AnyFit:
     return replace(fit, oof_logits=centred(np.asarray(fit.oof_logits, np.float64)))
 
 
-def _patching(cases: Cases, settings: RecipeSettings, fits: list[SourceFit]) -> Patching:
-    """The user's patches, else those of the paper's net, so that its units are shown as they are, else by rule."""
+def _patching(cases: Cases, settings: RecipeSettings, fits: list[AnyFit]) -> Patching:
+    """The user's patches; else those of the paper's net, so that its units are shown unchanged; else by rule."""
     if settings.patch_length is not None:
         length = min(settings.patch_length, cases.steps)
         stride = settings.patch_stride or max(1, length // 2)
@@ -140,7 +140,7 @@ def _blend_report(blend: Blend) -> dict[str, Json]:
     }
 
 
-def _report(fits: list[SourceFit], model: AdditiveModel, weighted: bool) -> dict[str, Json]:
+def _report(fits: list[AnyFit], model: AdditiveModel, weighted: bool) -> dict[str, Json]:
     return {
         "sources": {fit.name: fit.report for fit in fits},
         "weights": {part.name: part.weight for part in model.parts},

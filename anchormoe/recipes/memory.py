@@ -1,41 +1,40 @@
-"""How much memory a training will need at its peak, by a written rule; tests/bench/bench_size.py compares. Pure.
+"""Estimates the peak memory of a training by a rule; tests/bench/bench_size.py compares it with measurements. Pure.
 
-1. Libraries and compiled kernels, and what the heap does not give back: 0.92 GB.
-2. The data, 5 bytes per entry (value and mask) as they came, TRAIN and TEST; TRAIN 4 more scaled, or 9 more for it and
-   for each copy that lacks a channel.
-3. The largest of what comes one after the other:
-   scaling, and judging TRAIN by the rest of it: a copy of TRAIN in 9 bytes, and 4 million entries (or one channel, if
-   that is more) in double precision in five forms;
-   kernel: the cases on the grid (and those of a fold), the features of at most 4,000 cases, a Gram matrix per block;
-   beyond 4,000 cases the features of those that blocks are chosen on, and six matrices of the chosen features;
-   experts: a batch of all members (trained, not only those kept) in five forms, what its tokens read, and what a step
-   keeps per token; many channels once more before they are mixed, and what tokens read twice;
-   paper: a batch of patches (or those of a pass, if they are more) in ten forms, and what a step keeps per patch.
+1. Libraries, compiled kernels, and what the heap does not return: 0.92 GB.
+2. The data: 5 bytes per entry (value and mask) of TRAIN and TEST as loaded; for the scaled TRAIN 4 more, or with
+   channel dropout 9 more for it and for each copy.
+3. The largest of what happens one after the other:
+   scaling, and the ranges that each fold is compared with: a copy of TRAIN in 9 bytes per entry, and a chunk of
+   entries (or one channel, if that is more) in double precision, five times;
+   kernel: the quantized cases (and those of a fold), the features of up to 4,000 cases, a Gram matrix per block; for
+   more cases the features of those that blocks are chosen on, and six matrices of the chosen features;
+   experts: a batch of all members that are trained, five times, what its tokens read, and what a step stores per
+   token; with many channels also the batch before they are mixed, and what tokens read a second time;
+   paper: a batch of patches (or those of a pass, if they are more) ten times, and what a step stores per patch.
 """
 
 from anchormoe.cases import Cases
+from anchormoe.model.normalizer import CHUNK_ENTRIES
 from anchormoe.recipes.settings import RecipeSettings
 
 _GIGABYTE = 1 << 30
 LIBRARIES = int(0.92 * _GIGABYTE)
-_CHUNK_ENTRIES = 4_000_000
-_DOUBLE_FORMS = 5 * 8
-_GRID_BYTES = 20
-"""Per entry: integers with their mask, the steps on the way there, and the same for the cases of a fold."""
+_DOUBLE_COPIES = 5 * 8
+_QUANTIZED_BYTES = 20
+"""Per entry: integers with their mask, the intermediate steps, and the same for the cases of a fold."""
 _FEATURES = {"fast": 2_200, "balanced": 12_000, "accurate": 45_000}
 _GRAMS = 14
-"""Blocks, and what an eigenvalue problem takes beside them."""
-_DUAL_CASES = 4_000
+"""Blocks, and the working memory of an eigenvalue problem."""
 _PRIMAL_MATRICES = 6
-_BATCH_FORMS = 5
-_PATCH_FORMS = 10
+_BATCH_COPIES = 5
+_PATCH_COPIES = 10
 """Six at once; the heap keeps gaps of their sizes."""
-_KEPT_PER_TOKEN = 60
-"""Vectors of the width that a training step keeps for each token or patch."""
+_STORED_PER_TOKEN = 60
+"""Vectors of the width that a training step stores for each token or patch."""
 
 
-def needed_bytes(cases: Cases, settings: RecipeSettings, *, test: Cases | None = None) -> int:
-    """At the peak, for the whole process."""
+def estimate_peak_bytes(cases: Cases, settings: RecipeSettings, *, test: Cases | None = None) -> int:
+    """Of the whole process."""
     entries = cases.x.size * (1 + settings.channel_dropout)
     count = len(cases) * (1 + settings.channel_dropout)
     fits = {"kernel": _kernel_bytes, "experts": _experts_bytes, "paper": _paper_bytes}
@@ -46,18 +45,19 @@ def needed_bytes(cases: Cases, settings: RecipeSettings, *, test: Cases | None =
 
 
 def _scaling_bytes(cases: Cases) -> float:
-    at_once = max(min(_CHUNK_ENTRIES, cases.x.size), cases.x.size / cases.channels)
-    return 9 * cases.x.size + _DOUBLE_FORMS * at_once
+    at_once = max(min(CHUNK_ENTRIES, cases.x.size), cases.x.size / cases.channels)
+    return 9 * cases.x.size + _DOUBLE_COPIES * at_once
 
 
 def _kernel_bytes(cases: Cases, count: int, settings: RecipeSettings) -> float:
+    from anchormoe.kernels.fit import MOST_DUAL_CASES
     from anchormoe.recipes.fitters import kernel_settings
 
     sizes = kernel_settings(settings).sizes
-    rows = count if count <= _DUAL_CASES else sizes.selection_cases
+    rows = count if count <= MOST_DUAL_CASES else sizes.selection_cases
     dual = 4 * rows * _FEATURES[settings.profile] + _GRAMS * 8 * rows * rows
-    primal = _PRIMAL_MATRICES * 8 * sizes.primal_features**2 if count > _DUAL_CASES else 0
-    return float(_GRID_BYTES * count * cases.channels * cases.steps + max(dual, primal))
+    primal = _PRIMAL_MATRICES * 8 * sizes.primal_features**2 if count > MOST_DUAL_CASES else 0
+    return float(_QUANTIZED_BYTES * count * cases.channels * cases.steps + max(dual, primal))
 
 
 def _experts_bytes(cases: Cases, count: int, settings: RecipeSettings) -> float:
@@ -73,8 +73,8 @@ def _experts_bytes(cases: Cases, count: int, settings: RecipeSettings) -> float:
     read = MIXED_CHANNELS if mixes else cases.channels
     batch = members * batch_size(count, members * cases.channels * steps, chosen)
     tokens = batch * len(geometry.bounds(cases.steps)[0])
-    floats = batch * steps * (_BATCH_FORMS * read + (cases.channels if mixes else 0))
-    floats += tokens * (read * geometry.kernel * (2 if mixes else 1) + _KEPT_PER_TOKEN * chosen.width)
+    floats = batch * steps * (_BATCH_COPIES * read + (cases.channels if mixes else 0))
+    floats += tokens * (read * geometry.kernel * (2 if mixes else 1) + _STORED_PER_TOKEN * chosen.width)
     pooled = 10 * count * cases.channels * cases.steps if geometry.pool > 1 else 0
     return float(pooled + 4 * floats)
 
@@ -88,8 +88,8 @@ def _paper_bytes(cases: Cases, count: int, settings: RecipeSettings) -> float:
     sizes = paper_settings(settings).filled(DataShape(cases.steps, cases.channels, 2, count))
     patches = sizes.batch_size * PatchGrid(sizes.patch_length, sizes.patch_stride).count(cases.steps)
     read = max(patches, PATCHES_PER_PASS) * sizes.patch_length * cases.channels
-    return float(4 * _PATCH_FORMS * read + 4 * _KEPT_PER_TOKEN * patches * sizes.width)
+    return float(4 * _PATCH_COPIES * read + 4 * _STORED_PER_TOKEN * patches * sizes.width)
 
 
-def readable(size: int) -> str:
+def format_size(size: int) -> str:
     return f"{size / _GIGABYTE:.1f} GB"

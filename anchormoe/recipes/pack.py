@@ -1,4 +1,4 @@
-"""From a fitted model and the data it came from to everything that goes into its bundle."""
+"""Packs a fitted model and facts about its data into the content of a bundle."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -9,9 +9,8 @@ import numpy as np
 from anchormoe.bundle.config import BundleConfig
 from anchormoe.bundle.golden import golden_cases, make_golden
 from anchormoe.bundle.store import Artefact
-from anchormoe.cases import Int64
+from anchormoe.cases import Int64, fingerprint
 from anchormoe.data.dataset import Dataset
-from anchormoe.digest import data_fingerprint
 from anchormoe.evidence import Json
 from anchormoe.metrics.scores import summary
 from anchormoe.model.calibration import softmax
@@ -45,8 +44,8 @@ def bundle_config(fitted: FittedModel, train: Dataset, *, name: str, version: st
     )
 
 
-def predictor_of(fitted: FittedModel, train: Dataset, *, name: str = "model", version: str = "1") -> Predictor:
-    """A predictor that was never saved."""
+def build_predictor(fitted: FittedModel, train: Dataset, *, name: str = "model", version: str = "1") -> Predictor:
+    """A predictor of a model that was not saved."""
     return Predictor(bundle_config(fitted, train, name=name, version=version), fitted.model)
 
 
@@ -54,42 +53,42 @@ def pack_bundle(
     fitted: FittedModel, train: Dataset, *, name: str, version: str = "1",
     test: Mapping[str, Json] | None = None, extras: Mapping[str, bytes] | None = None,
 ) -> Artefact:  # fmt: skip
-    """Ready for `bundle.write`. `test` are the figures on TEST, `extras` the pictures."""
-    predictor = predictor_of(fitted, train, name=name, version=version)
+    """For `write_bundle`. `test` are the figures on TEST, `extras` the plots of the card."""
+    predictor = build_predictor(fitted, train, name=name, version=version)
     metrics = {
         "protocol": fitted.settings.protocol,
-        "out_of_fold": out_of_fold_figures(fitted, train.y, train.classes) | _without_channels(fitted, train),
+        "out_of_fold": out_of_fold_figures(fitted, train.y, train.classes) | _accuracy_without_channel(fitted, train),
         "test": None if test is None else dict(test),
     }
     data = _data_facts(train)
-    pictures = dict(extras or {})
+    plots = dict(extras or {})
     return Artefact(
         config=predictor.config,
         model=fitted.model,
         golden=make_golden(golden_cases(train.cases, train.y), predictor.predict_cases),
-        card=model_card(predictor.config, fitted, data, metrics, pictures=sorted(pictures)),
+        card=model_card(predictor.config, fitted, data, metrics, plots=sorted(plots)),
         data=data,
         metrics=metrics,
         settings=fitted.settings.to_dict(),
-        extras=pictures | {"metrics.jsonl": metrics_lines(fitted, metrics)},
+        extras=plots | {"metrics.jsonl": metrics_lines(fitted, metrics)},
     )
 
 
 def out_of_fold_figures(fitted: FittedModel, y: Int64, classes: Sequence[str]) -> dict[str, Json]:
-    """Accuracy, F1, calibration of TRAIN's out-of-fold predictions."""
+    """Accuracy, F1 and calibration of the out-of-fold predictions on TRAIN."""
     logits = fitted.oof_logits
     figures = summary(y, np.asarray(logits.argmax(axis=1), np.int64), softmax(logits), classes)
     return figures | {"abstention_rates": dict(fitted.report["abstention_rates"])}
 
 
-def _without_channels(fitted: FittedModel, train: Dataset) -> dict[str, Json]:
-    """What is left of the accuracy when a channel is missing, for a model that was trained to do without."""
+def _accuracy_without_channel(fitted: FittedModel, train: Dataset) -> dict[str, Json]:
+    """By channel, for a model trained with channel dropout."""
     known = fitted.model.abstention.without
     return {"accuracy_without_channel": dict(zip(train.channels, known, strict=True))} if known else {}
 
 
 def metrics_lines(fitted: FittedModel, metrics: Mapping[str, Json]) -> bytes:
-    """One JSON object per line: a line per source with its curves, then the figures."""
+    """One JSON object per line: each source with its curves, then the choices, then the figures."""
     lines = [{"kind": "source", "name": name, "report": report} for name, report in fitted.report["sources"].items()]
     choices = {key: value for key, value in fitted.report.items() if key != "sources"}
     lines += [{"kind": "choices", **choices}, {"kind": "figures", **metrics}]
@@ -100,7 +99,7 @@ def _data_facts(train: Dataset) -> dict[str, Any]:
     counts = {name: int(count) for name, count in zip(train.classes, train.class_counts, strict=True)}
     return {
         "name": train.name,
-        "fingerprint": data_fingerprint(train.cases, train.y),
+        "fingerprint": fingerprint(train.cases, train.y),
         "cases": len(train),
         "class_counts": counts,
         "groups": None if train.groups is None else len(np.unique(train.groups)),
@@ -108,5 +107,5 @@ def _data_facts(train: Dataset) -> dict[str, Any]:
 
 
 def _rows(entries: int) -> int:
-    """Windows per batch: 32, fewer where windows are large."""
+    """Windows per batch: 32, or fewer where windows are large."""
     return next((rows for rows in _ROWS if rows * entries <= _BATCH_ENTRIES), 1)

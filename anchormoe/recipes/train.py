@@ -1,99 +1,96 @@
-"""From a split to a bundle's content: fit every seed on TRAIN, keep the best out-of-fold, ask TEST once at the end."""
+"""Trains a bundle from a split: fits every seed on TRAIN, keeps the best out-of-fold, reads TEST once at the end."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from anchormoe.bundle.store import Artefact
-from anchormoe.cases import Cases
 from anchormoe.data.dataset import Split
 from anchormoe.evidence import Json
 from anchormoe.metrics.evaluate import evaluate_predictions
-from anchormoe.metrics.scores import label_of_test
-from anchormoe.model.calibration import log_loss, softmax
-from anchormoe.model.prediction import Prediction, concatenated
-from anchormoe.predictor import Predictor
+from anchormoe.metrics.scores import label_test_figures
+from anchormoe.model.calibration import log_loss_of_logits, softmax
+from anchormoe.model.prediction import Prediction
 from anchormoe.progress import DeferredInterrupt, Progress, ProgressCallback, silent
-from anchormoe.recipes.card_plots import ScoredPredictions, pictures
+from anchormoe.recipes.card_plots import ScoredPredictions, card_plots
 from anchormoe.recipes.fit import FittedModel, fit_model
-from anchormoe.recipes.pack import pack_bundle, predictor_of
+from anchormoe.recipes.pack import build_predictor, pack_bundle
 from anchormoe.recipes.settings import RecipeSettings
 from anchormoe.training.checkpoints import Checkpoints
+from anchormoe.training.run_checkpoints import RunCheckpoints
+from anchormoe.training.task import FitTask
 
-CheckpointsOf = Callable[[int], Checkpoints | None]
-"""Where the fit of a seed keeps its stages."""
+CheckpointsForSeed = Callable[[int], Checkpoints | None]
 
 
 @dataclass(frozen=True, slots=True)
 class SeedRun:
-    """One seed: `oof_loss` decides which one is kept; `said` and `figures` are about TEST."""
+    """One seed: `oof_loss` decides which one is kept; the prediction and the figures are of TEST."""
 
     seed: int
     fitted: FittedModel
     oof_loss: float
-    said: Prediction
+    test_prediction: Prediction
     figures: dict[str, Json]
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingResult:
+    """The content of the bundle, the run it comes from, and all runs."""
+
     artefact: Artefact
-    kept: SeedRun
+    best: SeedRun
     runs: tuple[SeedRun, ...]
 
 
 def train_bundle(
     split: Split, settings: RecipeSettings, *, seeds: Sequence[int] = (0,), name: str = "model", version: str = "1",
-    progress: ProgressCallback = silent, checkpoints: CheckpointsOf = lambda seed: None,
+    progress: ProgressCallback = silent, checkpoints: CheckpointsForSeed = lambda seed: None,
 ) -> TrainingResult:  # fmt: skip
-    """Raises DataError. A KeyboardInterrupt raised by `progress` keeps what can be kept, and starts no other seed."""
+    """A KeyboardInterrupt out of `progress` keeps the best so far and starts no other seed. Raises DataError."""
     fits: list[tuple[int, FittedModel]] = []
     for seed in seeds:
-        fits.append((seed, _fit(split, settings, seed, progress, checkpoints(seed))))
+        task = replace(split_task(split, settings), seed=seed, progress=progress, checkpoints=checkpoints(seed))
+        fits.append((seed, fit_model(task, settings)))
         if fits[-1][1].interrupted:
             break
-    later = DeferredInterrupt(progress)
-    runs = tuple(_judged(split, seed, fitted, later) for seed, fitted in fits)
-    kept = min(runs, key=lambda run: run.oof_loss)
-    test = kept.figures | {"seeds": [_seed_facts(run) for run in runs]}
-    extras = pictures(kept.fitted.report, shown(split, kept), split.train.classes)
-    artefact = pack_bundle(kept.fitted, split.train, name=name, version=version, test=test, extras=extras)
-    return TrainingResult(artefact, kept, runs)
+    deferred = DeferredInterrupt(progress)
+    runs = tuple(_evaluate(split, seed, fitted, deferred) for seed, fitted in fits)
+    best = min(runs, key=lambda run: run.oof_loss)
+    test = best.figures | {"seeds": [_seed_facts(run) for run in runs]}
+    plots = card_plots(best.fitted.report, predictions_to_plot(split, best), split.train.classes)
+    artefact = pack_bundle(best.fitted, split.train, name=name, version=version, test=test, extras=plots)
+    return TrainingResult(artefact, best, runs)
 
 
-def _fit(
-    split: Split, settings: RecipeSettings, seed: int, progress: ProgressCallback, checkpoints: Checkpoints | None
-) -> FittedModel:
+def split_task(split: Split, settings: RecipeSettings) -> FitTask:
+    """TRAIN as a task, and TEST with it where the protocol chooses the epoch on it."""
     train = split.train
     test = (split.test.cases, split.test.y) if settings.protocol == "optimistic" else None
-    return fit_model(
-        train.cases, train.y, len(train.classes), settings=settings, groups=train.groups, seed=seed,
-        progress=progress, test=test, checkpoints=checkpoints,
-    )  # fmt: skip
+    return FitTask(train.cases, train.y, len(train.classes), groups=train.groups, device=settings.device, test=test)
 
 
-def _judged(split: Split, seed: int, fitted: FittedModel, progress: ProgressCallback) -> SeedRun:
-    predictor = predictor_of(fitted, split.train)
-    said = _said(predictor, split.test.cases, progress)
-    figures = evaluate_predictions(predictor, split.test, mixed=split.mixed, said=said)
-    return SeedRun(seed, fitted, log_loss(fitted.oof_logits, split.train.y), said, figures)
+def open_checkpoints(directory: Path, split: Split, settings: RecipeSettings, *, resume: bool) -> RunCheckpoints:
+    """The checkpoints of a run of `train_bundle`. Raises DataError where there is nothing that matches to resume."""
+    return RunCheckpoints(directory, split_task(split, settings), settings.to_dict(), resume=resume)
 
 
-def _said(predictor: Predictor, cases: Cases, progress: ProgressCallback) -> Prediction:
-    """Part by part, so that it can be told how far it is."""
-    size, parts = predictor.config.rows, []
-    for start in range(0, max(1, len(cases)), size):
-        parts.append(predictor.predict_cases(cases.subset(slice(start, start + size))))
-        progress(Progress("TEST", min(start + size, len(cases)), len(cases)))
-    return concatenated(parts, len(cases))
+def predictions_to_plot(split: Split, run: SeedRun) -> list[ScoredPredictions]:
+    """For the plots of the model card, under the titles they show."""
+    return [
+        ScoredPredictions("TRAIN, out-of-fold", softmax(run.fitted.oof_logits), split.train.y),
+        ScoredPredictions(
+            label_test_figures(run.fitted.settings.protocol), run.test_prediction.probabilities, split.test.y
+        ),
+    ]
+
+
+def _evaluate(split: Split, seed: int, fitted: FittedModel, progress: ProgressCallback) -> SeedRun:
+    predictor, count = build_predictor(fitted, split.train), len(split.test)
+    prediction = predictor.predict_cases(split.test.cases, lambda done: progress(Progress("TEST", done, count)))
+    figures = evaluate_predictions(predictor, split.test, mixed=split.mixed, prediction=prediction)
+    return SeedRun(seed, fitted, log_loss_of_logits(fitted.oof_logits, split.train.y), prediction, figures)
 
 
 def _seed_facts(run: SeedRun) -> dict[str, Json]:
     return {"seed": run.seed, "oof_loss": run.oof_loss, "accuracy": run.figures["accuracy"]}
-
-
-def shown(split: Split, run: SeedRun) -> list[ScoredPredictions]:
-    """What the pictures of the card judge, under the names they show."""
-    return [
-        ScoredPredictions("TRAIN, out-of-fold", softmax(run.fitted.oof_logits), split.train.y),
-        ScoredPredictions(label_of_test(run.fitted.settings.protocol), run.said.probabilities, split.test.y),
-    ]

@@ -1,16 +1,25 @@
-"""Which cases each fold leaves out: by class, by group, or by time where there are too few groups. Pure."""
+"""Cross-validation folds: by class, by group, or by time where there are too few groups. Pure."""
+
+from collections.abc import Sequence
 
 import numpy as np
 
 from anchormoe.cases import Bool, Int64
 
+FEW_CASES, FEW_PER_CLASS = 60, 6
+"""Below these one case is several per cent: out-of-fold figures are too coarse to choose anything by."""
 LEAST_GROUPS, TIME_BLOCKS = 3, 5
 Folds = tuple[Bool, Bool]
-"""(held_out, trained), each (F, N). A case may be in neither: the gap between blocks of time."""
+"""(held_out, trained), each (F, N). A case may be in neither: blocks of time have gaps between them."""
+
+
+def enough_to_choose(class_counts: Sequence[int] | Int64) -> bool:
+    """True where out-of-fold figures may choose between models."""
+    return sum(class_counts) >= FEW_CASES and min(class_counts) >= FEW_PER_CLASS
 
 
 def make_folds(y: Int64, *, folds: int, groups: Int64 | None, seed: int) -> Folds:
-    """Every case is held out once. A fold that would have nothing to train on trains on everything."""
+    """Every case is held out once. A fold with nothing left to train on trains on all cases."""
     if groups is None:
         return _folds_of(_by_class(y, folds, seed), folds)
     if len(np.unique(groups)) >= folds:
@@ -19,7 +28,7 @@ def make_folds(y: Int64, *, folds: int, groups: Int64 | None, seed: int) -> Fold
 
 
 def in_time_blocks(groups: Int64 | None) -> Int64 | None:
-    """Groups to leave out in turn: fewer than three are cut into consecutive blocks; cases are in order of time."""
+    """Groups to leave out in turn; fewer than three are cut into consecutive blocks. Cases are in time order."""
     if groups is None or len(np.unique(groups)) >= LEAST_GROUPS:
         return groups
     return np.unique(groups, return_inverse=True)[1] * TIME_BLOCKS + _by_time(groups, TIME_BLOCKS)
@@ -32,7 +41,7 @@ def _folds_of(place: Int64, folds: int) -> Folds:
 
 
 def _by_class(y: Int64, folds: int, seed: int) -> Int64:
-    """Cases dealt out class by class, so that each fold holds its share of every class."""
+    """Stratified: cases are dealt out class by class, so that each fold holds its share of every class."""
     rng = np.random.default_rng(seed)
     dealt = rng.permutation(len(y))
     dealt = dealt[np.argsort(y[dealt], kind="stable")]
@@ -42,7 +51,7 @@ def _by_class(y: Int64, folds: int, seed: int) -> Int64:
 
 
 def _by_group(y: Int64, groups: Int64, folds: int, seed: int) -> Int64:
-    """Whole groups, the largest first, each to the fold where its classes are least represented so far."""
+    """Whole groups, the largest first, each to the fold in which its classes are least represented so far."""
     names, member = np.unique(groups, return_inverse=True)
     counts = np.zeros((len(names), int(y.max()) + 1))
     np.add.at(counts, (member, y), 1)
@@ -67,7 +76,7 @@ def _none_empty(target: Int64, folds: int) -> Int64:
 
 
 def _by_time(groups: Int64, folds: int) -> Int64:
-    """Consecutive blocks within each group; cases are in order of time."""
+    """Consecutive blocks within each group; cases are in time order."""
     place = np.empty(len(groups), np.int64)
     for group in np.unique(groups):
         own = np.flatnonzero(groups == group)
@@ -76,7 +85,7 @@ def _by_time(groups: Int64, folds: int) -> Int64:
 
 
 def _with_gaps(held_out: Bool, trained: Bool, groups: Int64) -> Folds:
-    """Neighbours of a held-out case overlap it: the fold does not train on the cases next to it in its group."""
+    """Neighbouring windows overlap, so a fold does not train on the cases next to a held-out one of its group."""
     near = held_out.copy()
     for group in np.unique(groups):
         own = np.flatnonzero(groups == group)

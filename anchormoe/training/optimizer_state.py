@@ -1,4 +1,4 @@
-"""What the gradient training loop needs to go on after a stop, and how it is kept."""
+"""What a gradient training loop needs to resume: weights, optimizer state, the best so far."""
 
 from dataclasses import dataclass, field
 
@@ -6,12 +6,12 @@ import torch
 from torch import Tensor, nn
 
 from anchormoe.errors import ModelError
-from anchormoe.training.checkpoints import StageCheckpoint, prefixed_checkpoints
+from anchormoe.training.checkpoints import StageCheckpoint, prefix_tensors
 
 
 @dataclass(slots=True)
 class TrainingState:
-    """After `epoch` epochs: weights, optimizer, the best weights so far, and what validation said each epoch."""
+    """After `epoch` epochs: weights, optimizer, the best weights so far, and the validation logits of each epoch."""
 
     epoch: int = 0
     model: dict[str, Tensor] = field(default_factory=dict)
@@ -20,23 +20,22 @@ class TrainingState:
     validation: list[Tensor] = field(default_factory=list)
     curves: list[dict[str, float]] = field(default_factory=list)
 
-    def kept(self) -> StageCheckpoint:
+    def to_checkpoint(self) -> StageCheckpoint:
         validation = {str(epoch): value for epoch, value in enumerate(self.validation)}
-        tensors = prefixed_checkpoints(
-            model=self.model, optimizer=self.optimizer, best=self.best, validation=validation
-        )
+        tensors = prefix_tensors(model=self.model, optimizer=self.optimizer, best=self.best, validation=validation)
         return StageCheckpoint(tensors, {"epoch": self.epoch, "curves": self.curves})
 
     @classmethod
-    def of(cls, kept: StageCheckpoint) -> "TrainingState":
-        """Raises ModelError when something else was kept."""
+    def from_checkpoint(cls, checkpoint: StageCheckpoint) -> "TrainingState":
+        """Raises ModelError when it is a checkpoint of something else."""
+        group, facts = checkpoint.group, checkpoint.facts
         try:
-            epoch, curves = int(kept.facts["epoch"]), [dict(figures) for figures in kept.facts["curves"]]
+            epoch, curves = int(facts["epoch"]), [dict(figures) for figures in facts["curves"]]
         except (KeyError, TypeError, ValueError) as error:
-            raise ModelError(f"a checkpoint holds no training run: {error!r}") from error
-        validation = kept.group("validation")
-        said = [validation[str(epoch)] for epoch in range(len(validation))]
-        return cls(epoch, kept.group("model"), kept.group("optimizer"), kept.group("best"), said, curves)
+            raise ModelError(f"the checkpoint is not one of a training loop: {error!r}") from error
+        by_epoch = group("validation")
+        validation = [by_epoch[str(epoch)] for epoch in range(len(by_epoch))]
+        return cls(epoch, group("model"), group("optimizer"), group("best"), validation, curves)
 
 
 def model_tensors(model: nn.Module) -> dict[str, Tensor]:
@@ -44,7 +43,7 @@ def model_tensors(model: nn.Module) -> dict[str, Tensor]:
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """AdamW's moments and step counts, flat."""
+    """AdamW's moments and step counts, as `parameter/name`."""
     moments = optimizer.state_dict()["state"]
     return {f"{i}/{key}": value.detach().cpu().clone() for i, own in moments.items() for key, value in own.items()}
 

@@ -23,7 +23,8 @@ import torch
 
 from anchormoe import AnchorMoEClassifier
 from anchormoe.cases import Cases
-from anchormoe.data.dataset import Split, load_dataset
+from anchormoe.data.dataset import Split
+from anchormoe.data.loading import load_dataset
 from tests.bench.bench_paper import SETUPS, Problem, seconds
 
 SPEED_SET = "synthetic:localized"

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from anchormoe.cases import Cases
-from anchormoe.data.shapes import Shape, rehearsal
 from anchormoe.progress import Progress
-from anchormoe.recipes.memory import needed_bytes
+from anchormoe.recipes.memory import estimate_peak_bytes
 from anchormoe.recipes.settings import RecipeSettings
 from anchormoe.recipes.train import train_bundle
+from tests.support.data_shapes import Shape, rehearsal
 
 SHAPES = {
     "small": Shape(train=180, test=180, channels=24, steps=51, classes=6),
@@ -47,15 +47,15 @@ def trained(name: str, recipe: str, profile: str) -> dict[str, Any]:
         "name": name, "recipe": recipe, "profile": profile,
         "peak_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / GIGABYTE,
         "seconds": time.perf_counter() - began[0], "cpu_seconds": time.process_time() - began[1],
-        "accuracy": run.kept.figures["accuracy"], "date": datetime.now(UTC).date().isoformat(),
+        "accuracy": run.best.figures["accuracy"], "date": datetime.now(UTC).date().isoformat(),
     }  # fmt: skip
 
 
 def announced_gb(name: str, recipe: str, profile: str) -> float:
     """What `train` says today; data of that shape are not needed for it."""
     shape, settings = SHAPES[name], RecipeSettings(recipe=recipe, profile=profile)  # type: ignore[arg-type]
-    train_bundle, test = (_hollow(count, shape) for count in (shape.train, shape.test))
-    return needed_bytes(train_bundle, settings, test=test) / GIGABYTE
+    train, test = (_hollow(count, shape) for count in (shape.train, shape.test))
+    return estimate_peak_bytes(train, settings, test=test) / GIGABYTE
 
 
 def _hollow(count: int, shape: Shape) -> Cases:

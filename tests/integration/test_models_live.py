@@ -12,7 +12,7 @@ import pytest
 
 from agent.contracts import ModelRefusedEvent, parse_event
 from agent.models.activations import Activation, decode_activation, encode_activation
-from anchormoe.digest import sha256
+from anchormoe.bundle.files import sha256
 from connectors.errors import ConnectorError
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.compacted_log import CompactedLog

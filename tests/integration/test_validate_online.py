@@ -139,7 +139,7 @@ def test_where_config_is_forbidden_info_speaks_and_where_both_are_it_is_said(
     assert (code, words(told["errors"], "store")[:31]) == (2, "maxmemory-policy is allkeys-lru")
     code, told = validate(plant(kafka.bootstrap, server.url, store=login | {"username": "blind"}))
     assert code == 0
-    assert "does not tell its maxmemory-policy" in words(told["warnings"], "store")
+    assert "does not show its maxmemory-policy" in words(told["warnings"], "store")
 
 
 def test_absent_services_are_told_in_one_line_each_and_the_exit_code_is_one(
@@ -170,16 +170,16 @@ def test_refused_logins_and_untrusted_certificates_are_settings_to_correct(
         security = login | {"protocol": "SASL_PLAINTEXT", "sasl_mechanism": mechanism}
         code, told = validate(plant(broker.sasl_bootstrap, server.url, source={"security": security}))
         assert code == 2
-        assert words(told["errors"], "source.security").startswith("Kafka refuses the login: ")
-        assert words(told["errors"], "store.tls").startswith("no TLS with Redis: ")
+        assert words(told["errors"], "source.security").startswith("Kafka rejects the login: ")
+        assert words(told["errors"], "store.tls").startswith("TLS with Redis failed: ")
         assert "wrong-one" not in json.dumps(told)
 
     untrusting = login | {"protocol": "SASL_SSL", "sasl_mechanism": "PLAIN"}
     store = {"tls": {"ca_file": str(server.authority.certificate)}} | login
     code, told = validate(plant(broker.sasl_tls_bootstrap, server.url, source={"security": untrusting}, store=store))
     assert code == 2
-    assert words(told["errors"], "source.security").startswith("no TLS with Kafka: ")
-    assert words(told["errors"], "store.password").startswith("Redis refuses the login: ")
+    assert words(told["errors"], "source.security").startswith("TLS with Kafka failed: ")
+    assert words(told["errors"], "store.password").startswith("Redis rejects the login: ")
 
 
 def test_a_listener_that_wants_more_than_it_gets_is_hinted_at(
@@ -207,4 +207,4 @@ def test_asking_changes_nothing_in_redis(
 
 def test_online_and_without_secrets_exclude_each_other(called: Callable[..., tuple[int, str, str]]) -> None:
     code, _, err = called("plant.yaml", "--online", "--without-secrets")
-    assert (code, err) == (2, "error: --online needs the secrets; leave out --without-secrets\n")
+    assert (code, err) == (2, "error: --online needs the secrets; remove --without-secrets\n")

@@ -11,6 +11,7 @@ from anchormoe.evidence import residual
 from anchormoe.kernels.fit import fit_kernel
 from anchormoe.kernels.settings import KernelSettings
 from anchormoe.model.normalizer import Normalizer
+from anchormoe.training.task import FitTask
 
 
 @cache
@@ -27,7 +28,7 @@ def _model():
         series.append(one)
     cases = Cases.from_arrays(series)
     normalizer = Normalizer.fit(cases)
-    return normalizer, fit_kernel(normalizer.apply(cases), y, 3, settings=KernelSettings(), seed=0).source
+    return normalizer, fit_kernel(FitTask(normalizer.apply(cases), y, 3), KernelSettings()).source
 
 
 @st.composite

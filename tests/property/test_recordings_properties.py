@@ -4,10 +4,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anchormoe.data.recording_config import Channel, Labels, RecordingConfig, Splitting, Windows
-from anchormoe.data.recordings import Archive, split_windows
-from anchormoe.data.resampling import UNLABELLED, Samples, cut, majority, on_grid
-from anchormoe.data.splitting import grouped, overlapping, split_by_time
+from anchormoe.data.recording_config import ChannelConfig, LabelConfig, RecordingConfig, SplitConfig, WindowConfig
+from anchormoe.data.recordings import RecordingSet, split_windows
+from anchormoe.data.resampling import UNLABELLED, Samples, cut_windows, majority, resample
+from anchormoe.data.splitting import group_overlapping, overlaps_any, split_by_time
 from anchormoe.errors import DataError
 from anchormoe.windows import ends_between
 
@@ -15,9 +15,9 @@ SECOND = 1_000_000_000
 
 
 def settings(length: int, hop: int, *, by: str = "recording") -> RecordingConfig:
-    window = Windows(period_s=1.0, length=length, hop=hop, min_coverage=0.0)
-    split = Splitting(by=by)  # type: ignore[arg-type]  # hypothesis draws one of the names
-    return RecordingConfig("time", {"a": Channel()}, Labels("state"), window, split, asset="folder")
+    window = WindowConfig(period_s=1.0, length=length, hop=hop, min_coverage=0.0)
+    split = SplitConfig(by=by)  # type: ignore[arg-type]  # hypothesis draws one of the names
+    return RecordingConfig("time", {"a": ChannelConfig()}, LabelConfig("state"), window, split, asset="folder")
 
 
 @st.composite
@@ -36,8 +36,8 @@ def recordings(draw: st.DrawFn, name: str = "r") -> Samples:
 @given(recordings(), st.integers(1, 12), st.integers(1, 12))
 def test_windows_are_those_of_the_agent(samples: Samples, one: int, two: int) -> None:
     config = settings(max(one, two), min(one, two))
-    recording = on_grid(samples, config)
-    found = cut(recording, config, 3)
+    recording = resample(samples, config)
+    found = cut_windows(recording, config, 3)
     allowed = ends_between(
         recording.start + config.window.length - 1, recording.start + len(recording.steps), config.window.hop
     )
@@ -52,7 +52,7 @@ def test_windows_are_those_of_the_agent(samples: Samples, one: int, two: int) ->
 
 @given(recordings())
 def test_of_two_samples_in_a_slot_the_later_row_with_a_value_wins(samples: Samples) -> None:
-    recording = on_grid(samples, settings(4, 2))
+    recording = resample(samples, settings(4, 2))
     expected: dict[int, float] = {}
     for time, value in zip(samples.times_ns, samples.values[:, 0], strict=True):
         if not np.isnan(value):
@@ -85,8 +85,8 @@ def test_no_step_of_time_of_an_asset_is_in_both_parts(pieces: list[Samples], by:
         Samples(f"r{at}", "rig", one.times_ns, (one.times_ns / SECOND + 1000)[:, None], one.labels)
         for at, one in enumerate(pieces)
     ]
-    archive = Archive(
-        tuple(sorted((on_grid(one, config) for one in timed), key=lambda one: one.start)), ("a", "b", "c")
+    archive = RecordingSet(
+        tuple(sorted((resample(one, config) for one in timed), key=lambda one: one.start)), ("a", "b", "c")
     )
     try:
         split = split_windows("x", archive, config)
@@ -109,14 +109,14 @@ def test_a_split_by_time_keeps_a_window_between_the_parts(ends: list[int], lengt
 
 @given(st.lists(st.integers(0, 60), max_size=12), st.lists(st.integers(0, 60), max_size=12), st.integers(1, 9))
 def test_overlap_is_found_exactly(ends: list[int], others: list[int], length: int) -> None:
-    found = overlapping(np.array(ends, dtype=np.int64), np.array(others, dtype=np.int64), length)
+    found = overlaps_any(np.array(ends, dtype=np.int64), np.array(others, dtype=np.int64), length)
     assert found.tolist() == [any(abs(end - other) < length for other in others) for end in ends]
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 30), st.integers(1, 10)), min_size=1, max_size=8))
 def test_spans_of_an_asset_that_overlap_share_a_group(drawn: list[tuple[str, int, int]]) -> None:
     spans = [(asset, start, start + size) for asset, start, size in drawn]
-    groups = grouped(spans)
+    groups = group_overlapping(spans)
     for i, (asset, start, stop) in enumerate(spans):
         for j, (other, begin, end) in enumerate(spans):
             if asset == other and max(start, begin) < min(stop, end):

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from anchormoe.bundle.config import BundleConfig
 from anchormoe.cases import Cases
 from anchormoe.errors import ModelError
-from anchormoe.evidence import SourceEvidence, SourceOutput, centred
+from anchormoe.evidence import Patching, SourceEvidence, SourceOutput, centred
 from anchormoe.model.abstention import Abstention
-from anchormoe.model.additive import AdditiveModel, Part, Patching
+from anchormoe.model.additive import AdditiveModel, Part
 from anchormoe.model.calibration import Calibration
 from anchormoe.model.normalizer import Normalizer
 
@@ -45,6 +45,8 @@ class LinearSource:
     def from_parts(cls, config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> "LinearSource":
         if set(tensors) != {"weights", "intercept"}:
             raise ModelError("linear: wrong tensors")
+        if set(config) != {"width"} or type(config["width"]) is not int or not 1 <= config["width"] <= STEPS:
+            raise ModelError("linear: wrong width")
         return cls(tensors["weights"], tensors["intercept"], config["width"])
 
 

@@ -1,1 +1,1 @@
-"""The Faust application around the alarm state machine."""
+"""The Faust worker around the state machine."""

@@ -31,15 +31,17 @@ class Java:
     classpath: str
     container: bool = False
 
-    def command(self, directory: Path, main: Sequence[str], *, quick_start: bool) -> list[str]:
+    def command(
+        self, directory: Path, main: Sequence[str], *, quick_start: bool, heap_mb: int = 512, extra: Sequence[str] = ()
+    ) -> list[str]:
         """`directory` is the broker's; in a container it is mounted at its own path, and its name is the container's.
 
         A quick start leaves out the optimising compiler: the broker is up seconds earlier and slower under load.
         """
         start = self._container(directory) if self.container else ["java"]
-        options = ["-Xmx512m", "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={directory / LOGGING.name}"]
+        options = [f"-Xmx{heap_mb}m", "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={directory / LOGGING.name}"]
         quick = ["-XX:TieredStopAtLevel=1"] if quick_start else []
-        return [*start, *options, *quick, "-cp", self.classpath, *main]
+        return [*start, *options, *quick, *extra, "-cp", self.classpath, *main]
 
     def killer(self, directory: Path) -> list[str]:
         return ["docker", "kill", directory.name] if self.container else []

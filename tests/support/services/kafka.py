@@ -15,6 +15,7 @@ from aiokafka.errors import KafkaError
 
 from tests.support.services.certificates import Authority, Certificate
 from tests.support.services.java import LOGGING, find_java
+from tests.support.services.java_archive import archive_options
 from tests.support.services.kafka_settings import Ports, Security, as_text, server_properties
 from tests.support.services.ports import free_port, is_open
 from tests.support.services.processes import ServiceProcess, StartedService
@@ -52,7 +53,7 @@ class Broker:
     def call_admin(self, request: Callable[[AIOKafkaAdminClient], Awaitable[Reply]]) -> Reply:
         """Runs in a thread with its own loop, so that synchronous fixtures and asynchronous tests can both call it."""
         with ThreadPoolExecutor(1) as thread:
-            return thread.submit(lambda: asyncio.run(_call_admin(self.bootstrap, request))).result()
+            return thread.submit(lambda: asyncio.run(call_admin(self.bootstrap, request))).result()
 
 
 class ExistingBroker(Broker):
@@ -111,7 +112,8 @@ class KafkaBroker(StartedService, Broker):
     def start(self) -> None:
         directory = self._process.directory
         main = ["kafka.Kafka", str(directory / "server.properties")]
-        command = self._java.command(directory, main, quick_start=self._quick_start)
+        archive = archive_options(self._java)
+        command = self._java.command(directory, main, quick_start=self._quick_start, extra=archive)
         self._process.launch(command, killer=self._java.killer(directory))
         self._process.wait_until(self.answers, START_TIMEOUT_S)
 
@@ -121,7 +123,7 @@ class KafkaBroker(StartedService, Broker):
         settings = {**server_properties(directory, self._ports, self._security()), **properties}
         path = directory / "server.properties"
         path.write_text(as_text(settings))
-        main = ["kafka.tools.StorageTool", "format", "-t", _cluster_id(), "-c", str(path), *_scram(self.users)]
+        main = ["kafka.tools.StorageTool", "format", "-t", random_uuid(), "-c", str(path), *_scram(self.users)]
         run_tool(self._java.command(directory, main, quick_start=True))
 
     def _security(self) -> Security | None:
@@ -130,7 +132,7 @@ class KafkaBroker(StartedService, Broker):
         return Security(self.authority.issue("broker").bundle, self.authority.certificate, self.users)
 
 
-async def _call_admin(bootstrap: str, request: Callable[[AIOKafkaAdminClient], Awaitable[Reply]]) -> Reply:
+async def call_admin(bootstrap: str, request: Callable[[AIOKafkaAdminClient], Awaitable[Reply]]) -> Reply:
     admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap, request_timeout_ms=10_000)
     try:
         await admin.start()
@@ -144,7 +146,7 @@ async def _partitions_with_leader(admin: Any, topic: str) -> int:
     return sum(partition["leader"] >= 0 for partition in described["partitions"])
 
 
-def _cluster_id() -> str:
+def random_uuid() -> str:
     # A leading "-" would read as an option.
     return "A" + urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")[1:]
 

@@ -18,6 +18,16 @@ def free_port() -> int:
     raise OSError(f"no free port among {_TRIES} tried between {_FIRST} and {_LAST}")
 
 
+def free_port_pair(distance: int) -> int:
+    """The lower of two free ports, `distance` apart."""
+    for port in random.SystemRandom().sample(range(_FIRST, _LAST - distance), _TRIES):
+        pair = {port, port + distance}
+        if not pair & _handed_out and all(map(_is_free, pair)):
+            _handed_out.update(pair)
+            return port
+    raise OSError(f"no two free ports {distance} apart among {_TRIES} tried between {_FIRST} and {_LAST}")
+
+
 def is_open(address: str) -> bool:
     """Whether something accepts connections at the first of `host:port[,host:port…]`."""
     host, port = address.split(",")[0].rsplit(":", 1)

@@ -45,8 +45,8 @@ def test_windows_may_hold_anything_where_they_are_masked() -> None:
         (np.array([[[1e300, 0.0]]]), "too large"),
         ([np.zeros((1, 2)), np.zeros((2, 2))], "case 1 has 2 channels"),
         ([np.zeros((1, 0))], "at least 1"),
-        ([np.array([["a"]])], "does not hold numbers"),
-        ([np.array([[1 + 2j]])], "does not hold numbers"),
+        ([np.array([["a"]])], "case 0: expected numbers"),
+        ([np.array([[1 + 2j]])], "case 0: expected numbers"),
         (7, "an array or a list"),
     ],
 )

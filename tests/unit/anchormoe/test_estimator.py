@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from anchormoe import AnchorMoEClassifier
 from anchormoe.errors import DataError, ModelError
+from anchormoe.progress import Progress
 
 
 def waves(count: int = 24, seed: int = 0) -> tuple[NDArray[np.float64], NDArray[np.str_]]:
@@ -50,8 +51,49 @@ def test_a_saved_classifier_says_the_same(fitted: AnchorMoEClassifier, tmp_path:
     loaded = AnchorMoEClassifier.load(tmp_path / "bundle")
     assert (loaded.predict(X) == fitted.predict(X)).all()
     assert (loaded.explain(X).contributions == fitted.explain(X).contributions).all()
-    with pytest.raises(ModelError, match="fitted here"):
+    with pytest.raises(ModelError, match="only a classifier that was fitted can be saved"):
         loaded.save(tmp_path / "other")
+
+
+def test_a_fit_that_dies_resumes_from_its_finished_stages_and_ends_as_if_it_had_not(tmp_path: Path) -> None:
+    class Died(Exception):
+        """Nothing catches it, like the end of the process."""
+
+    def die(progress: Progress) -> None:
+        if progress.stage == "kernel folds" and progress.done == 2:
+            raise Died
+
+    X, y = waves(80)
+    stages: list[str] = []
+    classifier = AnchorMoEClassifier(recipe="kernel", profile="fast", random_state=3)
+    with pytest.raises(Died):
+        classifier.fit(X, y, progress=die, checkpoint_dir=tmp_path / "run")
+    assert sorted(path.name for path in (tmp_path / "run").rglob("*.safetensors")) == [
+        "kernel fold 1.safetensors",
+        "kernel fold 2.safetensors",
+        "kernel.safetensors",
+    ]
+    classifier.fit(X, y, progress=lambda one: stages.append(one.stage), checkpoint_dir=tmp_path / "run")
+    whole = AnchorMoEClassifier(recipe="kernel", profile="fast", random_state=3).fit(X, y)
+    assert "kernel features" not in stages  # the kernel fit itself was finished
+    assert (classifier.predict_proba(X) == whole.predict_proba(X)).all()
+    assert classifier.report_ == whole.report_
+    assert not (tmp_path / "run").exists()
+
+
+def test_checkpoints_of_other_data_are_not_resumed(tmp_path: Path) -> None:
+    def die(progress: Progress) -> None:
+        if progress.stage == "kernel folds":
+            raise ValueError("died")
+
+    X, y = waves(80)
+    classifier = AnchorMoEClassifier(recipe="kernel", profile="fast")
+    with pytest.raises(ValueError, match="died"):
+        classifier.fit(X, y, progress=die, checkpoint_dir=tmp_path)
+    with pytest.raises(DataError, match="the checkpoints are of a run with other data"):
+        classifier.fit(X + 1, y, checkpoint_dir=tmp_path)
+    with pytest.raises(DataError, match="the checkpoints are of a run with other settings"):
+        classifier.set_params(alignment="sliding").fit(X, y, checkpoint_dir=tmp_path)
 
 
 def test_unequal_lengths_and_missing_values_are_welcome() -> None:
@@ -112,7 +154,7 @@ def test_model_selection_of_scikit_learn_works_with_it() -> None:
 
 @pytest.mark.parametrize("wrong", [-1, "zero", 1.5])
 def test_a_random_state_that_is_none_is_refused(wrong: object) -> None:
-    with pytest.raises(DataError, match="random_state must be a whole number"):
+    with pytest.raises(DataError, match="random_state: expected a whole number"):
         AnchorMoEClassifier(recipe="kernel", profile="fast", random_state=wrong).fit(*waves())
 
 
@@ -132,7 +174,7 @@ def test_a_loaded_classifier_is_scored_by_the_names_of_its_classes(tmp_path: Pat
 
 
 def test_an_unknown_recipe_is_refused_by_name() -> None:
-    with pytest.raises(DataError, match="recipe must be one of"):
+    with pytest.raises(DataError, match="recipe: expected one of paper, experts, kernel, joint"):
         AnchorMoEClassifier(recipe="magic").fit(*waves())
 
 

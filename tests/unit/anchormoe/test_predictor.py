@@ -113,7 +113,11 @@ def test_values_never_seen_are_out_of_distribution(predictor: Predictor) -> None
 
 @pytest.mark.parametrize(
     ("shape", "reason"),
-    [((1, 3, STEPS), "3 channels, the model knows 2"), ((1, 2, 25), "25 steps, the model needs 24"), ((2, 24), "mask")],
+    [
+        ((1, 3, STEPS), "3 channels, the model was trained on 2"),
+        ((1, 2, 25), "25 steps, the model needs 24"),
+        ((2, 24), "mask"),
+    ],
 )
 def test_windows_that_do_not_fit_are_refused(predictor: Predictor, shape: tuple[int, ...], reason: str) -> None:
     with pytest.raises(ModelError, match=reason):

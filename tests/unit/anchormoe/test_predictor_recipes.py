@@ -14,6 +14,7 @@ from anchormoe.predictor import Predictor
 from anchormoe.recipes.fit import fit_model
 from anchormoe.recipes.pack import pack_bundle
 from anchormoe.recipes.settings import RecipeSettings
+from anchormoe.training.task import FitTask
 from anchormoe.windows import FillRule
 
 pytestmark = pytest.mark.slow
@@ -35,7 +36,7 @@ def dataset(unequal: bool) -> Dataset:
 def made(recipe: str, unequal: bool, directory: Path) -> Predictor:
     data = dataset(unequal)
     settings = RecipeSettings(recipe=recipe, profile="fast", **QUICK)  # type: ignore[arg-type]
-    fitted = fit_model(data.cases, data.y, CLASSES, settings=settings)
+    fitted = fit_model(FitTask(data.cases, data.y, CLASSES), settings)
     bundle.write_bundle(directory, pack_bundle(fitted, data, name="demo"))
     return Predictor.load(directory)
 

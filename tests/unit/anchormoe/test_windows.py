@@ -7,7 +7,6 @@ from anchormoe.windows import (
     FillRule,
     Grid,
     WindowShape,
-    channel_coverage,
     coverage,
     cut,
     ends_between,
@@ -70,4 +69,3 @@ def test_each_channel_keeps_its_own_rule_and_coverage_counts_what_was_observed()
     _, mask = fill(window, [FillRule("hold", 5), FillRule()])
     assert mask[0].tolist() == [[True, True], [True, False]]
     assert coverage(~np.isnan(window)).tolist() == [0.5]
-    assert channel_coverage(~np.isnan(window)).tolist() == [[0.5, 0.5]]

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from connectors.errors import TransientError
-from connectors.webhook import Answer, Receiver, WebhookClient
+from connectors.webhook import Receiver, WebhookClient, WebhookResponse
 from tests.support.raw_receiver import Respond, drip, endless_error, endless_headers, fixed, hang, raw_receiver, status
 from tests.support.services.certificates import Authority
 
 TOKEN = "let-me-in"
 
 
-async def post(url: str, **changes: Any) -> tuple[Answer | TransientError, list[str]]:
+async def post(url: str, **changes: Any) -> tuple[WebhookResponse | TransientError, list[str]]:
     """The outcome and the failed tries."""
     failures: list[str] = []
     quick = {"timeout_s": 0.3, "attempts": 2, "first_pause_s": 0.001} | changes
@@ -35,7 +35,7 @@ async def post(url: str, **changes: Any) -> tuple[Answer | TransientError, list[
 @pytest.mark.parametrize("code", [200, 201, 202, 204])
 async def test_only_success_is_acceptance(code: int) -> None:
     async with raw_receiver(status(f"{code} fine", "Content-Length: 0\r\n")) as receiver:
-        assert await post(receiver.url) == (Answer(code), [])
+        assert await post(receiver.url) == (WebhookResponse(code), [])
 
 
 @pytest.mark.parametrize("code", [301, 302, 303, 304, 307, 308])
@@ -44,19 +44,19 @@ async def test_a_redirect_is_neither_followed_nor_accepted(code: int) -> None:
         raw_receiver(status("200 OK", "Content-Length: 0\r\n")) as login,
         raw_receiver(status(f"{code} elsewhere", f"Location: {login.url}\r\nContent-Length: 0\r\n")) as receiver,
     ):
-        assert await post(receiver.url) == (Answer(code), [])
+        assert await post(receiver.url) == (WebhookResponse(code), [])
         assert login.requests == []
 
 
 async def test_an_error_page_in_another_encoding_is_an_answer() -> None:
     async with raw_receiver(status("400 Bad Request", "", b"Ung\xfcltige Anfrage")) as receiver:
-        assert await post(receiver.url) == (Answer(400, "Ung\ufffdltige Anfrage"), [])
+        assert await post(receiver.url) == (WebhookResponse(400, "Ung\ufffdltige Anfrage"), [])
 
 
 async def test_of_a_huge_error_page_only_the_beginning_is_read() -> None:
     async with raw_receiver(endless_error) as receiver:
         answer, _ = await post(receiver.url, timeout_s=20)
-        assert answer == Answer(400, "x" * 200)
+        assert answer == WebhookResponse(400, "x" * 200)
         assert receiver.written < 20 << 20  # of 300 MB; some are in the sockets' buffers
 
 
@@ -66,7 +66,7 @@ async def test_an_error_page_that_does_not_come_is_not_waited_for() -> None:
         await hang(writer)
 
     async with raw_receiver(answer) as receiver:
-        assert await post(receiver.url, timeout_s=20) == (Answer(400), [])
+        assert await post(receiver.url, timeout_s=20) == (WebhookResponse(400), [])
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ async def test_an_error_page_that_repeats_our_secrets_is_shown_without_them() ->
     page = f"Cannot POST /hooks/T000/SECRETPATH with {TOKEN}".encode()
     async with raw_receiver(status("404 Not Found", "", page)) as receiver:
         outcome, _ = await post(receiver.url)
-        assert outcome == Answer(404, "Cannot POST *** with ***")
+        assert outcome == WebhookResponse(404, "Cannot POST *** with ***")
 
 
 async def test_the_path_reaches_the_receiver_encoded_and_nothing_else_is_added() -> None:
@@ -152,4 +152,4 @@ async def test_a_receiver_is_trusted_by_the_systems_certificates_only(
         assert "certificate verify failed" in str(outcome)
         monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))  # where OpenSSL looks for the system's
         outcome, _ = await post(url, timeout_s=5)
-        assert outcome == Answer(204)
+        assert outcome == WebhookResponse(204)

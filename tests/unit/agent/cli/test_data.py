@@ -50,7 +50,7 @@ def test_benchmark_names_unknown_methods() -> None:
 def test_benchmark_refuses_a_misspelt_recipe_before_it_starts() -> None:
     shown = RUNNER.invoke(app, ["benchmark", "uea", "--recipe", "joined"])
     assert isinstance(shown.exception, DataError)
-    assert "recipe must be one of" in str(shown.exception)
+    assert "recipe: expected one of" in str(shown.exception)
 
 
 @pytest.mark.slow

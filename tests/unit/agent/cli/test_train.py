@@ -13,12 +13,12 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from agent.cli.evaluate import taken_for
+from agent.cli.evaluate import mistaken_for
 from agent.cli.main import app
 from agent.cli.train_settings import train_settings
 from agent.errors import SettingsError
 from anchormoe.errors import DataError, ModelError
-from anchormoe.explain.plot import spoken
+from anchormoe.explain.plot import class_name
 
 QUICK = ["--recipe", "kernel", "--profile", "fast", "--device", "cpu"]
 
@@ -133,9 +133,9 @@ def test_the_page_names_every_expert_and_both_sums_end_in_the_logit(bundle: Path
 
 
 def test_a_class_called_by_a_number_is_spoken_of_as_a_class() -> None:
-    assert spoken("7") == "class 7"
-    assert spoken("2.0") == "class 2.0"
-    assert spoken("normal") == "normal"
+    assert class_name("7") == "class 7"
+    assert class_name("2.0") == "class 2.0"
+    assert class_name("normal") == "normal"
 
 
 def test_a_case_that_does_not_exist_is_named(bundle: Path) -> None:
@@ -161,18 +161,19 @@ def test_settings_come_from_file_then_set_then_options(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "changes", "reason"),
     [
-        ("train: {mood: good}", [], "mood: unknown"),
+        ("train: {mood: good}", [], "mood: unknown key"),
         ("training: {}", [], "training: unknown section"),
-        ("train: [1]", [], "train must be a mapping"),
-        ("- 1", [], "must hold a mapping"),
+        ("train: [1]", [], "train: expected a mapping"),
+        ("- 1", [], "expected a mapping with the section `train`"),
         ("train: {", [], "not YAML"),
         ("", ["profile"], "expected key=value"),
-        ("", ["profile=slow"], "profile must be one of"),
-        ("", ["experts.epochs=soon"], r"experts\.epochs: 'soon' does not fit"),
-        ("", ["patch_length=0"], "patch_length: must be a whole number"),
-        ("", ["experts=3"], "experts: must be a mapping"),
+        ("", ["profile=slow"], "profile: expected one of fast, balanced, accurate, not 'slow'"),
+        ("", ["experts.epochs=soon"], r"experts\.epochs: expected a whole number of at least 1, not 'soon'"),
+        ("", ["patch_length=0"], "patch_length: expected a whole number of at least 1 or null, not 0"),
+        ("", ["experts=3"], "experts: expected keys and values, not 3"),
+        ("train: {experts: 3}", ["experts.epochs=4"], "experts: expected keys and values, not 3"),
         ("", ["protocol=optimistic"], "needs recipe paper"),
-        ("", ["abstention.least_margin=7"], r"abstention\.least_margin: must be between"),
+        ("", ["abstention.least_margin=7"], r"abstention\.least_margin: expected a number from 0 to 1 or null, not 7"),
     ],
 )
 def test_a_wrong_setting_is_named(tmp_path: Path, text: str, changes: list[str], reason: str) -> None:
@@ -205,8 +206,8 @@ def test_data_of_another_machine_are_neither_judged_nor_explained(bundle: Path) 
 
 def test_evaluate_says_what_a_class_was_taken_for() -> None:
     names, row = ["a", "b", "c", "d", "e", "f"], [7, 2, 9, 0, 3, 1]
-    assert taken_for(0, row, names) == "c (9), e (3), b (2), …"
-    assert taken_for(2, [0, 0, 4], names[:3]) == ""
+    assert mistaken_for(0, row, names) == "c (9), e (3), b (2), …"
+    assert mistaken_for(2, [0, 0, 4], names[:3]) == ""
 
 
 @pytest.mark.parametrize("command", [["train"], ["bundle", "inspect"], ["bundle", "verify"], ["explain"]])
@@ -227,7 +228,7 @@ def started(*arguments: str) -> subprocess.Popen[str]:
 
 def interrupted(out: Path, stage: str, *options: str) -> tuple[int, str, str]:
     """The run that is interrupted as soon as it has kept the stage: exit code, stdout, stderr."""
-    kept = out.parent / f"{out.name}.checkpoints" / "seed-0" / f"{stage}.json"
+    kept = out.parent / f"{out.name}.checkpoints" / "seed-0" / f"{stage}.safetensors"
     with started(*options) as process:
         deadline = time.monotonic() + 400
         while not kept.exists() and process.poll() is None and time.monotonic() < deadline:
@@ -257,7 +258,7 @@ def test_ctrl_c_keeps_the_best_so_far_and_resume_ends_as_if_nothing_had_happened
                "--recipe", recipe, *profile, *(part for change in settings for part in ("--set", change))]  # fmt: skip
     code, output, errors = interrupted(out, stage, *options, "--out", str(out))
     assert code == 0, errors
-    assert "interrupted: this is the best so far" in output
+    assert "interrupted: this is the best model so far" in output
     assert "interrupted" in (out / "MODEL_CARD.md").read_text()
     assert run("bundle", "verify", str(out))[0] == 0
     for rest in (["--out", str(out), "--resume"], ["--out", str(tmp_path / "whole")]):

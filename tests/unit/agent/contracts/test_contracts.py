@@ -36,7 +36,7 @@ DOCUMENTS = Path(__file__).parents[4] / "docs" / "contracts"
 
 def explained() -> dict[str, Any]:
     """A published state with all there is to it."""
-    data = next(one.event.data for one in samples().sightings if one.event.data.get("evidence"))
+    data = next(one.event.data for one in samples().outgoing if one.event.data.get("evidence"))
     return dict(orjson.loads(orjson.dumps(data)))
 
 
@@ -55,16 +55,16 @@ def test_there_is_a_model_for_every_kind_and_no_other() -> None:
 
 
 def test_the_samples_hold_every_kind_and_every_sort_of_state() -> None:
-    assert {one.event.type for one in samples().sightings} == set(get_args(Kind))
-    states = [one.event.data for one in samples().sightings if one.event.type == "state"]
+    assert {one.event.type for one in samples().outgoing} == set(get_args(Kind))
+    states = [one.event.data for one in samples().outgoing if one.event.type == "state"]
     assert {state["abstention"] for state in states} >= {None, "low_coverage", "channel_missing"}
     assert len({state["state"] for state in states}) >= 3
 
 
 def test_every_published_event_is_what_its_model_says_and_nothing_more() -> None:
-    for sighting, message in zip(samples().sightings, samples().events, strict=True):
+    for outgoing, message in zip(samples().outgoing, samples().events, strict=True):
         assert message.value is not None
-        EVENT_MODELS[sighting.event.type].model_validate_json(message.value)
+        EVENT_MODELS[outgoing.event.type].model_validate_json(message.value)
         EventHeaders.model_validate_json(texts(message))
 
 
@@ -195,8 +195,8 @@ def test_the_asyncapi_headers_of_a_kind_accept_its_messages_alone() -> None:
     document = json.loads(json.dumps(asyncapi()))
     headers_of_gap = document["components"]["messages"]["gap"]["headers"] | {"components": document["components"]}
     validator = jsonschema.Draft202012Validator(headers_of_gap)
-    for sighting, message in zip(samples().sightings, samples().events, strict=True):
-        assert validator.is_valid(orjson.loads(texts(message))) == (sighting.event.type == "gap")
+    for outgoing, message in zip(samples().outgoing, samples().events, strict=True):
+        assert validator.is_valid(orjson.loads(texts(message))) == (outgoing.event.type == "gap")
 
 
 def test_no_reading_of_the_schema_allows_local_time() -> None:

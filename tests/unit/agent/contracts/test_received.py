@@ -21,8 +21,8 @@ def record(message: Message, **changes: Any) -> Record:
 
 
 def sample(kind: str) -> Message:
-    pairs = zip(samples().sightings, samples().events, strict=True)
-    return next(message for sighting, message in pairs if sighting.event.type == kind)
+    pairs = zip(samples().outgoing, samples().events, strict=True)
+    return next(message for outgoing, message in pairs if outgoing.event.type == kind)
 
 
 def changed(message: Message, change: Callable[[dict[str, Any]], object]) -> bytes:

@@ -7,7 +7,7 @@ from agent.dead_letters.letter import dead_letter
 from agent.runtime.undelivered import undelivered_letter
 from connectors.errors import ConnectorError
 from connectors.records import EVENTS, Message, Partition, Record
-from connectors.webhook import Refused
+from connectors.webhook import UndeliveredMessage
 
 
 def names(message: Message) -> list[str]:
@@ -16,7 +16,7 @@ def names(message: Message) -> list[str]:
 
 def test_a_record_and_an_undelivered_event_have_the_same_headers() -> None:
     record = dead_letter(Record(7, 1000, b"pump-1", b"{"), Partition("readings", 3), reason="not_json", detail="why")
-    event = undelivered_letter(Refused(Message(EVENTS, b"pump-1", b'{"input": {}}'), ConnectorError("404")))
+    event = undelivered_letter(UndeliveredMessage(Message(EVENTS, b"pump-1", b'{"input": {}}'), ConnectorError("404")))
     assert names(record.message) == names(event)
     assert all(name.startswith("dl_") for name in names(event))
 

@@ -152,6 +152,24 @@ async def test_a_refusal_is_published_at_the_end_of_a_run_too_and_again_after_a_
     assert len(events) == 1
 
 
+async def test_a_refusal_is_published_once_although_the_end_of_a_run_and_the_follower_do_it_together():
+    events, released = [], asyncio.Event()
+    models = reloader(pumps(), [encode_activation(activation(108, "y"))], shelf())
+    await models.start()
+
+    async def slow(outgoing):
+        await released.wait()
+        await collect(events)(outgoing)
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(models.publish_refusals(slow))
+        group.create_task(models.publish_refusals(slow))
+        await asyncio.sleep(0)
+        released.set()
+    await models.close()
+    assert len(events) == 1
+
+
 async def test_a_bundle_outside_the_directory_is_refused():
     events, bundles = [], shelf("x")
     models = reloader(pumps(), [encode_activation(activation(108, "../x", of=digest("x")))], bundles)

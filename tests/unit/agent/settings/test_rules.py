@@ -160,7 +160,7 @@ def test_a_mistake_is_named(path: str, value: Any, field: str, words: str, write
 @pytest.mark.parametrize(
     ("path", "value", "field", "words"),
     [
-        ("source.timeouts", {"session": "30s"}, "source.timeouts.session", "not below rebalance (30s)"),
+        ("source.timeouts", {"session": "30s"}, "source.timeouts.session", "not shorter than rebalance (30s)"),
         ("source.timeouts", {"heartbeat": "6s"}, "source.timeouts.heartbeat", "a third of session"),
         ("source.timeouts", {"rebalance": "6m"}, "source.timeouts.rebalance", "at most max_poll_interval"),
         ("source.timeouts", {"max_poll_interval": "40s"}, "source.timeouts.max_poll_interval", "the retries"),

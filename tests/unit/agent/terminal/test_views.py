@@ -75,7 +75,7 @@ def test_the_board_shows_every_asset_and_the_last_change():
     state = AssetState(10, "a", 4, ("q",))
     board.classified(WindowResult("pump-1", "pumps", state, 10**9, 4 * 10**8, 0.9, None))
     board.published(sighting("state"))
-    console.print(board._render())
+    console.print(board.render())
     text = out.getvalue()
     assert "pump-1" in text
     assert "missing: q" in text
@@ -92,7 +92,7 @@ def drawn(assets, *, width, height):
             WindowResult(f"pump-{number:03}", "pumps", AssetState(10, state, 4, ()), 10**9, since_ns, 0.9, None)
         )
     board.published(sighting("state"))
-    console.print(board._render())
+    console.print(board.render())
     return out.getvalue().splitlines()
 
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from anchormoe.benchmark import ablation
-from anchormoe.benchmark.ablation import EXPERTS, PAPER, Row, first_of_each_class
+from anchormoe.benchmark.ablation import EXPERTS, PAPER, AblationRow, limit_cases
 from anchormoe.benchmark.ledger import Entry
-from anchormoe.benchmark.methods import Effort, method
+from anchormoe.benchmark.methods import Effort, find_method
 from anchormoe.benchmark.report import ablation_report
 from anchormoe.benchmark.report_tables import Paper
-from anchormoe.benchmark.runner import Plan, Results
+from anchormoe.benchmark.runner import BenchmarkPlan, BenchmarkResults
 from anchormoe.cases import Cases
 from anchormoe.data.dataset import Dataset
 from anchormoe.recipes.fitters import experts_settings, paper_settings
@@ -22,20 +22,20 @@ TRUTH = np.array([0, 1, 1, 0], np.int64)
 
 
 @pytest.mark.parametrize("row", EXPERTS, ids=lambda row: row.name)
-def test_every_row_of_the_experts_differs_from_the_first_by_its_changes(row: Row) -> None:
+def test_every_row_of_the_experts_differs_from_the_first_by_its_changes(row: AblationRow) -> None:
     plain, changed = (experts_settings(RecipeSettings(experts=each)) for each in ({}, row.changes))
     assert {name: getattr(changed, name) for name in row.changes} == dict(row.changes)
     assert (plain == changed) == (row == EXPERTS[0])
 
 
 @pytest.mark.parametrize("row", PAPER, ids=lambda row: row.name)
-def test_every_row_of_the_paper_differs_from_the_first_by_its_changes(row: Row) -> None:
+def test_every_row_of_the_paper_differs_from_the_first_by_its_changes(row: AblationRow) -> None:
     plain, changed = (paper_settings(RecipeSettings(paper=each)) for each in ({}, row.changes))
     assert (plain == changed) == (row == PAPER[0])
 
 
 def test_rows_of_one_recipe_are_kept_apart_in_the_ledger() -> None:
-    versions = {method(name).version(Effort()) for name in ablation.METHODS}
+    versions = {find_method(name).version(Effort()) for name in ablation.METHODS}
     assert len(versions) == len(ablation.METHODS)
 
 
@@ -44,9 +44,9 @@ def test_training_is_cut_to_the_first_cases_of_the_classes_in_turn() -> None:
     train = Dataset(
         "toy", Cases.from_arrays(np.arange(6.0)[:, None, None] * np.ones((1, 1, 4))), y, ("a", "b"), ("c",), ("",)
     )
-    cut = first_of_each_class(train, 3)
+    cut = limit_cases(train, 3)
     assert cut.cases.x[:, 0, 0].tolist() == [0.0, 1.0, 3.0]
-    assert len(first_of_each_class(train, 100)) == 6
+    assert len(limit_cases(train, 100)) == 6
 
 
 def entry(name: str, key: str, predicted: list[int], auprc: float | None) -> Entry:
@@ -55,19 +55,19 @@ def entry(name: str, key: str, predicted: list[int], auprc: float | None) -> Ent
     return Entry(name, key, 0, "1", "d", predicted, {"accuracy": accuracy} | places)
 
 
-def results() -> Results:
+def results() -> BenchmarkResults:
     runs = (
         entry("synthetic:toy", "experts", [0, 1, 1, 0], 0.9),
         entry("synthetic:toy", "experts+spectral", [0, 1, 1, 1], 0.85),
         entry("uea:toy", "experts", [0, 1, 0, 1], None),
         entry("uea:toy", "experts+spectral", [0, 1, 1, 0], None),
     )
-    return Results(runs, {(name, 0): TRUTH for name in SETS}, {})
+    return BenchmarkResults(runs, {(name, 0): TRUTH for name in SETS}, {})
 
 
 def test_a_row_is_compared_with_the_first_over_all_sets() -> None:
-    plan = Plan("ablation", SETS, ("experts", "experts+spectral"), (0,))
-    head, first, second = ablation.table(EXPERTS, plan, results())
+    plan = BenchmarkPlan("ablation", SETS, ("experts", "experts+spectral"), (0,))
+    head, first, second = ablation.ablation_table(EXPERTS, plan, results())
     assert head[1:3] == ["toy", "toy"]
     assert first[1:] == ["1.000 / 0.900", "0.500", "", ""]
     assert second[1:3] == ["0.750 / 0.850", "1.000"]
@@ -77,7 +77,7 @@ def test_a_row_is_compared_with_the_first_over_all_sets() -> None:
 
 
 def test_the_page_has_a_table_for_each_recipe_that_was_run() -> None:
-    plan = Plan("ablation", SETS, ("experts", "experts+spectral"), (0,))
+    plan = BenchmarkPlan("ablation", SETS, ("experts", "experts+spectral"), (0,))
     page = ablation_report(plan, results(), Paper(), date(2026, 1, 2))
     assert "## Recipe experts" in page
     assert "## Recipe paper" not in page

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from anchormoe.benchmark import methods
-from anchormoe.benchmark.baselines import padded, padded_length
-from anchormoe.benchmark.comparison import mean_ranks, paired, ranks, spread
-from anchormoe.benchmark.ledger import Entry, Ledger, fingerprint
+from anchormoe.benchmark.baselines import pad_cases, padded_length
+from anchormoe.benchmark.comparison import mean_and_deviation, mean_ranks, paired_difference, ranks
+from anchormoe.benchmark.ledger import Entry, Ledger, split_fingerprint
 from anchormoe.benchmark.methods import Effort, Method, MethodResult
 from anchormoe.benchmark.report import accuracy_report, localization_report, read_paper
-from anchormoe.benchmark.report_tables import Paper, abstention_table, accuracy_table, promise_table
-from anchormoe.benchmark.runner import Plan, Results, run_benchmark, sets_in
+from anchormoe.benchmark.report_tables import Paper, abstention_table, accuracy_table, out_of_fold_table
+from anchormoe.benchmark.runner import BenchmarkPlan, BenchmarkResults, find_sets, run_benchmark
 from anchormoe.cases import Cases
 from anchormoe.data.dataset import Dataset, Split
 from anchormoe.errors import DataError
@@ -45,12 +45,12 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> dict[str, Counted]:
     monkeypatch.setattr(methods, "_REGISTERED", {})
     doubles = {"anchormoe": Counted([0, 1, 1, 0]), "rival": Counted([0, 1, 0, 0])}
     for name, double in doubles.items():
-        methods.register(Method(name, name.title(), double.run, lambda effort: f"1 {effort.profile}"))
+        methods.register_method(Method(name, name.title(), double.run, lambda effort: f"1 {effort.profile}"))
     return doubles
 
 
-def plan(**changes: object) -> Plan:
-    base = Plan("uea", ("toy",), ("rival", "anchormoe"), (0, 1))
+def plan(**changes: object) -> BenchmarkPlan:
+    base = BenchmarkPlan("uea", ("toy",), ("rival", "anchormoe"), (0, 1))
     return replace(base, **changes)  # type: ignore[arg-type]  # a test names the field
 
 
@@ -98,8 +98,8 @@ def test_a_set_that_cannot_be_loaded_is_named_and_the_others_go_on(
 
 
 def test_a_refusal_is_kept_with_its_reason(tmp_path: Path, registered: dict[str, Counted]) -> None:
-    rival = methods.method("rival")
-    methods.register(replace(rival, refuses=lambda train, test: "too large"))
+    rival = methods.find_method("rival")
+    methods.register_method(replace(rival, skip_reason=lambda train, test: "too large"))
     results = run_benchmark(plan(), Ledger(tmp_path / "runs.jsonl"), load)
     assert registered["rival"].runs == 0
     assert "toy, Rival: not run, too large" in accuracy_report(plan(), results, Paper(), date(2026, 1, 2))
@@ -107,7 +107,7 @@ def test_a_refusal_is_kept_with_its_reason(tmp_path: Path, registered: dict[str,
 
 def test_an_unknown_method_names_the_known_ones(registered: dict[str, Counted]) -> None:
     with pytest.raises(DataError, match="known are anchormoe, rival"):
-        methods.method("oracle")
+        methods.find_method("oracle")
 
 
 def test_progress_tells_every_finished_run(tmp_path: Path, registered: dict[str, Counted]) -> None:
@@ -126,7 +126,7 @@ def test_a_paired_difference_is_taken_case_by_case() -> None:
     truth = {("toy", 0): np.zeros(4, int), ("toy", 1): np.zeros(4, int)}
     ours = [entry(0, [0, 0, 0, 1]), entry(1, [0, 0, 0, 1])]
     theirs = [entry(0, [0, 0, 1, 1]), entry(1, [0, 0, 1, 1])]
-    found = paired(ours, theirs, truth)
+    found = paired_difference(ours, theirs, truth)
     assert found is not None
     # One of four cases is better, in both seeds: mean 1/4, and the variance of (0, 0, 1, 0) over cases is 1/4.
     assert found.mean == 0.25
@@ -136,13 +136,13 @@ def test_a_paired_difference_is_taken_case_by_case() -> None:
 
 def test_a_difference_between_seeds_widens_the_error() -> None:
     truth = {("toy", 0): np.zeros(2, int), ("toy", 1): np.zeros(2, int)}
-    found = paired([entry(0, [0, 0]), entry(1, [1, 1])], [entry(0, [1, 1]), entry(1, [0, 0])], truth)
+    found = paired_difference([entry(0, [0, 0]), entry(1, [1, 1])], [entry(0, [1, 1]), entry(1, [0, 0])], truth)
     assert found is not None
     assert (found.mean, found.standard_error) == (0.0, 1.0)
 
 
 def test_seeds_that_only_one_has_are_left_out() -> None:
-    assert paired([entry(0, [0])], [entry(1, [0])], {("toy", 0): np.zeros(1, int)}) is None
+    assert paired_difference([entry(0, [0])], [entry(1, [0])], {("toy", 0): np.zeros(1, int)}) is None
 
 
 def test_equal_scores_share_their_rank() -> None:
@@ -151,12 +151,12 @@ def test_equal_scores_share_their_rank() -> None:
 
 
 def test_a_spread_of_one_has_no_deviation() -> None:
-    one, two = spread([0.5]), spread([0.0, 1.0])
+    one, two = mean_and_deviation([0.5]), mean_and_deviation([0.0, 1.0])
     assert one is not None
     assert two is not None
     assert (one.mean, one.deviation) == (0.5, 0.0)
     assert two.deviation == pytest.approx(np.sqrt(0.5))
-    assert spread([]) is None
+    assert mean_and_deviation([]) is None
 
 
 def test_the_page_holds_means_the_papers_figures_and_what_is_missing(
@@ -169,7 +169,7 @@ def test_the_page_holds_means_the_papers_figures_and_what_is_missing(
     assert "Written on 2026-01-02" in page
     row = "| toy | 4 | 0.900 ± 0.010 | 0.800 ± 0.020 | 0.750 ± 0.000 | 1.000 ± 0.000 | +0.250 ± 0.250"
     assert row in page
-    assert "(4 cases: shown, not judged)" in page
+    assert "(only 4 cases)" in page
     assert "| mean rank |  |  |  | 2.00 | 1.00 |  |" in page
     assert "- lost: lost is broken" in page
 
@@ -183,7 +183,7 @@ def test_the_localization_page_shows_both_definitions(tmp_path: Path, registered
         else one
         for one in results.entries
     )
-    page = localization_report(plan(), Results(scored, results.truth, {}), Paper(), date(2026, 1, 2))
+    page = localization_report(plan(), BenchmarkResults(scored, results.truth, {}), Paper(), date(2026, 1, 2))
     assert page.count("0.900 ± 0.000 / 0.800 ± 0.000 / 0.700 ± 0.000") == 2
 
 
@@ -201,8 +201,8 @@ def test_a_paper_file_that_is_not_there_gives_no_figures(tmp_path: Path) -> None
 
 def test_padding_fills_to_train_length_and_cuts_longer_tests() -> None:
     train = Cases.from_arrays([np.array([[1.0, 2.0]]), np.array([[3.0, np.nan, 5.0]])])
-    assert padded(train, 4).tolist() == [[[1, 2, 0, 0]], [[3, 4, 5, 0]]]
-    assert padded(train, 2).tolist() == [[[1, 2]], [[3, 4]]]
+    assert pad_cases(train, 4).tolist() == [[[1, 2, 0, 0]], [[3, 4, 5, 0]]]
+    assert pad_cases(train, 2).tolist() == [[[1, 2]], [[3, 4]]]
 
 
 def test_short_series_are_padded_to_nine_steps() -> None:
@@ -211,15 +211,15 @@ def test_short_series_are_padded_to_nine_steps() -> None:
 
 def test_a_fingerprint_sees_values_and_labels() -> None:
     other = Split(part([1, 0]), SPLIT.test)
-    assert fingerprint(SPLIT) == fingerprint(Split(part([0, 1]), part([0, 1, 1, 0])))
-    assert fingerprint(SPLIT) != fingerprint(other)
+    assert split_fingerprint(SPLIT) == split_fingerprint(Split(part([0, 1]), part([0, 1, 1, 0])))
+    assert split_fingerprint(SPLIT) != split_fingerprint(other)
 
 
 def test_folders_with_a_train_file_are_the_sets_at_hand(tmp_path: Path) -> None:
     for name, file in (("A", "A_TRAIN.ts"), ("B", "B_TRAIN.arff"), ("C", "D_TRAIN.ts")):
         (tmp_path / name).mkdir()
         (tmp_path / name / file).touch()
-    assert sets_in(tmp_path, ("Shipped",)) == ("A", "B", "Shipped")
+    assert find_sets(tmp_path, ("Shipped",)) == ("A", "B", "Shipped")
 
 
 def abstaining(seed: int, rate: float, by_rule: dict[str, float], rates: dict[str, float]) -> Entry:
@@ -233,9 +233,9 @@ def test_the_page_tells_how_often_unknown_is_said_and_by_which_rule(registered: 
         abstaining(0, 0.2, {"low_margin": 0.2}, {"low_margin": 0.1, "conformal": 0.0}),
         abstaining(1, 1.0, {"conformal": 1.0}, {"low_margin": 0.3, "conformal": 0.0}),
     )
-    table = abstention_table(plan(), Results(runs, {}, {}))
+    table = abstention_table(plan(), BenchmarkResults(runs, {}, {}))
     assert "| toy | Anchormoe | 0.600 ± 0.566 | 0.750 | conformal 0.500, low_margin 0.100 | low_margin 0.200 |" in table
-    assert abstention_table(plan(), Results((), {}, {})) == ""
+    assert abstention_table(plan(), BenchmarkResults((), {}, {})) == ""
 
 
 def test_sets_that_the_paper_does_not_have_leave_no_empty_columns(
@@ -264,7 +264,7 @@ def promising(seed: int, promised: float, kept: float, weights: dict[str, float]
 
 def test_the_page_compares_what_train_promised_with_what_test_gave(registered: dict[str, Counted]) -> None:
     runs = (promising(0, 0.8, 0.7, {"kernel": 1.0}), promising(1, 0.6, 0.7, {"kernel": 0.5, "experts": 0.5}))
-    table = promise_table(plan(), Results(runs, {}, {}))
+    table = out_of_fold_table(plan(), BenchmarkResults(runs, {}, {}))
     figures = "0.700 ± 0.141 | 0.700 ± 0.000 | 0.500 ± 0.000 | 0.250 ± 0.000 | experts 0.25, kernel 0.75 |"
     assert f"| toy | Anchormoe | {figures}" in table
-    assert promise_table(plan(), Results((), {}, {})) == ""
+    assert out_of_fold_table(plan(), BenchmarkResults((), {}, {})) == ""

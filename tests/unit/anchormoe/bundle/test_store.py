@@ -12,11 +12,10 @@ import pytest
 from safetensors.numpy import save
 
 from anchormoe.bundle import store as bundle
-from anchormoe.bundle.files import MAX_OTHER_BYTES, dump_tensors, parse_tensors, tensor_specs
+from anchormoe.bundle.files import MAX_OTHER_BYTES, dump_tensors, parse_tensors, sha256, tensor_specs
 from anchormoe.bundle.golden import golden_cases, make_golden, require_golden
 from anchormoe.bundle.store import Artefact
-from anchormoe.cases import Cases
-from anchormoe.digest import data_fingerprint, sha256
+from anchormoe.cases import Cases, fingerprint
 from anchormoe.errors import DataError, ModelError
 from anchormoe.model.prediction import Prediction
 from anchormoe.predictor import Predictor
@@ -94,7 +93,7 @@ def test_force_never_removes_what_is_not_a_bundle(tmp_path: Path) -> None:
 
 
 def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="no such file"):
+    with pytest.raises(ModelError, match="not a file of a bundle"):
         bundle.write_bundle(tmp_path / "new", replace(artefact(), extras={"../evil": b""}))
     assert list(tmp_path.iterdir()) == []
 
@@ -208,7 +207,7 @@ def test_tensors_that_do_not_fit_are_named(directory: Path, content: bytes, reas
 )
 def test_a_wrong_field_of_the_configuration_is_named(directory: Path, field: str, value: Any) -> None:
     change_json(directory, "config.json", lambda stored: stored.update({field: value}))
-    with pytest.raises(ModelError, match=rf"(config|calibration)\.json: .*{field.removesuffix('s')}|part"):
+    with pytest.raises(ModelError, match=rf"^config\.json: {field}\b"):
         load(directory)
 
 
@@ -252,7 +251,7 @@ def test_a_part_that_was_made_for_other_data_never_serves() -> None:
     def refuse(cases: Cases) -> Prediction:
         raise DataError("the kernels know 3 channels, the cases have 2")
 
-    with pytest.raises(ModelError, match=r"golden\.safetensors: cannot be answered: the kernels know 3 channels"):
+    with pytest.raises(ModelError, match=r"golden\.safetensors: cannot be predicted: the kernels know 3 channels"):
         require_golden(artefact().golden, refuse, tolerance=1e-4)
 
 
@@ -280,7 +279,7 @@ def test_golden_windows_can_be_made_from_very_few_cases() -> None:
 
 def test_the_fingerprint_changes_with_any_value_label_or_mask() -> None:
     x, mask = windows(3)
-    base = data_fingerprint(Cases.from_windows(x, mask), np.array([0, 1, 2]))
-    assert base == data_fingerprint(Cases.from_windows(x.copy(), mask.copy()), np.array([0, 1, 2]))
-    assert base != data_fingerprint(Cases.from_windows(x, mask), np.array([0, 1, 1]))
-    assert base != data_fingerprint(Cases.from_windows(x, np.ones_like(mask)), np.array([0, 1, 2]))
+    base = fingerprint(Cases.from_windows(x, mask), np.array([0, 1, 2]))
+    assert base == fingerprint(Cases.from_windows(x.copy(), mask.copy()), np.array([0, 1, 2]))
+    assert base != fingerprint(Cases.from_windows(x, mask), np.array([0, 1, 1]))
+    assert base != fingerprint(Cases.from_windows(x, np.ones_like(mask)), np.array([0, 1, 2]))

@@ -7,8 +7,8 @@ import pytest
 
 from anchormoe.cases import Cases
 from anchormoe.data.dataset import Dataset, Split
-from anchormoe.data.inspection import idle_channels, inspect, longest_run, runs
-from anchormoe.data.inspection_plot import draw
+from anchormoe.data.inspection import inspect, longest_run, runs, uninformative_channels
+from anchormoe.data.inspection_plot import plot_inspection
 from anchormoe.data.resampling import Recording
 from anchormoe.errors import DataError
 
@@ -32,10 +32,10 @@ TRAIN = dataset([[[1, NAN, NAN, 4], [7, 7, 7, 7]], [[2, 3], [7, 7]], [[2, 3], [7
 TEST = dataset([[[2, 3], [7, 7]], [[0, 0], [0, 0]]], [0, 1])
 
 
-def test_ranges_holes_and_missing_shares_count_valid_steps_only() -> None:
+def test_ranges_gaps_and_missing_shares_count_valid_steps_only() -> None:
     first, second = inspect(Split(TRAIN, TEST)).channels
     assert (first.low, first.high, first.mean) == (1, 4, 15 / 6)
-    assert (first.missing_train, first.missing_test, first.longest_hole) == (2 / 8, 0, 2)
+    assert (first.missing_train, first.missing_test, first.longest_gap) == (2 / 8, 0, 2)
     assert not first.constant
     assert second.constant
 
@@ -50,48 +50,51 @@ def test_lengths_and_balance() -> None:
 def test_cases_that_are_in_both_parts_are_found_whatever_the_padding() -> None:
     facts = inspect(Split(TRAIN, TEST))
     assert (facts.overlap.in_both, facts.overlap.twice_in_train) == (1, 1)
-    assert "1 test cases are also in TRAIN: the test figures will flatter" in facts.remarks
+    assert "1 test cases are also in TRAIN: the test figures will be too good" in facts.notes
 
 
 def test_remarks_name_constant_and_empty_channels_and_lonely_classes() -> None:
     empty = dataset([[[NAN, NAN], [1, 2]], [[NAN, NAN], [1, 3]]], [0, 1])
-    remarks = " | ".join((*inspect(Split(TRAIN, TEST)).remarks, *inspect(Split(empty, empty)).remarks))
-    assert "channel c1 is constant (7) in TRAIN" in remarks
-    assert "channel c0 has no valid value in TRAIN" in remarks
-    assert "class b has 1 training case; nothing can be validated with it" in remarks
+    notes = " | ".join((*inspect(Split(TRAIN, TEST)).notes, *inspect(Split(empty, empty)).notes))
+    assert "channel c1 is constant (7) in TRAIN" in notes
+    assert "channel c0 has no valid value in TRAIN" in notes
+    assert "class b has 1 training case; it cannot be validated" in notes
 
 
 def test_a_rare_class_is_named_where_training_weighs_it() -> None:
-    def remarks(counts: list[int]) -> list[str]:
+    def notes(counts: list[int]) -> list[str]:
         y = np.repeat(np.arange(len(counts)), counts)
         cases = Cases.from_arrays(np.arange(2.0 * len(y)).reshape(len(y), 1, 2))
         train = Dataset("x", cases, y, tuple("abcdefgh"[: len(counts)]), ("p",), ("",))
-        return [remark for remark in inspect(Split(train, train)).remarks if "weighs more" in remark]
+        return [note for note in inspect(Split(train, train)).notes if "more weight" in note]
 
-    assert remarks([46, 4]) == [
-        "class b has 8.0% of the training cases; it weighs more in training (class_weight: auto)"
+    assert notes([46, 4]) == [
+        "class b has 8.0% of the training cases; training gives it more weight (class_weight: auto)"
     ]
-    assert remarks([9, 7, 7, 7, 7, 7, 7, 7]) == []  # an eighth is no rarity among eight
+    assert notes([9, 7, 7, 7, 7, 7, 7, 7]) == []  # an eighth is no rarity among eight
 
 
 def test_channels_that_tell_nothing_are_named_before_training() -> None:
     x = np.arange(12.0).reshape(2, 3, 2)
     x[:, 1], x[:, 2] = 5, np.nan
     train = Dataset("x", Cases.from_arrays(x), np.array([0, 1]), ("a", "b"), ("p", "q", "r"), ("",) * 3)
-    assert idle_channels(train) == ["channel q is constant (5) in TRAIN", "channel r has no valid value in TRAIN"]
+    assert uninformative_channels(train) == [
+        "channel q is constant (5) in TRAIN",
+        "channel r has no valid value in TRAIN",
+    ]
 
 
-def test_recordings_report_their_holes_and_repetitions() -> None:
+def test_recordings_report_their_gaps_and_overlaps() -> None:
     steps = np.array([[1], [NAN], [NAN], [4], [NAN], [6]], np.float32)
     labels = np.zeros(6, np.int64)
-    one = Recording("x", "rig", 10, steps, labels, samples=4, same_slot=1, out_of_order=2)
-    two = Recording("y", "rig", 14, steps, labels, samples=3, same_slot=0, out_of_order=0)
+    one = Recording("x", "rig", 10, steps, labels, samples=4, same_step=1, out_of_order=2)
+    two = Recording("y", "rig", 14, steps, labels, samples=3, same_step=0, out_of_order=0)
     facts = inspect(Split(TRAIN, TEST), (one, two))
     first = facts.recordings[0]
-    assert (first.steps, first.holes, first.longest_hole, first.empty_share) == (6, 2, 2, 0.5)
-    known = "recordings x and y share 2 steps of time"
-    assert f"{known}: one group, or, if one is TEST, windows that touch it are left out of TRAIN" in facts.remarks
-    assert any("2 timestamps go backwards" in remark for remark in facts.remarks)
+    assert (first.steps, first.gaps, first.longest_gap, first.empty_share) == (6, 2, 2, 0.5)
+    known = "recordings x and y overlap by 2 steps"
+    assert f"{known}: they form one group; if one is TEST, windows that overlap it are left out of TRAIN" in facts.notes
+    assert any("2 timestamps go backwards" in note for note in facts.notes)
 
 
 def test_runs_are_half_open() -> None:
@@ -104,10 +107,10 @@ def test_runs_are_half_open() -> None:
 @pytest.mark.parametrize("recordings", [False, True])
 def test_a_page_is_drawn_even_for_odd_data(tmp_path: Path, recordings: bool) -> None:
     steps = np.array([[1, 2], [NAN, NAN], [3, 4]], np.float32)
-    one = Recording("x", "rig", 0, steps, np.array([0, -1, 1]), samples=2, same_slot=0, out_of_order=0)
+    one = Recording("x", "rig", 0, steps, np.array([0, -1, 1]), samples=2, same_step=0, out_of_order=0)
     split = Split(TRAIN, TEST)
     seen = (one,) if recordings else ()
-    draw(tmp_path / "page.png", split, inspect(split, seen), seen)
+    plot_inspection(tmp_path / "page.png", split, inspect(split, seen), seen)
     assert (tmp_path / "page.png").stat().st_size > 10_000
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import yaml
 
-from anchormoe.data.dataset import load_dataset
+from anchormoe.data.loading import load_dataset
 from anchormoe.data.recording_config import read_config
-from anchormoe.data.recordings import read_archive
+from anchormoe.data.recordings import resample_directory
 from anchormoe.errors import DataError
 from anchormoe.windows import FillRule
 
@@ -92,17 +92,17 @@ def test_samples_go_to_the_nearest_step_and_the_later_row_wins(tmp_path: Path) -
     (tmp_path / "early.csv").write_text("\n".join(lines))
     two = two_files(tmp_path) / "early.csv"
     two.write_text("\n".join(lines))
-    archive = read_archive(tmp_path, read_config(config(tmp_path)))
+    archive = resample_directory(tmp_path, read_config(config(tmp_path)))
     early = archive.recordings[0]
     assert early.start == 100
     assert early.steps[:, 0].tolist() == [1, 3, 4, 5, 6]
-    assert (early.samples, early.same_slot, early.out_of_order) == (6, 1, 0)
+    assert (early.samples, early.same_step, early.out_of_order) == (6, 1, 0)
 
 
 def test_unsorted_rows_land_where_they_belong_and_are_counted(tmp_path: Path) -> None:
     two_files(tmp_path)
     (tmp_path / "early.csv").write_text("time,a,b,state\n101,2,0,n\n100,1,0,n\n102,3,0,f\n103,4,0,f\n")
-    early = read_archive(tmp_path, read_config(config(tmp_path))).recordings[0]
+    early = resample_directory(tmp_path, read_config(config(tmp_path))).recordings[0]
     assert early.steps[:, 0].tolist() == [1, 2, 3, 4]
     assert early.out_of_order == 1
 
@@ -170,7 +170,7 @@ def test_labels_may_come_from_an_interval_file(tmp_path: Path) -> None:
     ("row", "said"),
     [
         ("late,100,104,", r"labels\.csv, row 3: the label is missing"),
-        ("laet,100,104,n", r"labels\.csv, row 3: no recording is called 'laet'; there are early, late"),
+        ("laet,100,104,n", r"labels\.csv, row 3: there is no recording 'laet'; there are early, late"),
     ],
 )
 def test_an_interval_that_labels_nothing_is_refused(tmp_path: Path, row: str, said: str) -> None:
@@ -183,7 +183,7 @@ def test_an_interval_that_labels_nothing_is_refused(tmp_path: Path, row: str, sa
 def test_a_column_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     two_files(tmp_path)
     (tmp_path / "early.csv").write_text("time,a,b,state,a\n100,1,0,n,2\n")
-    with pytest.raises(DataError, match=r"early\.csv: column 'a' is there 2 times"):
+    with pytest.raises(DataError, match=r"early\.csv: column 'a' appears 2 times in the header"):
         load_dataset(f"recordings:{tmp_path}", config=config(tmp_path))
 
 
@@ -226,7 +226,7 @@ def test_a_semicolon_file_with_decimal_commas_is_read(tmp_path: Path) -> None:
         (",1,0,n", r"early\.csv, row 4: the timestamp is missing"),
         ("103,1,5,0,n", r"early\.csv, row 4: more than 4 cells; is the separator also the decimal sign"),
         ("1e300,1,0,n", r"early\.csv, row 4: 1e\+300 s since 1970 is not between 1678 and 2262"),
-        ("999999999,1,0,n", r"early: spans .* steps of 1\.0 s; look at the timestamp in row 4"),
+        ("999999999,1,0,n", r"early: spans .* steps of 1\.0 s; check the timestamp in row 4"),
     ],
 )
 def test_a_bad_cell_is_named_by_file_and_row(tmp_path: Path, bad: str, said: str) -> None:
@@ -242,17 +242,23 @@ def test_a_bad_cell_is_named_by_file_and_row(tmp_path: Path, bad: str, said: str
         ({"colour": "red"}, r"recordings\.colour: unknown key"),
         ({"window": {"period_s": 1, "length": 4, "hop": 8}}, r"recordings\.window: need 1 <= hop <= length"),
         ({"window": {"period_s": 1, "length": 4}}, r"recordings\.window\.hop: required key is missing"),
-        ({"window": {"period_s": "1 s", "length": 4, "hop": 2}}, r"recordings\.window\.period_s: expected float"),
-        ({"window": {"period_s": 1, "length": 4.5, "hop": 2}}, r"recordings\.window\.length: expected int"),
-        ({"channels": {}}, "channels: name at least one"),
-        ({"channels": {"a": {"fill": "guess"}}}, r"channels\.a\.fill: 'guess' is not one of none, hold, linear"),
+        (
+            {"window": {"period_s": "1 s", "length": 4, "hop": 2}},
+            r"recordings\.window\.period_s: expected a number of at least 1e-09, not '1 s'",
+        ),
+        (
+            {"window": {"period_s": 1, "length": 4.5, "hop": 2}},
+            r"recordings\.window\.length: expected a whole number of at least 1, not 4\.5",
+        ),
+        ({"channels": {}}, "channels: at least one is needed"),
+        ({"channels": {"a": {"fill": "guess"}}}, r"channels\.a\.fill: expected one of none, hold, linear, not 'guess'"),
         ({"channels": {"a": {"fill": "hold"}}}, r"channels\.a: fill hold needs a max_age"),
         ({"labels": {}}, r"recordings\.labels: give either column or intervals"),
-        ({"split": {"by": "random"}}, r"split\.by: 'random' is not one of time, recording, asset"),
-        ({"split": {"test": ["lost"]}}, r"split\.test: no recording is called 'lost'"),
-        ({"split": {"test": ["*"]}}, r"split\.test: names every recording"),
-        ({"asset": "colour"}, "asset: 'colour' is not file, folder or column:NAME"),
-        ({"utc_offset": "CET"}, "utc_offset: 'CET' is not like"),
+        ({"split": {"by": "random"}}, r"split\.by: expected one of time, recording, asset, not 'random'"),
+        ({"split": {"test": ["lost"]}}, r"split\.test: no recording matches 'lost'"),
+        ({"split": {"test": ["*"]}}, r"split\.test: matches every recording"),
+        ({"asset": "colour"}, "asset: expected file, folder or column:NAME, not 'colour'"),
+        ({"utc_offset": "CET"}, "utc_offset: expected a value like .* not 'CET'"),
         ({"files": ["*.xlsx"]}, r"no file matches \*\.xlsx"),
         ({"channels": {"c": {}}}, r"early\.csv: no column 'c'; there are time, a, b, state"),
         ({"labels": {"column": "state", "names": {"n": "normal"}}}, r"label 'f' is not in labels\.names"),
@@ -328,7 +334,7 @@ def test_one_recording_is_cut_into_blocks_of_time_that_share_no_step(tmp_path: P
 def test_a_class_that_fills_no_window_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "early.csv").write_text(rows(100, "nnnngffff"))
     (tmp_path / "late.csv").write_text(rows(200, "nnnnffff"))
-    with pytest.raises(DataError, match="class 'g' fills no window of TRAIN by half"):
+    with pytest.raises(DataError, match="class 'g' covers half of no TRAIN window"):
         load_dataset(f"recordings:{tmp_path}", config=config(tmp_path))
 
 

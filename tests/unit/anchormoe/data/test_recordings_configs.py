@@ -7,8 +7,8 @@ import yaml
 
 from anchormoe.benchmark.report import read_paper
 from anchormoe.data.recording_config import read_config
-from anchormoe.data.shapes import Shape, read_shape, rehearsal
 from anchormoe.errors import DataError
+from tests.support.data_shapes import Shape, read_shape, rehearsal
 
 CONFIGS = Path(__file__).parents[4] / "configs"
 SETS = sorted((CONFIGS / "datasets").glob("*.yaml"))
@@ -30,7 +30,7 @@ def test_a_sets_file_names_its_data_and_size(path: Path) -> None:
 
 
 def test_the_shape_of_the_shipped_sets_is_right() -> None:
-    from anchormoe.data.dataset import load_dataset
+    from anchormoe.data.loading import load_dataset
 
     split = load_dataset("uea:BasicMotions")
     found = Shape(len(split.train), len(split.test), *split.train.cases.x.shape[1:], len(split.train.classes))

@@ -56,7 +56,7 @@ def test_a_time_that_nanoseconds_cannot_say_is_named(far: str) -> None:
 
 @pytest.mark.parametrize("value", [1_583_064_000_000, 1.6e12, float("inf")])
 def test_milliseconds_that_are_read_as_seconds_are_refused(value: float) -> None:
-    with pytest.raises(DataError, match=r"row 1: .* s since 1970 is not between 1678 and 2262; look at timestamp_unit"):
+    with pytest.raises(DataError, match=r"row 1: .* s since 1970 is not between 1678 and 2262; check timestamp_unit"):
         read([value], unit="s")
 
 
@@ -80,7 +80,9 @@ def test_dates_of_a_parquet_file_are_taken_as_they_are() -> None:
 
 @pytest.mark.parametrize(("text", "hours"), [("+00:00", 0.0), ("+02:00", 2.0), ("-03:30", -3.5)])
 def test_an_offset_is_written_with_its_sign(text: str, hours: float) -> None:
-    from anchormoe.data.recording_config import Channel, Labels, Windows
+    from anchormoe.data.recording_config import ChannelConfig, LabelConfig, WindowConfig
 
-    config = RecordingConfig("time", {"a": Channel()}, Labels("state"), Windows(1.0, 4, 2), utc_offset=text)
+    config = RecordingConfig(
+        "time", {"a": ChannelConfig()}, LabelConfig("state"), WindowConfig(1.0, 4, 2), utc_offset=text
+    )
     assert config.offset_ns == hours * HOUR

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from anchormoe.data.dataset import load_dataset
+from anchormoe.data.loading import load_dataset
 from anchormoe.errors import DataError
 
 HEADER = """# a comment
@@ -58,13 +58,13 @@ def test_a_case_without_any_value_keeps_one_masked_step(tmp_path: Path) -> None:
 
 def test_a_class_of_test_that_train_lacks_is_refused_by_name(tmp_path: Path) -> None:
     write(tmp_path, train="1,2:1,2:Up\n", test="1,2:1,2:Down\n")
-    with pytest.raises(DataError, match=r"Tiny_TEST\.ts: class 'Down' has no case in TRAIN"):
+    with pytest.raises(DataError, match=r"Tiny_TEST\.ts: classes without a case in TRAIN: 'Down'"):
         load_dataset("uea:Tiny", data_dir=tmp_path)
 
 
 def test_a_label_that_the_header_does_not_declare_is_refused(tmp_path: Path) -> None:
     write(tmp_path, train="1,2:1,2:Sideways\n", test="1,2:1,2:Up\n")
-    with pytest.raises(DataError, match=r"Tiny_TRAIN\.ts: class 'Sideways' is not among those of the header"):
+    with pytest.raises(DataError, match=r"Tiny_TRAIN\.ts: class 'Sideways' is not declared in the header"):
         load_dataset("uea:Tiny", data_dir=tmp_path)
 
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from anchormoe.cases import Cases
 from anchormoe.errors import ModelError
 from anchormoe.evidence import SourceOutput
-from anchormoe.experts import Committee, CommitteeFit, CommitteeSettings, fit_committee
+from anchormoe.experts import Committee, CommitteeSettings, fit_committee
 from anchormoe.experts.settings import A_AS_IS, A, B
-from anchormoe.progress import Progress, silent
+from anchormoe.progress import Progress
 from anchormoe.training.checkpoints import DirectoryCheckpoints
+from anchormoe.training.task import FitTask, SourceFit
 
 QUICK = CommitteeSettings(variants=(A, B), kept=2, folds=2, width=8, min_steps=4, max_steps=4)
 
@@ -26,9 +26,9 @@ def _cases(size: int = 12, channels: int = 2, steps: int = 40, seed: int = 0) ->
     return Cases.from_arrays(rng.normal(size=(size, channels, steps)).astype(np.float32))
 
 
-def _fit(cases: Cases, settings: CommitteeSettings = QUICK, classes: int = 3, seed: int = 0) -> CommitteeFit:
+def _fit(cases: Cases, settings: CommitteeSettings = QUICK, classes: int = 3, seed: int = 0) -> SourceFit[Committee]:
     y = np.arange(len(cases), dtype=np.int64) % classes
-    return fit_committee(cases, y, classes, settings=settings, seed=seed)
+    return fit_committee(FitTask(cases, y, classes, seed=seed), settings)
 
 
 def _assert_exact(outputs: list[SourceOutput]) -> None:
@@ -184,7 +184,7 @@ def test_the_same_seed_trains_the_same_committee() -> None:
 def test_out_of_fold_logits_come_from_members_that_did_not_see_the_case() -> None:
     cases, y = _cases(), np.arange(12, dtype=np.int64) % 3
     groups = np.repeat([0, 1], 6).astype(np.int64)
-    fit = fit_committee(cases, y, 3, settings=replace(QUICK, variants=(A,)), groups=groups, seed=0)
+    fit = fit_committee(FitTask(cases, y, 3, groups=groups), replace(QUICK, variants=(A,)))
     logits = fit.source.logits(cases)
     of_first = [m for m in (0, 1) if np.array_equal(logits[m, :6], fit.oof_logits[:6])]
     of_last = [m for m in (0, 1) if np.array_equal(logits[m, 6:], fit.oof_logits[6:])]
@@ -195,12 +195,12 @@ def test_a_held_out_case_does_not_change_the_member_that_left_it_out() -> None:
     cases, y = _cases(), np.arange(12, dtype=np.int64) % 3
     groups = np.repeat([0, 1], 6).astype(np.int64)
     settings = replace(QUICK, variants=(B,))
-    before = fit_committee(cases, y, 3, settings=settings, groups=groups, seed=0)
+    before = fit_committee(FitTask(cases, y, 3, groups=groups), settings)
     member = 0 if np.array_equal(before.source.logits(cases)[0, :6], before.oof_logits[:6]) else 1
     changed = Cases(cases.x.copy(), cases.mask, cases.lengths)
     # Another shape of the same level: the levels' scale is the only thing that members share.
     changed.x[:6] = changed.x[:6, :, ::-1]
-    after = fit_committee(changed, y, 3, settings=settings, groups=groups, seed=0)
+    after = fit_committee(FitTask(changed, y, 3, groups=groups), settings)
     np.testing.assert_allclose(
         after.source.tensors()["stem"][member], before.source.tensors()["stem"][member], atol=1e-6
     )
@@ -215,7 +215,7 @@ def test_an_interrupt_keeps_what_was_learnt() -> None:
             raise KeyboardInterrupt
 
     y = np.arange(12, dtype=np.int64) % 3
-    fit = fit_committee(_cases(), y, 3, settings=QUICK, progress=stop)
+    fit = fit_committee(FitTask(_cases(), y, 3, progress=stop), QUICK)
     assert fit.report["interrupted"] is True
     assert fit.report["steps"] == 2
     assert np.isfinite(fit.oof_logits).all()
@@ -224,7 +224,7 @@ def test_an_interrupt_keeps_what_was_learnt() -> None:
 def test_progress_tells_how_members_do_on_cases_they_do_not_train_on() -> None:
     told: list[Progress] = []
     y = np.arange(12, dtype=np.int64) % 3
-    fit = fit_committee(_cases(), y, 3, settings=QUICK, progress=told.append)
+    fit = fit_committee(FitTask(_cases(), y, 3, progress=told.append), QUICK)
     seen = [one.figures for one in told if one.stage == "experts"]
     assert set(seen[-1]) == {"loss", "validation_loss", "validation_accuracy"}
     assert fit.report["validation"][-1]["validation_accuracy"] == seen[-1]["validation_accuracy"]
@@ -238,24 +238,24 @@ def test_experts_that_are_resumed_equal_those_that_were_not_interrupted(tmp_path
 
     y, settings = np.arange(12, dtype=np.int64) % 3, replace(QUICK, min_steps=7, max_steps=7)
     checkpoints = DirectoryCheckpoints(tmp_path)
-    fit_committee(_cases(), y, 3, settings=settings, progress=stop, checkpoints=checkpoints)
+    fit_committee(FitTask(_cases(), y, 3, progress=stop, checkpoints=checkpoints), settings)
     told: list[Progress] = []
-    resumed = fit_committee(_cases(), y, 3, settings=settings, progress=told.append, checkpoints=checkpoints)
-    whole = fit_committee(_cases(), y, 3, settings=settings)
+    resumed = fit_committee(FitTask(_cases(), y, 3, progress=told.append, checkpoints=checkpoints), settings)
+    whole = fit_committee(FitTask(_cases(), y, 3), settings)
     assert [one.done for one in told if one.stage == "experts"] == [4, 5, 6, 7]
     assert resumed.report == whole.report
     np.testing.assert_array_equal(resumed.oof_logits, whole.oof_logits)
     for name, tensor in whole.source.tensors().items():
         np.testing.assert_array_equal(resumed.source.tensors()[name], tensor)
-    again = fit_committee(_cases(), y, 3, settings=settings, progress=stop, checkpoints=checkpoints)
+    again = fit_committee(FitTask(_cases(), y, 3, progress=stop, checkpoints=checkpoints), settings)
     np.testing.assert_array_equal(again.oof_logits, whole.oof_logits)  # a finished run is not trained again
 
 
 def test_a_checkpoint_of_other_experts_is_refused(tmp_path: Path) -> None:
     y, checkpoints = np.arange(12, dtype=np.int64) % 3, DirectoryCheckpoints(tmp_path)
-    fit_committee(_cases(), y, 3, settings=QUICK, checkpoints=checkpoints)
+    fit_committee(FitTask(_cases(), y, 3, checkpoints=checkpoints), QUICK)
     with pytest.raises(ModelError, match="does not fit these experts"):
-        fit_committee(_cases(), y, 3, settings=replace(QUICK, width=16), checkpoints=checkpoints)
+        fit_committee(FitTask(_cases(), y, 3, checkpoints=checkpoints), replace(QUICK, width=16))
 
 
 def test_a_case_of_weight_zero_does_not_matter() -> None:
@@ -267,7 +267,7 @@ def test_a_case_of_weight_zero_does_not_matter() -> None:
     relabelled[0] = 1
     folds = np.arange(12, dtype=np.int64)
     first, second = (
-        fit_committee(_cases(), labels, 3, settings=settings, groups=folds // 6, sample_weight=weight).oof_logits
+        fit_committee(FitTask(_cases(), labels, 3, groups=folds // 6, sample_weight=weight), settings).oof_logits
         for labels in (y, relabelled)
     )
     np.testing.assert_allclose(first, second, atol=1e-6)
@@ -309,7 +309,7 @@ def test_it_learns_where_a_wave_is_and_says_so() -> None:
     y = np.arange(60, dtype=np.int64) % 2
     x[y == 1, :, 20:24] += [3, 3, -3, -3]
     settings = replace(QUICK, variants=(A,), min_steps=120, max_steps=120)
-    fit = fit_committee(Cases.from_arrays(x), y, 2, settings=settings, progress=silent, device=torch.device("cpu"))
+    fit = fit_committee(FitTask(Cases.from_arrays(x), y, 2), settings)
     assert (fit.oof_logits.argmax(1) == y).mean() == 1.0
     values = np.mean([output.evidence.values for output in fit.source.forward(Cases.from_arrays(x))], axis=0)
     # Tokens read five steps, so those that see the wave are centred at 18 to 25.

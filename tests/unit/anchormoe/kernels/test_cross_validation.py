@@ -7,15 +7,15 @@ import pytest
 
 from anchormoe.cases import Cases
 from anchormoe.kernels.cross_validation import FOLDS, held_out_logits, wanted
-from anchormoe.progress import Progress, silent
-from anchormoe.recipes.fitters import FitTask
+from anchormoe.progress import Progress
 from anchormoe.training.checkpoints import DirectoryCheckpoints
+from anchormoe.training.task import FitTask
 
 
 def training(cases: int, groups: np.ndarray | None = None) -> FitTask:
     """Case number n holds n everywhere, so that a fit can tell which cases it saw."""
     x = np.repeat(np.arange(cases, dtype=np.float32)[:, None, None], 5, axis=2)
-    return FitTask(Cases.from_arrays(x), np.arange(cases) % 2, 2, groups, None, 0, silent)
+    return FitTask(Cases.from_arrays(x), np.arange(cases) % 2, 2, groups=groups)
 
 
 def numbers(cases: Cases) -> set[int]:

@@ -18,6 +18,7 @@ from anchormoe.kernels.subsets import subset_for_selection
 from anchormoe.model.normalizer import Normalizer
 from anchormoe.progress import Progress
 from anchormoe.simd import jit
+from anchormoe.training.task import FitTask
 
 FAST = KernelSettings(profile="fast")
 
@@ -35,7 +36,7 @@ def _cases(n=40, channels=2, steps=24, seed=0):
 @pytest.fixture(scope="module")
 def fitted():
     cases, y = _cases()
-    return cases, y, fit_kernel(cases, y, 2, settings=FAST, seed=1)
+    return cases, y, fit_kernel(FitTask(cases, y, 2, seed=1), FAST)
 
 
 def test_it_learns_a_bump_and_says_where_it_is(fitted):
@@ -65,8 +66,8 @@ def test_left_out_logits_are_less_sure_than_those_of_cases_it_has_seen(fitted):
 
 def test_the_same_seed_gives_the_same_model_and_another_seed_another(fitted):
     cases, y, fit = fitted
-    again = fit_kernel(cases, y, 2, settings=FAST, seed=1)
-    other = fit_kernel(cases, y, 2, settings=FAST, seed=2)
+    again = fit_kernel(FitTask(cases, y, 2, seed=1), FAST)
+    other = fit_kernel(FitTask(cases, y, 2, seed=2), FAST)
     for name, tensor in fit.source.tensors().items():
         np.testing.assert_array_equal(tensor, again.source.tensors()[name])
     assert not np.array_equal(fit.oof_logits, other.oof_logits)
@@ -74,7 +75,7 @@ def test_the_same_seed_gives_the_same_model_and_another_seed_another(fitted):
 
 def test_without_numba_it_says_the_same(monkeypatch):
     cases, y = _cases(n=12)
-    source = fit_kernel(cases, y, 2, settings=KernelSettings(), seed=0).source
+    source = fit_kernel(FitTask(cases, y, 2), KernelSettings()).source
     compiled = source.forward(cases)
     monkeypatch.setattr(jit, "AVAILABLE", False)
     reference = source.forward(cases)
@@ -117,9 +118,9 @@ def test_another_number_of_channels_is_refused(fitted):
 
 def test_more_cases_than_a_gram_matrix_holds_give_the_same_read_out_in_primal_form(monkeypatch):
     cases, y = _cases(n=30)
-    dual = fit_kernel(cases, y, 2, settings=FAST, seed=0)
+    dual = fit_kernel(FitTask(cases, y, 2), FAST)
     monkeypatch.setattr(kernel_fit, "MOST_DUAL_CASES", 10)
-    other = fit_kernel(cases, y, 2, settings=FAST, seed=0)
+    other = fit_kernel(FitTask(cases, y, 2), FAST)
     np.testing.assert_allclose(other.oof_logits, dual.oof_logits, atol=1e-4)
     np.testing.assert_allclose(other.source.forward(cases).logits, dual.source.forward(cases).logits, atol=1e-4)
 
@@ -129,17 +130,17 @@ def test_groups_are_left_out_whole_in_primal_form_too(monkeypatch, most_block_ca
     cases, y = _cases(n=30)
     groups = np.arange(30) // 10
     weight = np.linspace(0.5, 1.5, 30)
-    dual = fit_kernel(cases, y, 2, settings=FAST, groups=groups, sample_weight=weight, seed=0)
+    dual = fit_kernel(FitTask(cases, y, 2, groups=groups, sample_weight=weight), FAST)
     monkeypatch.setattr(kernel_fit, "MOST_DUAL_CASES", 10)
     monkeypatch.setattr(primal, "MOST_BLOCK_CASES", most_block_cases)
-    other = fit_kernel(cases, y, 2, settings=FAST, groups=groups, sample_weight=weight, seed=0)
+    other = fit_kernel(FitTask(cases, y, 2, groups=groups, sample_weight=weight), FAST)
     # Fitting again without a group also sets the penalty again: close, not equal.
     np.testing.assert_allclose(other.oof_logits, dual.oof_logits, atol=1e-4 if most_block_cases > 1 else 0.2)
 
 
 def test_sliding_cases_get_no_features_with_a_fixed_place():
     cases, y = _cases(n=30)
-    fit = fit_kernel(cases, y, 2, settings=KernelSettings(alignment="sliding"), seed=0)
+    fit = fit_kernel(FitTask(cases, y, 2), KernelSettings(alignment="sliding"))
     names = {name for part in fit.source.parts for name, _ in part.extractor.blocks}
     assert names <= {"K", "D", "H", "M1", "C1"}
 
@@ -160,7 +161,7 @@ def test_series_means_are_context():
 def test_tiny_and_wide_cases_can_be_fitted(n, steps, channels):
     cases, y = _cases(n=n, steps=max(steps, 14), channels=channels)
     cases = cases.resized(steps)
-    fit = fit_kernel(cases, y, 2, settings=KernelSettings(), seed=0)
+    fit = fit_kernel(FitTask(cases, y, 2), KernelSettings())
     output = fit.source.forward(cases)
     assert np.isfinite(output.logits).all()
     assert np.isfinite(fit.oof_logits).all()
@@ -169,7 +170,7 @@ def test_tiny_and_wide_cases_can_be_fitted(n, steps, channels):
 def test_labels_out_of_range_are_refused():
     cases, y = _cases(n=6)
     with pytest.raises(DataError):
-        fit_kernel(cases, y, 1, settings=FAST, seed=0)
+        fit_kernel(FitTask(cases, y, 1), FAST)
 
 
 def test_an_unknown_profile_is_refused():
@@ -186,19 +187,13 @@ def test_progress_is_told_and_may_stop_the_fit():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fit_kernel(cases, y, 2, settings=FAST, seed=0, progress=stop)
+        fit_kernel(FitTask(cases, y, 2, progress=stop), FAST)
     assert seen == ["kernel features"]
-
-
-def test_few_cases_are_given_their_mixes_and_many_choose():
-    assert selection.too_few_to_choose([30, 29])
-    assert selection.too_few_to_choose([100, 5])
-    assert not selection.too_few_to_choose([30, 30])
 
 
 def test_too_few_cases_are_not_regularised_into_silence():
     cases, y = _cases(n=6)
-    fit = fit_kernel(cases, np.random.default_rng(0).permutation(y), 2, settings=KernelSettings(), seed=0)
+    fit = fit_kernel(FitTask(cases, np.random.default_rng(0).permutation(y), 2), KernelSettings())
     mixes = fit.report["mixes"]
     assert [mix["blocks"] for mix in mixes] == list(selection.GIVEN_MIXES)
     assert [mix["share"] for mix in mixes] == [1 / 3] * 3

@@ -9,7 +9,7 @@ from anchormoe.bundle.config import BundleConfig
 from anchormoe.cases import Cases
 from anchormoe.data.dataset import Dataset
 from anchormoe.errors import DataError
-from anchormoe.metrics.evaluate import evaluate_predictions, in_classes_of, refuse_other_windows
+from anchormoe.metrics.evaluate import evaluate_predictions, require_same_windows, with_classes
 from anchormoe.predictor import Predictor
 from tests.support.linear_source import linear_model, windows
 
@@ -53,30 +53,30 @@ def test_mixed_windows_are_scored_apart() -> None:
 
 def test_labels_are_matched_by_name_not_by_number() -> None:
     given = replace(labelled(4), y=np.array([0, 0, 1, 1]), classes=("c", "a"))
-    assert in_classes_of(given, ("a", "b", "c")).y.tolist() == [2, 2, 0, 0]
+    assert with_classes(given, ("a", "b", "c")).y.tolist() == [2, 2, 0, 0]
 
 
 def test_a_class_the_model_does_not_know_is_refused_by_name() -> None:
     given = replace(labelled(4), y=np.array([0, 0, 1, 1]), classes=("c", "leak"))
     with pytest.raises(DataError, match="class 'leak' is not one of the model's"):
-        in_classes_of(given, ("a", "b", "c"))
+        with_classes(given, ("a", "b", "c"))
     # A class without cases does no harm.
-    assert in_classes_of(replace(given, y=np.zeros(4, np.int64)), ("a", "b", "c")).y.tolist() == [2, 2, 2, 2]
+    assert with_classes(replace(given, y=np.zeros(4, np.int64)), ("a", "b", "c")).y.tolist() == [2, 2, 2, 2]
 
 
 @pytest.mark.parametrize(
     ("config", "reason"),
     [
-        (replace(CONFIG, channels=("q", "p")), "channel 1 is 'p'; the model's is 'q'"),
-        (replace(CONFIG, channels=tuple("abcdefgh")), r"toy has 2 channels \(p, q\); the model 8 .*f, …"),
-        (replace(CONFIG, period_ns=2_000_000_000), "toy has a step every 1 s; the model every 2 s"),
+        (replace(CONFIG, channels=("q", "p")), "channel 1 is 'p'; the model expects 'q'"),
+        (replace(CONFIG, channels=tuple("abcdefgh")), r"toy has 2 channels \(p, q\); the model has 8 .*f, …"),
+        (replace(CONFIG, period_ns=2_000_000_000), "toy has a step every 1 s; the model expects one every 2 s"),
     ],
 )
 def test_windows_that_the_model_does_not_know_are_refused(config: BundleConfig, reason: str) -> None:
     with pytest.raises(DataError, match=reason):
-        refuse_other_windows(replace(labelled(2), period_s=1.0), config)
+        require_same_windows(replace(labelled(2), period_s=1.0), config)
 
 
 def test_a_step_of_unknown_length_is_not_refused() -> None:
-    refuse_other_windows(labelled(2), replace(CONFIG, period_ns=2_000_000_000))
-    refuse_other_windows(replace(labelled(2), period_s=1.0), replace(CONFIG, period_ns=None))
+    require_same_windows(labelled(2), replace(CONFIG, period_ns=2_000_000_000))
+    require_same_windows(replace(labelled(2), period_s=1.0), replace(CONFIG, period_ns=None))

@@ -40,26 +40,27 @@ def test_balanced_accuracy_is_the_mean_recall_of_the_classes_that_are_there() ->
 def test_likelihood_and_brier_of_two_cases() -> None:
     probabilities = np.array([[0.5, 0.5], [0.2, 0.8]])
     y = np.array([0, 1])
-    assert scores.negative_log_likelihood(y, probabilities) == pytest.approx(-(np.log(0.5) + np.log(0.8)) / 2)
+    assert scores.log_loss(y, probabilities) == pytest.approx(-(np.log(0.5) + np.log(0.8)) / 2)
     assert scores.brier(y, probabilities) == pytest.approx((0.5 + 0.08) / 2)
 
 
 def test_a_certain_error_gives_a_finite_likelihood() -> None:
-    assert np.isfinite(scores.negative_log_likelihood(np.array([0]), np.array([[0.0, 1.0]])))
+    assert np.isfinite(scores.log_loss(np.array([0]), np.array([[0.0, 1.0]])))
 
 
 def test_calibration_error_compares_confidence_and_accuracy_within_bins_of_equal_size() -> None:
     # Two bins of two: confidences .6, .6 with one right (gap .1) and .9, .9 with both right (gap .1).
     probabilities = np.array([[0.6, 0.4], [0.6, 0.4], [0.9, 0.1], [0.9, 0.1]])
     y = np.array([0, 1, 0, 0])
-    assert scores.expected_calibration_error(y, probabilities, bins=2) == pytest.approx(0.1)
+    confidence, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == y
+    assert scores.calibration_error(confidence, right, bins=2) == pytest.approx(0.1)
     # One bin lets the two gaps cancel: mean confidence .75, accuracy .75.
-    assert scores.expected_calibration_error(y, probabilities, bins=1) == pytest.approx(0.0)
+    assert scores.calibration_error(confidence, right, bins=1) == pytest.approx(0.0)
 
 
 def test_calibration_of_equally_confident_cases_does_not_depend_on_their_order() -> None:
-    probabilities = np.tile([0.5, 0.5], (40, 1))
-    assert scores.expected_calibration_error(np.repeat([0, 1], 20), probabilities) == pytest.approx(0.0)
+    right = np.repeat([True, False], 20)
+    assert scores.calibration_error(np.full(40, 0.5), right, bins=15) == pytest.approx(0.0)
 
 
 def test_calibration_is_not_given_for_fewer_than_300_cases() -> None:

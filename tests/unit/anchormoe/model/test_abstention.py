@@ -10,7 +10,7 @@ from anchormoe.cases import Cases
 from anchormoe.errors import DataError, ModelError
 from anchormoe.model.abstention import (
     Abstention,
-    Evidenced,
+    OutOfFold,
     conformal_threshold,
     fit_abstention,
     half_missing,
@@ -71,13 +71,13 @@ def test_the_conformal_threshold_has_the_finite_sample_correction() -> None:
     assert conformal_threshold(probabilities[:5], np.zeros(5, int)) == 0.0
 
 
-def train(n_cases: int, groups: np.ndarray | None = None) -> Evidenced:
+def train(n_cases: int, groups: np.ndarray | None = None) -> OutOfFold:
     rng = np.random.default_rng(0)
     y = np.arange(n_cases) % 2
     p = np.clip(0.8 + 0.1 * rng.normal(size=n_cases), 0.01, 0.99)
     probabilities = np.where(y[:, None] == np.arange(2), p[:, None], 1 - p[:, None])
     cases = Cases.from_arrays(rng.normal(size=(n_cases, 2, 10)))
-    return Evidenced(probabilities, y, cases, simple_folds(n_cases, groups), groups)
+    return OutOfFold(probabilities, y, cases, simple_folds(n_cases, groups), groups)
 
 
 def test_below_100_cases_only_the_probability_rule_is_on() -> None:
@@ -105,10 +105,18 @@ def test_a_user_may_move_a_threshold_or_switch_a_rule_off() -> None:
     assert "low_margin" not in rules.rates
 
 
-@pytest.mark.parametrize("wishes", [{"mood": 0.5}, {"least_margin": 2}, {"conformal": "x"}, {"most_unusual": True}])
-def test_a_wrong_wish_is_refused(wishes: dict[str, Any]) -> None:
-    with pytest.raises(DataError, match=r"abstention\."):
-        fit_abstention(train(20), wishes)
+@pytest.mark.parametrize(
+    ("thresholds", "reason"),
+    [
+        ({"mood": 0.5}, "mood: no such setting; there are least_probability, least_margin, conformal, most_unusual"),
+        ({"least_margin": 2}, "least_margin: expected a number from 0 to 1 or null, not 2"),
+        ({"conformal": "x"}, "conformal: expected a number from 0 to 1 or null, not 'x'"),
+        ({"most_unusual": True}, "most_unusual: expected a number from 0 to 1 or null, not True"),
+    ],
+)
+def test_a_wrong_threshold_is_named(thresholds: dict[str, Any], reason: str) -> None:
+    with pytest.raises(DataError, match=rf"abstention\.{reason}"):
+        fit_abstention(train(20), thresholds)
 
 
 def test_a_case_is_unusual_by_the_range_of_the_others() -> None:
@@ -133,16 +141,28 @@ def test_it_survives_json() -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "reason"),
     [
-        {"least_margin": 2.0},
-        {"required": [True]},
-        {"required": [1, 0]},
-        {"rates": {"mood": 0.1}},
-        {"extra": 1},
-        {"most_unusual": "x"},
+        ({"least_margin": 2.0}, r"\.least_margin: expected a number from 0 to 1 or null, not 2\.0"),
+        ({"required": [True]}, r"\.required: 1 entries for 2 channels"),
+        ({"required": [1, 0]}, r"\.required\[0\]: expected true or false, not 1"),
+        ({"without": [0.5]}, r"\.without: 1 entries for 2 channels"),
+        ({"without": [0.5, 2]}, r"\.without\[1\]: expected a number from 0 to 1 or null, not 2"),
+        ({"rates": {"mood": 0.1}}, r"\.rates\.mood: expected one of channel_missing"),
+        ({"rates": {"conformal": 3}}, r"\.rates\.conformal: expected a number from 0 to 1, not 3"),
+        ({"extra": 1}, r"\.extra: unknown key"),
+        ({"most_unusual": "x"}, r"\.most_unusual: expected a number"),
     ],
 )
-def test_a_damaged_stored_form_is_refused(change: dict[str, Any]) -> None:
-    with pytest.raises(ModelError, match=r"calibration\.json"):
+def test_a_damaged_stored_form_is_refused(change: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ModelError, match=rf"^calibration\.json: abstention{reason}"):
         Abstention.from_dict(fit_abstention(train(200)).to_dict() | change, 2)
+
+
+def test_bundles_from_before_channel_dropout_are_read() -> None:
+    stored = fit_abstention(train(200)).to_dict()
+    del stored["without"]
+    assert Abstention.from_dict(stored, 2).without == ()
+    del stored["required"]
+    with pytest.raises(ModelError, match=r"abstention\.required: required key is missing"):
+        Abstention.from_dict(stored, 2)

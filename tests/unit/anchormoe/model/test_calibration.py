@@ -7,10 +7,10 @@ from anchormoe.errors import ModelError
 from anchormoe.model.calibration import (
     SCALES,
     Calibration,
-    crossfitted,
+    cross_calibrate,
     fit_calibration,
     fit_scale,
-    log_loss,
+    log_loss_of_logits,
     softmax,
 )
 
@@ -65,11 +65,11 @@ def test_crossfitting_never_uses_the_fold_it_speaks_about() -> None:
     logits, y = drawn(1.5, (0.0, 0.0), 40)
     folds = np.arange(40) % 2
     by_hand = fit_calibration(logits[folds == 1], y[folds == 1]).apply(logits[folds == 0])
-    assert (crossfitted(logits, y, folds)[folds == 0] == by_hand).all()
+    assert (cross_calibrate(logits, y, folds)[folds == 0] == by_hand).all()
 
 
 def test_the_likelihood_of_a_fair_coin_is_log_two() -> None:
-    assert log_loss(np.zeros((3, 2)), np.array([0, 1, 0])) == pytest.approx(np.log(2))
+    assert log_loss_of_logits(np.zeros((3, 2)), np.array([0, 1, 0])) == pytest.approx(np.log(2))
 
 
 @pytest.mark.parametrize(

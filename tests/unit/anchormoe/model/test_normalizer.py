@@ -43,7 +43,7 @@ def test_masked_entries_stay_exactly_zero() -> None:
 
 def test_other_channel_numbers_are_refused() -> None:
     normalizer = Normalizer.fit(Cases.from_arrays(np.zeros((1, 2, 3))))
-    with pytest.raises(ModelError, match="knows 2 channels, the data have 1"):
+    with pytest.raises(ModelError, match="was trained on 2 channels, the data have 1"):
         normalizer.apply(Cases.from_arrays(np.zeros((1, 1, 3))))
 
 
@@ -64,11 +64,13 @@ def test_it_survives_json() -> None:
     ("change", "reason"),
     [
         ({"mean": [0.0, 1.0]}, "different lengths"),
-        ({"scale": [0.0]}, "positive"),
-        ({"low": ["x"]}, "list of numbers"),
+        ({"scale": [0.0]}, r"scale\[0\]: expected a number above 0, not 0\.0"),
+        ({"low": ["x"]}, r"low\[0\]: expected a number, not 'x'"),
+        ({"low": 0.0}, "low: expected a list, not 0"),
         ({"low": [0.5]}, "low must not exceed high"),
-        ({"high": [float("nan")]}, "not finite"),
-        ({"extra": []}, "exactly the fields"),
+        ({"high": [float("nan")]}, r"high\[0\]: expected a number, not nan"),
+        ({"mean": [True]}, r"mean\[0\]: expected a number, not True"),
+        ({"extra": []}, r"^normalizer\.json: extra: unknown key"),
     ],
 )
 def test_a_damaged_stored_form_is_refused(change: dict[str, Any], reason: str) -> None:

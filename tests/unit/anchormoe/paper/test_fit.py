@@ -12,6 +12,7 @@ from anchormoe.paper.loop import TrainingHistory
 from anchormoe.paper.settings import PaperSettings
 from anchormoe.progress import Progress
 from anchormoe.training.checkpoints import DirectoryCheckpoints
+from anchormoe.training.task import FitTask
 
 QUICK = PaperSettings(epochs=4, width=16, experts=2, batch_size=8, patch_length=4, learning_rate=0.01)
 
@@ -31,7 +32,7 @@ def a_problem(count: int = 24, classes: int = 2, seed: int = 0) -> tuple[Cases, 
 def test_it_learns_an_easy_problem_and_out_of_fold_logits_say_so():
     cases, y = a_problem(60)
     settings = PaperSettings(epochs=25, width=16, experts=2, batch_size=8, patch_length=4, learning_rate=0.01)
-    fit = fit_paper(cases, y, 2, settings=settings)
+    fit = fit_paper(FitTask(cases, y, 2), settings)
     assert (fit.oof_logits.argmax(axis=1) == y).mean() > 0.9
     fresh, truth = a_problem(60, seed=1)
     assert (fit.source.forward(fresh).logits.argmax(axis=1) == truth).mean() > 0.9
@@ -39,7 +40,7 @@ def test_it_learns_an_easy_problem_and_out_of_fold_logits_say_so():
 
 def test_two_runs_with_the_same_seed_are_equal_and_another_seed_is_not():
     cases, y = a_problem()
-    first, second, other = (fit_paper(cases, y, 2, settings=QUICK, seed=seed) for seed in (3, 3, 4))
+    first, second, other = (fit_paper(FitTask(cases, y, 2, seed=seed), QUICK) for seed in (3, 3, 4))
     assert np.array_equal(first.oof_logits, second.oof_logits)
     for name, value in first.source.tensors().items():
         assert np.array_equal(value, second.source.tensors()[name])
@@ -48,7 +49,7 @@ def test_two_runs_with_the_same_seed_are_equal_and_another_seed_is_not():
 
 def test_the_report_is_json_and_names_the_honest_protocol():
     cases, y = a_problem()
-    report = fit_paper(cases, y, 2, settings=QUICK).report
+    report = fit_paper(FitTask(cases, y, 2), QUICK).report
     assert json.loads(json.dumps(report))["protocol"] == "honest"
     assert report["epochs"] == 2
     assert [len(curve) for curve in report["curves"]] == [2, 2, 2, 2]
@@ -56,7 +57,7 @@ def test_the_report_is_json_and_names_the_honest_protocol():
 
 def test_from_sixty_cases_on_the_folds_choose_the_epoch():
     cases, y = a_problem(60)
-    report = fit_paper(cases, y, 2, settings=QUICK).report
+    report = fit_paper(FitTask(cases, y, 2), QUICK).report
     means = np.mean([[epoch["validation_loss"] for epoch in curve] for curve in report["curves"][:3]], axis=0)
     assert len(means) == 4
     assert report["epochs"] == means.argmin() + 1
@@ -65,7 +66,7 @@ def test_from_sixty_cases_on_the_folds_choose_the_epoch():
 def test_with_test_cases_the_epoch_is_the_best_on_test_and_the_report_says_optimistic():
     cases, y = a_problem()
     test, truth = a_problem(seed=1)
-    fit = fit_paper(cases, y, 2, settings=QUICK, test=(test, truth))
+    fit = fit_paper(FitTask(cases, y, 2, test=(test, truth)), QUICK)
     accuracies = [figures["validation_accuracy"] for figures in fit.report["curves"][-1]]
     assert fit.report["protocol"] == "optimistic"
     assert (fit.source.forward(test).logits.argmax(axis=1) == truth).mean() == pytest.approx(max(accuracies))
@@ -95,7 +96,7 @@ def test_the_validation_loss_forgives_overconfidence_but_not_errors():
 @pytest.mark.parametrize("labels", [[0] * 11 + [1], list(range(12)), [0, 1], [0], [2, 2, 2]])
 def test_tiny_and_single_case_classes_do_not_fail(labels):
     cases, _ = a_problem(len(labels))
-    fit = fit_paper(cases, np.array(labels), 12, settings=QUICK)
+    fit = fit_paper(FitTask(cases, np.array(labels), 12), QUICK)
     assert fit.oof_logits.shape == (len(labels), 12)
     assert np.isfinite(fit.oof_logits).all()
 
@@ -108,7 +109,7 @@ def test_a_group_is_never_trained_on_and_held_out_at_once():
     cases.x[:, 1] += 2 * (y[:, None] - 1)
     settings = PaperSettings(epochs=10, width=16, experts=2, batch_size=4, patch_length=4, learning_rate=0.02)
     accuracy = [
-        (fit_paper(cases, y, 3, settings=settings, groups=groups).oof_logits.argmax(axis=1) == y).mean()
+        (fit_paper(FitTask(cases, y, 3, groups=groups), settings).oof_logits.argmax(axis=1) == y).mean()
         for groups in (None, y)
     ]
     assert accuracy[0] > 0.8
@@ -121,14 +122,15 @@ def test_cases_of_weight_zero_do_not_matter():
     weight[:6] = 0
     changed = Cases(cases.x.copy(), cases.mask, cases.lengths)
     changed.x[:6] = 7
-    fits = [fit_paper(one, y, 2, settings=QUICK, sample_weight=weight) for one in (cases, changed)]
+    fits = [fit_paper(FitTask(one, y, 2, sample_weight=weight), QUICK) for one in (cases, changed)]
     assert fits[0].report["curves"] == fits[1].report["curves"]
 
 
 def test_balanced_classes_weigh_the_same_in_total():
     from anchormoe.paper.fit import _case_weights
 
-    weight = _case_weights(np.array([0, 0, 0, 1]), 2, None, PaperSettings(class_weight="balanced"))
+    task = FitTask(Cases.from_arrays(np.zeros((4, 1, 8))), np.array([0, 0, 0, 1]), 2)
+    weight = _case_weights(task, PaperSettings(class_weight="balanced"))
     assert weight.tolist() == pytest.approx([2 / 3, 2 / 3, 2 / 3, 2])
 
 
@@ -136,7 +138,7 @@ def test_balanced_classes_weigh_the_same_in_total():
 def test_impossible_weights_are_refused(weight):
     cases, y = a_problem()
     with pytest.raises(DataError, match="sample_weight"):
-        fit_paper(cases, y, 2, settings=QUICK, sample_weight=weight)
+        fit_paper(FitTask(cases, y, 2, sample_weight=weight), QUICK)
 
 
 def test_a_constant_a_missing_channel_and_a_fully_masked_case_do_not_hurt():
@@ -145,7 +147,7 @@ def test_a_constant_a_missing_channel_and_a_fully_masked_case_do_not_hurt():
     cases.mask[:, 1] = False
     cases.x[5] = 0
     cases.mask[5] = False
-    fit = fit_paper(cases, y, 2, settings=QUICK)
+    fit = fit_paper(FitTask(cases, y, 2), QUICK)
     assert np.isfinite(fit.oof_logits).all()
     assert not fit.source.forward(cases.subset([5])).logits.any()
 
@@ -158,7 +160,7 @@ def test_an_interrupt_keeps_the_best_so_far(stage):
 
     cases, y = a_problem()
     settings = PaperSettings(epochs=6, width=16, experts=2, batch_size=8, patch_length=4, patience_share=1.0)
-    fit = fit_paper(cases, y, 2, settings=settings, progress=interrupt)
+    fit = fit_paper(FitTask(cases, y, 2, progress=interrupt), settings)
     assert fit.report["interrupted"] is (stage != "all cases" or fit.report["epochs"] == 2)
     assert np.isfinite(fit.source.forward(cases).logits).all()
 
@@ -173,17 +175,19 @@ def test_a_resumed_fit_equals_an_uninterrupted_one(tmp_path):
 
     cases, y = a_problem()
     settings = replace(QUICK, epochs=8)
-    whole = fit_paper(cases, y, 2, settings=settings)
+    whole = fit_paper(FitTask(cases, y, 2), settings)
     with pytest.raises(Killed):
-        fit_paper(cases, y, 2, settings=settings, progress=die, checkpoints=DirectoryCheckpoints(tmp_path))
+        fit_paper(FitTask(cases, y, 2, progress=die, checkpoints=DirectoryCheckpoints(tmp_path)), settings)
     stages: list[str] = []
     resumed = fit_paper(
-        cases,
-        y,
-        2,
-        settings=settings,
-        progress=lambda progress: stages.append(f"{progress.stage}: {progress.done}"),
-        checkpoints=DirectoryCheckpoints(tmp_path),
+        FitTask(
+            cases,
+            y,
+            2,
+            progress=lambda progress: stages.append(f"{progress.stage}: {progress.done}"),
+            checkpoints=DirectoryCheckpoints(tmp_path),
+        ),
+        settings,
     )
     assert stages[0] == "fold 2: 3"
     assert np.array_equal(resumed.oof_logits, whole.oof_logits)

@@ -163,16 +163,16 @@ def test_a_run_resumed_from_a_directory_equals_one_that_was_not(tmp_path):
 def test_a_damaged_checkpoint_is_refused(tmp_path):
     checkpoints = DirectoryCheckpoints(tmp_path)
     assert checkpoints.load("fold 1") is None
-    checkpoints.save("fold 1", TrainingState(epoch=2, model={"a": torch.ones(2)}).kept())
-    assert TrainingState.of(checkpoints.load("fold 1")).model["a"].tolist() == [1, 1]
+    checkpoints.save("fold 1", TrainingState(epoch=2, model={"a": torch.ones(2)}).to_checkpoint())
+    assert TrainingState.from_checkpoint(checkpoints.load("fold 1")).model["a"].tolist() == [1, 1]
     (tmp_path / "fold 1.safetensors").write_bytes(b"no")
     with pytest.raises(ModelError, match="cannot be read"):
         checkpoints.load("fold 1")
 
 
 def test_a_checkpoint_of_something_else_is_refused():
-    with pytest.raises(ModelError, match="no training run"):
-        TrainingState.of(StageCheckpoint({"model/a": torch.ones(2)}, {"done": True}))
+    with pytest.raises(ModelError, match="not one of a training loop"):
+        TrainingState.from_checkpoint(StageCheckpoint({"model/a": torch.ones(2)}, {"done": True}))
 
 
 def test_mixed_precision_trains_to_a_finite_result():

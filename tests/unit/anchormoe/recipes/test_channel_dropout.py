@@ -10,20 +10,18 @@ from anchormoe import AnchorMoEClassifier, Predictor
 from anchormoe.cases import Cases
 from anchormoe.errors import DataError, ModelError
 from anchormoe.model.abstention import Abstention
-from anchormoe.progress import silent
-from anchormoe.recipes.channel_dropout import COMPLETE, accuracies_without, with_copies
-from anchormoe.recipes.fitters import FitTask
+from anchormoe.recipes.channel_dropout import COMPLETE, accuracy_by_missing_channel, add_copies
+from anchormoe.training.task import FitTask
 
 
 def training(groups: list[int] | None = None, channels: int = 3) -> FitTask:
     cases = Cases.from_arrays(np.arange(1.0, 6 * channels * 2 + 1).reshape(6, channels, 2))
-    return FitTask(
-        cases, np.array([0, 0, 0, 1, 1, 1]), 2, None if groups is None else np.array(groups), np.arange(6.0), 0, silent
-    )
+    y, numbers = np.array([0, 0, 0, 1, 1, 1]), None if groups is None else np.array(groups)
+    return FitTask(cases, y, 2, groups=numbers, sample_weight=np.arange(6.0))
 
 
 def test_each_copy_lacks_one_channel_and_every_class_lacks_every_channel() -> None:
-    more, lacking = with_copies(training(), 1)
+    more, lacking = add_copies(training(), 1)
     assert lacking.tolist() == [COMPLETE] * 6 + [0, 1, 2, 0, 1, 2]
     assert more.cases.mask[:6].all()
     for copy, channel in zip(range(6, 12), [0, 1, 2, 0, 1, 2], strict=True):
@@ -36,28 +34,28 @@ def test_each_copy_lacks_one_channel_and_every_class_lacks_every_channel() -> No
 
 
 def test_several_copies_of_a_case_lack_different_channels() -> None:
-    lacking = with_copies(training(), 2)[1][6:].reshape(2, 6)
+    lacking = add_copies(training(), 2)[1][6:].reshape(2, 6)
     assert (lacking[0] != lacking[1]).all()
 
 
 def test_a_copy_shares_the_group_of_its_case() -> None:
-    assert with_copies(training(), 1)[0].groups.tolist() == [0, 1, 2, 3, 4, 5] * 2  # type: ignore[union-attr]
-    grouped = with_copies(training([7, 7, 8, 8, 9, 10]), 1)[0]
+    assert add_copies(training(), 1)[0].groups.tolist() == [0, 1, 2, 3, 4, 5] * 2  # type: ignore[union-attr]
+    grouped = add_copies(training([7, 7, 8, 8, 9, 10]), 1)[0]
     assert grouped.groups.tolist() == [7, 7, 8, 8, 9, 10] * 2  # type: ignore[union-attr]
 
 
 def test_without_copies_nothing_changes() -> None:
     given = training()
-    more, lacking = with_copies(given, 0)
+    more, lacking = add_copies(given, 0)
     assert more is given
-    assert accuracies_without(np.zeros((6, 2)), given.y, lacking, 3) == ()
+    assert accuracy_by_missing_channel(np.zeros((6, 2)), given.y, lacking, 3) == ()
 
 
 def test_one_channel_and_too_few_recordings_are_refused() -> None:
     with pytest.raises(DataError, match="only one channel"):
-        with_copies(training(channels=1), 1)
+        add_copies(training(channels=1), 1)
     with pytest.raises(DataError, match="at least 4 groups"):
-        with_copies(training([0, 0, 1, 1, 2, 2]), 1)
+        add_copies(training([0, 0, 1, 1, 2, 2]), 1)
 
 
 def test_an_accuracy_needs_twenty_cases() -> None:
@@ -65,7 +63,7 @@ def test_an_accuracy_needs_twenty_cases() -> None:
     y = np.zeros(44, np.int64)
     logits = np.zeros((44, 2))
     logits[10:, 1] = 1  # of the twenty that lack channel 0 the first five are right
-    assert accuracies_without(logits, y, lacking, 2) == (0.25, None)
+    assert accuracy_by_missing_channel(logits, y, lacking, 2) == (0.25, None)
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,19 @@
 """Recipes: who is fitted, who speaks, and what a user may set."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from anchormoe.cases import Cases
+from anchormoe.cases import Cases, Int64
 from anchormoe.errors import DataError
 from anchormoe.evidence import centred
-from anchormoe.recipes.fit import FittedModel, class_weights, fit_model, require_usable
-from anchormoe.recipes.fitters import FitTask, Fitter, SourceFit, paper_settings, require_settings
-from anchormoe.recipes.settings import RecipeSettings, overridden
+from anchormoe.recipes.fit import FittedModel, class_weights, fit_model
+from anchormoe.recipes.fitters import Fitter, paper_settings, require_settings
+from anchormoe.recipes.settings import RecipeSettings
+from anchormoe.training.task import FitTask, SourceFit
 from tests.support.linear_source import LinearSource
 
 Y = np.arange(80) % 2
@@ -21,8 +24,12 @@ def cases() -> Cases:
     return Cases.from_arrays(rng.normal(size=(80, 1, 12)) + 0.8 * (2 * Y - 1)[:, None, None])
 
 
+def labelled(y: Int64, n_classes: int) -> FitTask:
+    return FitTask(Cases.from_arrays(np.zeros((len(y), 1, 4))), y, n_classes)
+
+
 def fitter(name: str, noise: float = 0.0, *, interrupted: bool = False) -> Fitter:
-    def fit(training: FitTask, settings: RecipeSettings) -> SourceFit:
+    def fit(training: FitTask, settings: RecipeSettings) -> SourceFit[LinearSource]:
         if interrupted:
             raise KeyboardInterrupt
         source = LinearSource(np.array([[-1.0, 1.0]]), np.zeros(2))
@@ -33,8 +40,8 @@ def fitter(name: str, noise: float = 0.0, *, interrupted: bool = False) -> Fitte
     return fit
 
 
-def fitted(fitters: Mapping[str, Fitter], **settings: str) -> FittedModel:
-    return fit_model(cases(), Y, 2, settings=RecipeSettings(**settings), fitters=fitters)
+def fitted(fitters: Mapping[str, Fitter], **settings: Any) -> FittedModel:
+    return fit_model(FitTask(cases(), Y, 2), RecipeSettings(**settings), fitters=fitters)
 
 
 def test_joint_blends_and_the_parts_add_up() -> None:
@@ -51,7 +58,9 @@ def test_a_single_recipe_fits_one_source() -> None:
 
 def test_with_few_cases_the_experts_are_not_even_fitted() -> None:
     few = cases().subset(slice(0, 40))
-    model = fit_model(few, Y[:40], 2, fitters={"kernel": fitter("kernel"), "experts": fitter("x", interrupted=True)})
+    model = fit_model(
+        FitTask(few, Y[:40], 2), fitters={"kernel": fitter("kernel"), "experts": fitter("x", interrupted=True)}
+    )
     assert not model.interrupted
     assert [part.name for part in model.model.parts] == ["kernel"]
 
@@ -69,13 +78,10 @@ def test_an_interrupt_before_anything_is_fitted_is_an_interrupt() -> None:
 
 def test_the_users_patches_are_taken() -> None:
     settings = RecipeSettings(recipe="kernel", patch_length=6)
-    model = fit_model(cases(), Y, 2, settings=settings, fitters={"kernel": fitter("kernel")}).model
+    model = fit_model(FitTask(cases(), Y, 2), settings, fitters={"kernel": fitter("kernel")}).model
     assert (model.patching.length, model.patching.stride) == (6, 3)
     with pytest.raises(DataError, match="must not exceed"):
-        fit_model(
-            cases(), Y, 2, fitters={"kernel": fitter("kernel")},
-            settings=RecipeSettings(recipe="kernel", patch_length=3, patch_stride=4),
-        )  # fmt: skip
+        fitted({"kernel": fitter("kernel")}, recipe="kernel", patch_length=3, patch_stride=4)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +90,7 @@ def test_the_users_patches_are_taken() -> None:
 )
 def test_rare_classes_weigh_more_by_rule(counts: tuple[int, int], rule: str, weighted: bool) -> None:
     y = np.repeat([0, 1], counts)
-    weights = class_weights(y, 2, rule, None)  # type: ignore[arg-type]
+    weights = class_weights(labelled(y, 2), rule)  # type: ignore[arg-type]
     assert (weights is not None) is weighted
     if weights is not None:
         assert weights.mean() == pytest.approx(1)
@@ -92,27 +98,28 @@ def test_rare_classes_weigh_more_by_rule(counts: tuple[int, int], rule: str, wei
 
 
 def test_many_equal_classes_are_not_rare() -> None:
-    assert class_weights(np.arange(200) % 20, 20, "auto", None) is None
+    assert class_weights(labelled(np.arange(200) % 20, 20), "auto") is None
 
 
 def test_case_weights_are_kept_beside_class_weights() -> None:
-    weights = class_weights(np.array([0, 0, 1, 1]), 2, "none", np.array([1.0, 1.0, 3.0, 3.0]))
+    task = replace(labelled(np.array([0, 0, 1, 1]), 2), sample_weight=np.array([1.0, 1.0, 3.0, 3.0]))
+    weights = class_weights(task, "none")
     assert weights is not None
     assert weights.tolist() == [0.5, 0.5, 1.5, 1.5]
 
 
 @pytest.mark.parametrize(
     ("y", "n_classes", "reason"),
-    [([0, 0], 1, "same class"), ([0, 2], 3, "class number 1 has no case"), ([0], 2, "2 cases, but 1 labels")],
+    [([0, 0], 1, "same class"), ([0, 2], 3, "class number 1 has no case")],
 )
 def test_labels_that_cannot_be_learnt_are_refused(y: list[int], n_classes: int, reason: str) -> None:
     with pytest.raises(DataError, match=reason):
-        require_usable(Cases.from_arrays(np.zeros((2, 1, 4))), np.array(y), n_classes)
+        fit_model(labelled(np.array(y), n_classes))
 
 
 def test_cases_without_any_value_are_refused() -> None:
     with pytest.raises(DataError, match="every value is missing"):
-        require_usable(Cases.from_arrays(np.full((2, 1, 4), np.nan)), np.array([0, 1]), 2)
+        fit_model(FitTask(Cases.from_arrays(np.full((2, 1, 4), np.nan)), np.array([0, 1]), 2))
 
 
 def test_the_optimistic_protocol_belongs_to_the_paper() -> None:
@@ -123,19 +130,22 @@ def test_the_optimistic_protocol_belongs_to_the_paper() -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"experts": {"mood": 1}}, r"experts\.mood: unknown"),
-        ({"experts": {"epochs": "many"}}, r"experts\.epochs: 'many' does not fit"),
+        ({"experts": {"mood": 1}}, r"experts\.mood: no such setting; there are kept, folds, width"),
+        (
+            {"experts": {"epochs": "many"}},
+            r"expected a whole number of at least 1, not 'many'; the default is 50",
+        ),
         ({"experts": {"epochs": True}}, r"experts\.epochs"),
         ({"paper": {"width": "x"}}, r"paper\.width"),
-        ({"kernel": {"profile": 3}}, r"kernel\.profile"),
-        ({"paper": {"width": 2.5}}, r"paper\.width: 2\.5 does not fit; the default is chosen by rule"),
-        ({"paper": {"epochs": 0}}, r"paper\.epochs: must be at least 1, not 0"),
-        ({"paper": {"dropout": float("nan")}}, r"paper\.dropout: must be a number of at least 0"),
-        ({"experts": {"width": 0}}, r"experts\.width: must be at least 1, not 0"),
-        ({"experts": {"learning_rate": -1}}, r"experts\.learning_rate: must be a number of at least 0, not -1"),
-        ({"experts": {"noise": float("inf")}}, r"experts\.noise: must be a number of at least 0"),
-        ({"experts": {"folds": 1}}, r"experts\.folds: must be at least 2, not 1"),
-        ({"experts": {"variants": 1}}, r"experts\.variants: 1 does not fit"),
+        ({"kernel": {"profile": 3}}, r"kernel\.profile: expected one of fast, balanced, accurate, not 3"),
+        ({"paper": {"width": 2.5}}, r"paper\.width: expected .* or null, not 2\.5; the default is chosen by rule"),
+        ({"paper": {"epochs": 0}}, r"paper\.epochs: expected a whole number of at least 1 or null, not 0"),
+        ({"paper": {"dropout": float("nan")}}, r"paper\.dropout: expected a number of at least 0 or null, not nan"),
+        ({"experts": {"width": 0}}, r"experts\.width: expected a whole number of at least 1, not 0"),
+        ({"experts": {"learning_rate": -1}}, r"experts\.learning_rate: expected a number of at least 0, not -1"),
+        ({"experts": {"noise": float("inf")}}, r"experts\.noise: expected a number of at least 0, not inf"),
+        ({"experts": {"folds": 1}}, r"experts\.folds: expected a whole number of at least 2, not 1"),
+        ({"experts": {"variants": 1}}, r"experts\.variants: no such setting"),
     ],
 )
 def test_a_wrong_setting_of_a_source_is_named_before_training(change: dict[str, object], reason: str) -> None:
@@ -144,6 +154,4 @@ def test_a_wrong_setting_of_a_source_is_named_before_training(change: dict[str, 
 
 
 def test_single_fields_of_a_sources_settings_can_be_changed() -> None:
-    changed = overridden(RecipeSettings(), {"profile": "fast"}, "x")
-    assert changed.profile == "fast"
     assert paper_settings(RecipeSettings(paper={"dropout": 0, "width": 16})).dropout == 0

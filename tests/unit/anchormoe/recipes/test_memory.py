@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from anchormoe.cases import Cases
-from anchormoe.recipes.memory import LIBRARIES, needed_bytes, readable
+from anchormoe.recipes.memory import LIBRARIES, estimate_peak_bytes, format_size
 from anchormoe.recipes.settings import RecipeSettings
 from tests.bench.bench_size import SHAPES, announced_gb
 
@@ -22,7 +22,7 @@ def cases(count: int, channels: int, steps: int) -> Cases:
 
 
 def needed(shape: tuple[int, int, int], **settings: object) -> float:
-    return needed_bytes(cases(*shape), RecipeSettings(**settings)) / GIGABYTE  # type: ignore[arg-type]
+    return estimate_peak_bytes(cases(*shape), RecipeSettings(**settings)) / GIGABYTE  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("shape", [(50_000, 10, 50), (100, 1_400, 200), (128, 6, 18_000), (4_000, 10, 100)])
@@ -44,7 +44,7 @@ def test_more_than_four_thousand_cases_need_no_gram_matrix_of_all() -> None:
 
 def test_test_counts_five_bytes_per_entry() -> None:
     train, test = cases(100, 10, 100), cases(1_000, 10, 100)
-    alone, both = (needed_bytes(train, RecipeSettings(), test=one) for one in (None, test))
+    alone, both = (estimate_peak_bytes(train, RecipeSettings(), test=one) for one in (None, test))
     assert both - alone == 5 * 1_000_000
 
 
@@ -53,7 +53,7 @@ def test_copies_without_a_channel_count() -> None:
 
 
 def test_a_size_is_readable() -> None:
-    assert readable(3 * GIGABYTE // 2) == "1.5 GB"
+    assert format_size(3 * GIGABYTE // 2) == "1.5 GB"
 
 
 def test_what_is_announced_bears_comparison_with_what_was_measured() -> None:

@@ -7,7 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from agent.cli.main import app
-from anchormoe.data.dataset import Split, load_dataset
+from anchormoe.data.dataset import Split
+from anchormoe.data.loading import load_dataset
 from anchormoe.recipes import train
 from anchormoe.recipes.settings import RecipeSettings
 
@@ -31,7 +32,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 def test_train_says_so_before_and_after(trained: tuple[Path, str]) -> None:
     _, output = trained
-    assert "protocol optimistic: the epoch is picked on TEST" in output
+    assert "note: protocol optimistic chooses the epoch on TEST" in output
     assert "TEST (optimistic): accuracy" in output
     assert "2 seeds: TEST (optimistic) accuracy" in output
 
@@ -50,8 +51,8 @@ def test_inspect_and_evaluate_say_so(trained: tuple[Path, str]) -> None:
     assert json.loads(run("evaluate", str(bundle), "--data", "uea:BasicMotions", "--json"))["protocol"] == "optimistic"
 
 
-def test_the_pictures_say_so() -> None:
+def test_the_plots_say_so() -> None:
     whole = load_dataset("uea:BasicMotions")
     few = Split(whole.train.subset(range(0, 40, 2)), whole.test.subset(range(0, 40, 4)))
-    run = train.train_bundle(few, RecipeSettings(recipe="paper", protocol="optimistic", paper=TINY)).kept
-    assert [one.name for one in train.shown(few, run)] == ["TRAIN, out-of-fold", "TEST (optimistic)"]
+    run = train.train_bundle(few, RecipeSettings(recipe="paper", protocol="optimistic", paper=TINY)).best
+    assert [one.title for one in train.predictions_to_plot(few, run)] == ["TRAIN, out-of-fold", "TEST (optimistic)"]

@@ -56,7 +56,7 @@ def recording(into: list[str]) -> Callable[[Progress], None]:
 )
 def test_a_resumed_training_writes_the_same_bundle(tmp_path: Path, recipe: str, stage: str, done: int) -> None:
     first = trained(recipe, tmp_path / "kept", stopping_at(stage, done))
-    assert first.kept.fitted.interrupted
+    assert first.best.fitted.interrupted
     bundle.write_bundle(tmp_path / "interrupted", first.artefact)
     bundle.load_bundle(tmp_path / "interrupted")
     bundle.write_bundle(tmp_path / "resumed", trained(recipe, tmp_path / "kept").artefact)
@@ -77,9 +77,9 @@ def test_finished_parts_are_not_fitted_again(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_an_interrupt_after_the_experts_were_trained_loses_nothing() -> None:
     late = trained("joint", None, stopping_at("experts out of fold", 64))
-    assert late.kept.fitted.interrupted
-    assert "experts" in late.kept.fitted.report["sources"]
-    assert not trained("kernel", None, stopping_at("TEST", 20)).kept.fitted.interrupted
+    assert late.best.fitted.interrupted
+    assert "experts" in late.best.fitted.report["sources"]
+    assert not trained("kernel", None, stopping_at("TEST", 20)).best.fitted.interrupted
 
 
 def test_an_interrupt_in_the_kernel_fit_itself_leaves_nothing_to_write(tmp_path: Path) -> None:

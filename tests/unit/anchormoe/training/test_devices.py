@@ -1,24 +1,76 @@
-"""Arrays arrive on the device as they are; a GPU gets them through pinned memory."""
+"""Which device is chosen, and how arrays get there; a GPU gets them through pinned memory."""
+
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import torch
 
-from anchormoe.training.devices import to_device
+from anchormoe.errors import DataError
+from anchormoe.training.devices import resolve_device, to_device
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> bool:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: request.param)
+    return bool(request.param)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "wanted", "environment", "device"),
+    [
+        (False, "auto", {}, "cpu"),
+        (False, "cpu", {}, "cpu"),
+        (True, "cpu", {"LOCAL_RANK": "1"}, "cpu"),
+        (True, "auto", {}, "cuda"),
+        (True, "auto", {"LOCAL_RANK": "1"}, "cuda:1"),
+        (True, "cuda", {"LOCAL_RANK": "1"}, "cuda:1"),
+        (True, "cuda:0", {"LOCAL_RANK": "1"}, "cuda:0"),
+        (True, "cuda", {}, "cuda"),
+    ],
+    indirect=["gpu"],
+)
+def test_the_device_that_is_used(gpu: bool, wanted: str, environment: dict[str, str], device: str) -> None:
+    assert resolve_device(wanted, environment) == device
+
+
+@pytest.mark.parametrize(
+    ("gpu", "wanted", "reason"),
+    [
+        (True, "abacus", "device abacus: expected auto, cpu, cuda or cuda:N"),
+        (True, "cuda:first", "device cuda:first: expected auto"),
+        (True, "cuda:", "device cuda:: expected auto"),
+        (False, "cuda", "device cuda: this machine has no CUDA device"),
+        (False, "cuda:1", "device cuda:1: this machine has no CUDA device"),
+    ],
+    indirect=["gpu"],
+)
+def test_a_device_that_does_not_exist_is_named(gpu: bool, wanted: str, reason: str) -> None:
+    with pytest.raises(DataError, match=reason):
+        resolve_device(wanted, {})
+
+
+def test_the_cpu_needs_no_torch() -> None:
+    program = (
+        "import sys; from anchormoe.training.devices import resolve_device;"
+        "assert resolve_device('cpu') == 'cpu'; assert 'torch' not in sys.modules"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
 def test_values_and_types_stay_as_they_are() -> None:
     values = np.arange(6, dtype=np.float32).reshape(2, 3)
     for array in (values, values.T, values > 2):
-        placed = to_device("cpu", array)
-        assert placed.numpy().dtype == array.dtype
-        np.testing.assert_array_equal(placed.numpy(), array)
+        moved = to_device("cpu", array)
+        assert moved.numpy().dtype == array.dtype
+        np.testing.assert_array_equal(moved.numpy(), array)
 
 
 def test_a_gpu_gets_pinned_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a GPU only what is asked for can be seen."""
-    asked: list[object] = []
-    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: asked.append("pinned") or tensor)
-    monkeypatch.setattr(torch.Tensor, "to", lambda tensor, device, **how: asked.append((device, how)) or tensor)
+    """Without a GPU only the calls can be seen."""
+    calls: list[object] = []
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: calls.append("pinned") or tensor)
+    monkeypatch.setattr(torch.Tensor, "to", lambda tensor, device, **how: calls.append((device, how)) or tensor)
     to_device("cuda:1", np.zeros(3))
-    assert asked == ["pinned", ("cuda:1", {"non_blocking": True})]
+    assert calls == ["pinned", ("cuda:1", {"non_blocking": True})]

@@ -14,10 +14,11 @@ from anchormoe.paper.architecture import ModelConfig
 from anchormoe.paper.loop import Examples, LoopConfig, train_network
 from anchormoe.paper.losses import LossWeights, objective
 from anchormoe.paper.net import PaperNet
-from anchormoe.recipes.fitters import FITTERS, FitTask
+from anchormoe.recipes.fitters import FITTERS
 from anchormoe.recipes.settings import RecipeSettings
 from anchormoe.training import distributed
 from anchormoe.training.checkpoints import StageCheckpoint
+from anchormoe.training.task import FitTask
 
 CONFIG = ModelConfig(channels=2, classes=3, patch_length=4, patch_stride=2, width=16, experts=4, dropout=0.0)
 
@@ -40,7 +41,7 @@ def trained_experts() -> dict[str, torch.Tensor]:
     rng = np.random.default_rng(0)
     cases, y = Cases.from_arrays(rng.normal(size=(13, 2, 20))), np.arange(13) % 3
     settings = CommitteeSettings(variants=(A,), kept=1, folds=2, width=8, batch=5, min_steps=6, max_steps=6)
-    fit = fit_committee(cases, y, 3, settings=settings, sample_weight=np.linspace(0.5, 1.5, 13))
+    fit = fit_committee(FitTask(cases, y, 3, sample_weight=np.linspace(0.5, 1.5, 13)), settings)
     return {name: torch.from_numpy(np.array(value)) for name, value in fit.source.tensors().items()}
 
 
@@ -72,7 +73,7 @@ def test_two_processes_agree_bitwise_with_each_other_and_closely_with_one(tmp_pa
 def fitted_kernel(told: list[str]) -> dict[str, torch.Tensor]:
     rng, y = np.random.default_rng(0), np.arange(64) % 2
     cases = Cases.from_arrays(rng.normal(size=(64, 1, 24)) + 0.7 * (2 * y - 1)[:, None, None])
-    training = FitTask(cases, y, 2, None, None, 0, lambda progress: told.append(progress.stage))
+    training = FitTask(cases, y, 2, progress=lambda progress: told.append(progress.stage))
     fit = FITTERS["kernel"](training, RecipeSettings(recipe="kernel", profile="fast"))
     tensors = {name: torch.from_numpy(np.array(value)) for name, value in fit.source.tensors().items()}
     return tensors | {"oof": torch.from_numpy(fit.oof_logits)}
@@ -102,7 +103,7 @@ def test_only_the_first_process_fits_the_kernels_and_all_have_them(tmp_path: Pat
 def failing_process(rank: int, directory: str) -> None:
     dist.init_process_group("gloo", init_method=f"file://{directory}/meeting", rank=rank, world_size=2)
 
-    def fail() -> torch.Tensor:
+    def fail() -> bytes:
         raise ValueError("no fit")
 
     try:
@@ -118,11 +119,11 @@ def test_nobody_waits_for_a_first_process_that_fails(tmp_path: Path):
     assert [(tmp_path / f"{rank}.txt").read_text() for rank in (0, 1)] == ["ValueError", "KeyboardInterrupt"]
 
 
-def test_what_is_kept_survives_as_bytes():
+def test_a_checkpoint_survives_as_bytes():
     kept = StageCheckpoint(
         {"a/x": torch.arange(6.0).view(2, 3), "empty": torch.zeros(0)}, {"losses": [0.5], "name": "é"}
     )
-    again = StageCheckpoint.of_bytes(kept.to_bytes())
+    again = StageCheckpoint.from_bytes(kept.to_bytes())
     assert dict(again.facts) == {"losses": [0.5], "name": "é"}
     assert {name: value.tolist() for name, value in again.tensors.items()} == {
         "a/x": [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]],
@@ -141,10 +142,3 @@ def stopping_process(rank: int, directory: str) -> None:
 def test_all_processes_stop_when_one_is_asked_to(tmp_path: Path):
     in_two_processes(stopping_process, str(tmp_path))
     assert [(tmp_path / f"{rank}.txt").read_text() for rank in (0, 1)] == ["True", "True"]
-
-
-def test_each_process_of_a_machine_has_its_own_gpu():
-    assert distributed.own_device("cuda", {"LOCAL_RANK": "1"}) == "cuda:1"
-    assert distributed.own_device("cuda:0", {"LOCAL_RANK": "1"}) == "cuda:0"
-    assert distributed.own_device("cpu", {"LOCAL_RANK": "1"}) == "cpu"
-    assert distributed.own_device("cuda", {}) == "cuda"

@@ -1,8 +1,9 @@
 """Folds: every case is left out once, classes and groups are respected."""
 
 import numpy as np
+import pytest
 
-from anchormoe.training.folds import in_time_blocks, make_folds
+from anchormoe.training.folds import enough_to_choose, in_time_blocks, make_folds
 
 
 def _labels(*values: int) -> np.ndarray:
@@ -73,3 +74,10 @@ def test_fewer_than_three_groups_become_blocks_of_time() -> None:
     assert in_time_blocks(None) is None
     enough = np.array([0, 1, 2])
     assert in_time_blocks(enough) is enough
+
+
+@pytest.mark.parametrize(
+    ("counts", "answer"), [((30, 30), True), ((30, 29), False), ((95, 5), False), ((60, 0), False), ((54, 6), True)]
+)
+def test_few_cases_are_not_enough_to_choose_by(counts: tuple[int, int], answer: bool) -> None:
+    assert enough_to_choose(counts) is answer

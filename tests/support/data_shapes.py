@@ -1,4 +1,4 @@
-"""The size of a data set as a configuration file states it, and random data of that size to rehearse with."""
+"""The size of a data set as a configuration file states it, and random data of that size."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +7,7 @@ import numpy as np
 import yaml
 
 from anchormoe.cases import Cases
-from anchormoe.data.configuration import build
+from anchormoe.conversion import from_settings
 from anchormoe.data.dataset import Dataset, Split
 from anchormoe.errors import DataError
 
@@ -34,7 +34,7 @@ def read_shape(path: Path) -> Shape:
     about = content.get("data") if isinstance(content, dict) else None
     if not isinstance(about, dict) or "shape" not in about:
         raise DataError(f"{path}: data.shape is missing")
-    return build(Shape, about["shape"], f"{path}: data.shape")
+    return from_settings(Shape, about["shape"], f"{path}: data.shape")
 
 
 def rehearsal(name: str, shape: Shape, *, most_cases: int, seed: int = 0) -> Split:

@@ -1,1 +1,0 @@
-"""Metrics, localization, benchmark tables and reports."""
