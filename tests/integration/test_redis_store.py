@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from agent.app import build
+from agent.app import build_pipeline
 from agent.cli.main import main
-from agent.health.counters import Counters
 from connectors.base import Checkpoint, RingWrite, WindowStore
 from connectors.errors import ConnectorError, TransientError
 from connectors.files.rows import to_log_line
@@ -169,7 +168,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 async def run_agent(plant: Path) -> None:
     """Over a file of records, to its end; the windows are stored on the way out."""
     with capture_logs():
-        await build(load_offline_plant(plant), tally=Counters(), load_model=load_rule).run(asyncio.Event())
+        await build_pipeline(load_offline_plant(plant), load_model=load_rule).run(asyncio.Event())
 
 
 async def tear(server: Any, prefix: str, asset: str) -> None:
