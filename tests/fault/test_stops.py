@@ -67,7 +67,7 @@ class World:
 
     def members(self):
         group = self.plant.settings.consumer_group
-        [answer] = self.kafka._ask(lambda admin: admin.describe_consumer_groups([group]))
+        [answer] = self.kafka._call(lambda admin: admin.describe_consumer_groups([group]))
         [(_, _, state, _, _, members, *_)] = answer.groups
         return state, len(members)
 

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def topics_of(kafka):
-    return set(kafka._ask(lambda admin: admin.list_topics())) - {"__consumer_offsets"}
+    return set(kafka._call(lambda admin: admin.list_topics())) - {"__consumer_offsets"}
 
 
 async def test_an_experiment_leaves_the_cluster_as_it_was(kafka, redis_factory, topic_name, tmp_path):
