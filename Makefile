@@ -78,6 +78,7 @@ chaos: $(VENV)/.dev   ## inject N=100 faults in about an hour: nothing lost, not
 bench: $(VENV)/.dev   ## what it costs: model and streaming, measured on this machine
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.bench_paper --out docs/results/bench-model.md
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.bench_recipes --out docs/results/bench-recipes.md
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.backends --out docs/results/backends.md
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.bench_stream --out docs/results/bench-stream.md
 
 bundles: $(VENV)/.dev   ## train the demo's models again (some minutes)

@@ -13,9 +13,9 @@ from anchormoe.experts.tokens import Geometry, windows
 WAVES = 8
 GAIN = 8.0
 BANDS = 4
-MOST_CHANNELS = 96
+MAX_CHANNELS = 96
 MIXED_CHANNELS = 48
-"""With more than MOST_CHANNELS every step is first mixed down to so many, or the tokens' weights would be millions."""
+"""With more than MAX_CHANNELS every step is first mixed down to so many, or the tokens' weights would be millions."""
 _EPSILON = 1e-8
 
 
@@ -46,7 +46,12 @@ class NetShape:
     @property
     def mixes(self) -> bool:
         """Channels are mixed before tokens read them."""
-        return self.channels > MOST_CHANNELS
+        return self.channels > MAX_CHANNELS
+
+    @property
+    def has_numba_code(self) -> bool:
+        """The options taken from the paper and the mix of many channels are computed by torch only."""
+        return not (self.admission or self.spectral or self.mixes)
 
 
 @dataclass(frozen=True, slots=True)

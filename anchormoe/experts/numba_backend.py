@@ -15,17 +15,10 @@ from anchormoe.experts.fused_weights import fuse_weights, padded_to, prepare_wei
 from anchormoe.experts.net import GAIN, CommitteeNet
 from anchormoe.experts.tokens import Series, for_members
 from anchormoe.simd.jit import Array, compiled, inlined
-from anchormoe.simd.lanes import LANES
-from anchormoe.simd.products import OUTPUTS, exp, gelu, pool, product, product_by_token, sigmoid, silu
+from anchormoe.simd.products import OUTPUTS, exp, gelu, pool_tokens, product, product_from_tokens, sigmoid, silu
+from anchormoe.simd.vectors import LANES
 
 _EPSILON = np.float32(1e-5)
-
-
-def possible(net: CommitteeNet) -> bool:
-    """On the CPU, without the paper's parts and without a mix of channels."""
-    shape = net.shape
-    plain = not shape.admission and not shape.spectral and shape.read_channels == shape.channels
-    return plain and net.bias.device.type == "cpu"
 
 
 class NumbaCommittee:
@@ -148,7 +141,7 @@ def answer_member(
     D, M, chosen, H, Y, P = sizes
     token, mixed, hidden, heads, weight, gate, mean, spread = scratch
     width, all_experts = len(mix_bias[g]), len(inner_bias[g])
-    product_by_token((stem[g], read, place[g], token), (0, 0, 0, 0, len(read) // P, width, P))
+    product_from_tokens((stem[g], read, place[g], token), (0, 0, 0, 0, len(read) // P, width, P))
     gelu(token, 0, width * P)
     product((mix[g], token, mix_bias[g], mixed), (0, 0, 0, 0, D, width, P))
     normalize(mixed, D, P, mean, spread)
@@ -159,7 +152,7 @@ def answer_member(
         product((head[g], hidden, head_bias[g], heads), (m * D * H, m * D * P, m * H, m * H * P, D, H, P))
         sigmoid(heads, (m * H + Y) * P, P)
     gates(weight, heads, valid, (M, H, Y, P), gate)
-    pool((hidden, gate, pooled), (M, D, P))
+    pool_tokens((hidden, gate, pooled), (M, D, P))
 
 
 @inlined

@@ -14,7 +14,7 @@ from anchormoe.experts.net import CommitteeNet
 from anchormoe.experts.serialization import config_of, net_of
 from anchormoe.experts.tokens import Geometry, Series, prepare
 from anchormoe.experts.torch_backend import TorchCommittee
-from anchormoe.simd import jit
+from anchormoe.simd.backend import Backend, choose_backend
 
 PASS = 32
 """Cases at a time; a case's result does not depend on who shares its pass."""
@@ -28,7 +28,8 @@ class Committee:
     def __init__(self, net: CommitteeNet, *, device: torch.device | None = None) -> None:
         self._device = device or net.bias.device
         self._net = net.to(self._device).eval()
-        self._serving = _serving(self._net)
+        self.backend = choose_backend(self._device.type, has_numba_code=self._net.shape.has_numba_code)
+        self._serving = _serving_net(self._net, self.backend)
 
     @property
     def members(self) -> int:
@@ -89,22 +90,21 @@ class Committee:
             raise ModelError(f"the experts know {self._net.shape.channels} channels, the data have {cases.channels}")
 
 
-class _Serving(Protocol):
-    """A committee that answers."""
+class _ServingNet(Protocol):
+    """A committee's network for inference."""
 
     def parts(self, series: Series) -> tuple[Float64, ...]: ...
 
     def logits(self, series: Series) -> Float64: ...
 
 
-def _serving(net: CommitteeNet) -> _Serving:
-    """Compiled where that is possible, else by torch; both answer within rounding."""
-    if jit.AVAILABLE:
-        from anchormoe.experts import numba_backend
+def _serving_net(net: CommitteeNet, backend: Backend) -> _ServingNet:
+    """The backends agree within rounding."""
+    if backend == "torch":
+        return TorchCommittee(net)
+    from anchormoe.experts.numba_backend import NumbaCommittee  # imports numba
 
-        if numba_backend.possible(net):
-            return numba_backend.NumbaCommittee(net)
-    return TorchCommittee(net)
+    return NumbaCommittee(net)
 
 
 def _output(

@@ -17,7 +17,6 @@ from anchormoe.experts.fused_weights import fuse_weights, padded_to, prepare_wei
 from anchormoe.experts.net import CommitteeNet, apart, band_energies, sparse
 from anchormoe.experts.tokens import Series, for_members, windows
 
-ROWS = 8
 COLUMNS = 16
 
 
@@ -51,6 +50,8 @@ class TorchCommittee:
         )  # (G, D, Y + M)
         self._head = self._folded.head.double()
         self._place = lru_cache(maxsize=8)(lambda tokens: prepare_weights(net, tokens)[:, None])  # (G, 1, P, D)
+        # torch computes what does not fill 32 floats by other code, with other last bits: each window must fill them.
+        self._row_multiple = 32 if net.shape.experts % 4 or net.shape.width % 4 else 8
 
     @torch.inference_mode()
     def parts(self, series: Series) -> tuple[Float64, ...]:
@@ -69,7 +70,7 @@ class TorchCommittee:
     def answer(self, series: Series) -> CommitteeAnswer:
         x = for_members(series.x[None], series.mask[None], series.level[None], self.shape.centred)
         B, P = series.valid.shape
-        valid = functional.pad(series.valid, (0, -P % ROWS))
+        valid = functional.pad(series.valid, (0, -P % self._row_multiple))
         hidden, scores = self._experts(x, valid.shape[1])
         heads = torch.bmm(hidden.view(len(hidden), -1, self.shape.width), self._heads)
         heads = heads.view(*scores.shape[:1], B, -1, self.shape.experts, heads.shape[-1])  # (G, B, P', M, Y + M …)

@@ -1,4 +1,4 @@
-"""Kernel evidence: closed-form additive features, ridge read-out, selection of blocks."""
+"""Kernel evidence: closed-form additive features, ridge readout, selection of blocks."""
 
 from anchormoe.kernels.settings import KernelSettings
 from anchormoe.kernels.source import KernelSource

@@ -1,9 +1,8 @@
-"""What every extractor of additive features has in common, and strict reading of what one stored. Pure."""
+"""What all banks of additive features have in common, and strict reading of stored banks. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,57 +11,68 @@ from anchormoe.cases import Float64, Int64
 from anchormoe.errors import ModelError
 from anchormoe.kernels.quantized import QuantizedCases
 
-MOST_DILATION = 1 << 20
+MAX_DILATION = 1 << 20
 """Far beyond any series."""
-
-kept_per_bank = lru_cache(maxsize=16)
-"""For what is made once per bank; a training or a served model has a handful of them."""
-Tables = tuple[Any, ...]
-"""A read-out in the form of the path that uses it: arrays for the compiled path, tensors for torch's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Readout:
-    """Linear read-out of raw features: (feature - mean) @ weights; mean (F,), weights (F, Y)."""
+    """Linear readout of raw features: (feature - mean) @ weights; mean (F,), weights (F, Y)."""
 
     mean: Float64
     weights: Float64
 
+    @classmethod
+    def without_classes(cls, n_features: int) -> "Readout":
+        """For computing features without evidence."""
+        return cls(np.zeros(n_features), np.zeros((n_features, 0)))
+
 
 @dataclass(frozen=True, slots=True)
-class Explained:
-    """features (B, F), NaN without outputs; steps (B, T, Y); far (B, T, Y), the part of `steps` from afar."""
+class BankEvidence:
+    """Features of a bank, and what each step adds to each class."""
 
     features: Float64
+    """(B, F), NaN where no output counts"""
     steps: Float64
+    """(B, T, Y)"""
     far: Float64 | None
+    """(B, T, Y) the part of `steps` from kernels that reach far; None if the bank has no such kernels"""
+
+
+class Pooled(NamedTuple):
+    """What a backend computes: features (B, F), evidence (B, T, Y) of near and of far kernels."""
+
+    features: Float64
+    near: Float64
+    far: Float64
+
+
+class Pooling(Protocol):
+    """A bank and its readout, prepared for one backend."""
+
+    def pool(self, cases: QuantizedCases, far_limits: Float64) -> Pooled:
+        """`far_limits` (B,): a kernel that spans more steps than this is far."""
+        ...
 
 
 class KernelBank(Protocol):
-    """Features that are means over time, z_f = Σ_t ω_f(t) i_f(t), so that their read-out has a place in time."""
+    """Features that are weighted means over time, z_f = Σ_t ω_f(t) i_f(t), so their readout has a place in time."""
 
     @property
     def name(self) -> str: ...
 
     @property
-    def blocks(self) -> tuple[tuple[str, int], ...]: ...
+    def blocks(self) -> tuple[tuple[str, int], ...]:
+        """Names and feature counts, in column order."""
+        ...
 
     @property
     def n_features(self) -> int: ...
 
     @property
     def in_context(self) -> bool:
-        """What it adds has no place in time."""
-        ...
-
-    def transform(self, cases: QuantizedCases) -> Float64: ...
-
-    def tables(self, readout: Readout, device: str = "cpu") -> Tables:
-        """The read-out in the form that `explain` wants on that device, made once per model."""
-        ...
-
-    def explain(self, cases: QuantizedCases, tables: Tables, far_limits: Float64) -> Explained:
-        """`far_limits` (B,): a kernel that looks at more steps than this is far."""
+        """Its features have no place in time: their readout is context."""
         ...
 
     def tensors(self) -> dict[str, NDArray[Any]]: ...
@@ -70,43 +80,43 @@ class KernelBank(Protocol):
     def config(self) -> dict[str, Any]: ...
 
 
-def stored(tensors: Mapping[str, NDArray[Any]], name: str, dtype: Any, ndim: int) -> NDArray[Any]:
-    """One tensor with exactly this type and number of axes. Raises ModelError."""
+def read_tensor(tensors: Mapping[str, NDArray[Any]], name: str, dtype: Any, ndim: int) -> NDArray[Any]:
+    """A tensor of exactly this type and number of axes. Raises ModelError."""
     if name not in tensors:
-        raise ModelError(f"the tensor {name} is missing")
-    # A copy of our own, in C order and writable: compiled code is compiled again for any other kind of array.
+        raise ModelError(f"tensor {name} is missing")
+    # A copy in C order and writable: numba compiles its functions again for any other memory layout.
     array = np.array(tensors[name], order="C")
     if array.dtype != dtype or array.ndim != ndim:
-        raise ModelError(f"{name}: needs {np.dtype(dtype).name} with {ndim} axes, not {array.dtype} {array.shape}")
+        raise ModelError(f"tensor {name}: expected {np.dtype(dtype)} with {ndim} axes, got {array.dtype} {array.shape}")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise ModelError(f"{name} is not finite")
+        raise ModelError(f"tensor {name} contains values that are not finite")
     return array
 
 
-def stored_value(config: Mapping[str, Any], name: str, kind: type) -> Any:
-    """One setting of exactly this type. Raises ModelError."""
+def read_value(config: Mapping[str, Any], name: str, kind: type) -> Any:
+    """A setting of exactly this type. Raises ModelError."""
     if name not in config or type(config[name]) is not kind:
-        raise ModelError(f"{name}: needs {kind.__name__}, not {config.get(name)!r}")
+        raise ModelError(f"{name}: expected {kind.__name__}, got {config.get(name)!r}")
     return config[name]
 
 
-def stored_list(config: Mapping[str, Any], name: str, kind: type) -> list[Any]:
+def read_list(config: Mapping[str, Any], name: str, kind: type) -> list[Any]:
     """A list whose items are all of this type. Raises ModelError."""
     values = config.get(name)
     if not isinstance(values, list) or not all(type(value) is kind for value in values):
-        raise ModelError(f"{name}: needs a list of {kind.__name__}, not {values!r}")
+        raise ModelError(f"{name}: expected a list of {kind.__name__}, got {values!r}")
     return values
 
 
 def require_offsets(name: str, start: Int64, count: int, total: int) -> None:
-    """Compiled code follows them without looking: ascending, within what they point into. Raises ModelError."""
+    """Ascending offsets within the values they point into: compiled code does not check them. Raises ModelError."""
     fits = len(start) == count + 1 and start[0] == 0 and start[-1] == total
-    # Within 0 … total first: differences of larger numbers may wrap around.
+    # The range first: differences of larger numbers may wrap around.
     if not fits or start.min() < 0 or start.max() > total or (np.diff(start) < 1).any():
-        raise ModelError(f"{name}: its offsets do not fit its values")
+        raise ModelError(f"{name}: offsets do not match the values they point to")
 
 
 def require_dilations(name: str, dilation: Int64) -> None:
-    """Raises ModelError; what a case is padded by grows with them."""
-    if dilation.min() < 1 or dilation.max() > MOST_DILATION or (np.diff(dilation) < 0).any():
-        raise ModelError(f"{name}: dilations must ascend from 1, at most to {MOST_DILATION}")
+    """Ascending and not too large: series are padded in proportion to them. Raises ModelError."""
+    if dilation.min() < 1 or dilation.max() > MAX_DILATION or (np.diff(dilation) < 0).any():
+        raise ModelError(f"{name}: dilations must ascend and lie between 1 and {MAX_DILATION}")

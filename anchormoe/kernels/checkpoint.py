@@ -1,4 +1,4 @@
-"""A finished kernel fit as a checkpoint: kept at once, taken up again without fitting, or sent to other processes."""
+"""A finished kernel fit as a checkpoint: to resume without fitting again, and to send to other processes."""
 
 from collections.abc import Callable
 
@@ -15,38 +15,38 @@ STAGE = "kernel"
 
 
 def load_or_fit(checkpoints: Checkpoints | None, fit: Callable[[], KernelFit]) -> KernelFit:
-    """What an earlier run finished, or a new fit, which is kept."""
+    """The fit that an earlier run finished, or a new one, which is stored."""
     if checkpoints is None:
         return fit()
-    kept = checkpoints.load(STAGE)
-    if kept is None:
-        kept = to_checkpoint(fit())
-        checkpoints.save(STAGE, kept)
-    return from_checkpoint(kept)
+    checkpoint = checkpoints.load(STAGE)
+    if checkpoint is None:
+        checkpoint = to_checkpoint(fit())
+        checkpoints.save(STAGE, checkpoint)
+    return from_checkpoint(checkpoint)
 
 
-def load_or_compute(checkpoints: Checkpoints | None, stage: str, make: Callable[[], Float64]) -> Float64:
+def load_or_compute(checkpoints: Checkpoints | None, stage: str, compute: Callable[[], Float64]) -> Float64:
     """The same for a single array."""
     if checkpoints is None:
-        return make()
-    kept = checkpoints.load(stage)
-    if kept is None:
-        kept = StageCheckpoint({"values": torch.from_numpy(np.ascontiguousarray(make()))})
-        checkpoints.save(stage, kept)
-    return np.asarray(kept.tensors["values"].numpy())
+        return compute()
+    checkpoint = checkpoints.load(stage)
+    if checkpoint is None:
+        checkpoint = StageCheckpoint({"values": torch.from_numpy(np.ascontiguousarray(compute()))})
+        checkpoints.save(stage, checkpoint)
+    return np.asarray(checkpoint.tensors["values"].numpy())
 
 
 def to_checkpoint(fit: KernelFit) -> StageCheckpoint:
     """Everything that `from_checkpoint` needs."""
-    own = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in fit.source.tensors().items()}
+    source = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in fit.source.tensors().items()}
     logits = torch.from_numpy(np.ascontiguousarray(fit.oof_logits))
     return StageCheckpoint(
-        prefix_tensors(source=own, oof={"logits": logits}), {"config": fit.source.config(), "report": fit.report}
+        prefix_tensors(source=source, oof={"logits": logits}), {"config": fit.source.config(), "report": fit.report}
     )
 
 
-def from_checkpoint(kept: StageCheckpoint) -> KernelFit:
-    """Also of a fit that was just made: a run that is resumed and one that is not see the same values."""
-    tensors = {name: tensor.numpy() for name, tensor in kept.group("source").items()}
-    source = KernelSource.from_parts(kept.facts["config"], tensors)
-    return SourceFit(NAME, source, kept.group("oof")["logits"].numpy(), dict(kept.facts["report"]))
+def from_checkpoint(checkpoint: StageCheckpoint) -> KernelFit:
+    """Used for a new fit as well, so that a resumed run and an uninterrupted one continue with the same values."""
+    tensors = {name: tensor.numpy() for name, tensor in checkpoint.group("source").items()}
+    source = KernelSource.from_parts(checkpoint.facts["config"], tensors)
+    return SourceFit(NAME, source, checkpoint.group("oof")["logits"].numpy(), dict(checkpoint.facts["report"]))

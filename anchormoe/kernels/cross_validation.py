@@ -1,8 +1,8 @@
-"""Out-of-fold logits of kernel evidence that know nothing of the cases they judge.
+"""Out-of-fold logits of kernel evidence, by fits that have not seen the cases they predict.
 
-Leave-one-out of the ridge is exact for fixed features, but blocks, mixes and strengths were chosen by the same
-leave-one-out figures, so those are too good: RacketSports said .96 out-of-fold and .89 on TEST. Fits on folds choose
-everything again, as the experts' do, so that blend and temperature compare like with like.
+Leave-one-out of the ridge is exact for fixed features. But blocks, mixes and strengths were chosen by the same
+leave-one-out errors, so these are too optimistic: on RacketSports leave-one-out accuracy is .96, on TEST it is .89.
+Fits on folds choose everything again, as those of the experts do, so that blend and temperature can compare both.
 """
 
 from collections.abc import Callable
@@ -19,33 +19,33 @@ from anchormoe.training.task import FitTask
 
 STAGE = "kernel folds"
 FOLDS = 4
-MOST_CASES = 2_000
-"""Beyond it there is little to choose too well, and fits are slow."""
+MAX_CASES = 2_000
+"""With more cases, leave-one-out is hardly optimistic, and fits are slow."""
 
 FitLogits = Callable[[FitTask], Callable[..., Float64]]
-"""Fits on a part of TRAIN; what it gives turns cases into logits."""
+"""Fits on a part of TRAIN, and returns a function from cases to logits."""
 
 
-def wanted(training: FitTask) -> bool:
-    return FEW_CASES <= len(training.y) <= MOST_CASES
+def needs_folds(task: FitTask) -> bool:
+    return FEW_CASES <= len(task.y) <= MAX_CASES
 
 
-def held_out_logits(training: FitTask, fit: FitLogits) -> Float64:
-    """(N, Y): each case judged by a fit that has not seen it, nor its group. Finished folds are kept."""
-    held_out, trained = make_folds(training.y, folds=FOLDS, groups=training.groups, seed=training.seed)
-    logits = np.zeros((len(training.y), training.n_classes))
+def held_out_logits(task: FitTask, fit: FitLogits) -> Float64:
+    """(N, Y): each case predicted by a fit that has seen neither it nor its group. Finished folds are stored."""
+    held_out, trained = make_folds(task.y, folds=FOLDS, groups=task.groups, seed=task.seed)
+    logits = np.zeros((len(task.y), task.n_classes))
     for fold, (outside, inside) in enumerate(zip(held_out, trained, strict=True)):
-        judged = partial(_judged, training, fit, fold, inside, outside)
-        logits[outside] = load_or_compute(training.checkpoints, f"kernel fold {fold + 1}", judged)
-        training.progress(Progress(STAGE, fold + 1, FOLDS))
+        predict = partial(_predict_fold, task, fit, fold, inside, outside)
+        logits[outside] = load_or_compute(task.checkpoints, f"kernel fold {fold + 1}", predict)
+        task.progress(Progress(STAGE, fold + 1, FOLDS))
     return logits
 
 
-def _judged(training: FitTask, fit: FitLogits, fold: int, inside: Bool, outside: Bool) -> Float64:
-    part = replace(training.subset(np.flatnonzero(inside)), progress=_as_one_stage(training.progress, fold))
-    return fit(part)(training.cases.subset(np.flatnonzero(outside)))
+def _predict_fold(task: FitTask, fit: FitLogits, fold: int, inside: Bool, outside: Bool) -> Float64:
+    part = replace(task.subset(np.flatnonzero(inside)), progress=_fold_progress(task.progress, fold))
+    return fit(part)(task.cases.subset(np.flatnonzero(outside)))
 
 
-def _as_one_stage(progress: ProgressCallback, fold: int) -> ProgressCallback:
-    """What a fold reports moves nothing, but lets the caller interrupt it."""
+def _fold_progress(progress: ProgressCallback, fold: int) -> ProgressCallback:
+    """Progress within a fold is reported as that of its beginning; the caller can interrupt at every report."""
     return lambda _: progress(Progress(STAGE, fold, FOLDS))

@@ -1,4 +1,4 @@
-"""Feature matrices of many cases: computed in chunks, standardised, and their Gram matrices by block. Pure."""
+"""Feature matrices of many cases: computed in chunks, standardised, and their Gram matrices by block."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ import numpy as np
 
 from anchormoe.cases import Float32, Float64
 from anchormoe.kernels.bank import KernelBank
+from anchormoe.kernels.evaluator import transform
 from anchormoe.kernels.quantized import QuantizedCases
 
 CHUNK_ENTRIES = 4_000_000
@@ -21,27 +22,27 @@ class Scaling:
     inverse: Float64
 
     @classmethod
-    def of(cls, features: Float32, shares: Float64) -> "Scaling":
-        """`shares` (N,) weigh the cases; NaN (no outputs) takes no part."""
+    def of(cls, features: Float32, case_weight: Float64) -> "Scaling":
+        """`case_weight` (N,) adds up to 1; NaN (no outputs) is left out."""
         mean, inverse = np.zeros(features.shape[1]), np.zeros(features.shape[1])
         for columns in column_chunks(features.shape[1]):
-            mean[columns], deviation = _moments(features[:, columns].astype(np.float64), shares)
+            mean[columns], deviation = _moments(features[:, columns].astype(np.float64), case_weight)
             varies = deviation > 1e-9
             inverse[columns] = np.where(varies, 1 / np.where(varies, deviation, 1), 0)
         return cls(mean, inverse)
 
     def apply(self, features: Float32, columns: slice) -> Float64:
-        """Standardised columns; a feature without outputs is at its mean."""
+        """Standardised columns; a feature without outputs counts as its mean."""
         scaled = (features[:, columns] - self.mean[columns]) * self.inverse[columns]
         return np.asarray(np.nan_to_num(scaled, nan=0.0))
 
 
-def _moments(values: Float64, shares: Float64) -> tuple[Float64, Float64]:
+def _moments(values: Float64, case_weight: Float64) -> tuple[Float64, Float64]:
     known = ~np.isnan(values)
     values = np.where(known, values, 0)
-    total = np.maximum(shares @ known, 1e-12)
-    mean = shares @ values / total
-    return mean, np.sqrt(shares @ (np.where(known, values - mean, 0) ** 2) / total)
+    total = np.maximum(case_weight @ known, 1e-12)
+    mean = case_weight @ values / total
+    return mean, np.sqrt(case_weight @ (np.where(known, values - mean, 0) ** 2) / total)
 
 
 def column_chunks(count: int) -> list[slice]:
@@ -49,59 +50,54 @@ def column_chunks(count: int) -> list[slice]:
 
 
 def case_chunks(cases: QuantizedCases, features: int) -> list[slice]:
-    """Runs of cases whose values and features stay within CHUNK_ENTRIES."""
+    """Chunks of cases whose values and features stay within CHUNK_ENTRIES."""
     per_case = max(1, cases.values[0].size, features)
     step = max(1, CHUNK_ENTRIES // per_case)
     return [slice(start, min(start + step, len(cases))) for start in range(0, len(cases), step)]
 
 
-def part_of(cases: QuantizedCases, indices: object) -> QuantizedCases:
-    arrays = (cases.values, cases.valid, cases.lengths, cases.whole)
-    return QuantizedCases(*(array[indices] for array in arrays))  # type: ignore[call-overload]
-
-
 @dataclass(frozen=True, slots=True)
-class Columns:
-    """Where a block's features are: (index of the extractor, its columns)."""
+class BlockColumns:
+    """Where the features of a block are: (index of the bank, its columns)."""
 
     places: tuple[tuple[int, slice], ...]
 
     @property
     def count(self) -> int:
-        return sum(own.stop - own.start for _, own in self.places)
+        return sum(columns.stop - columns.start for _, columns in self.places)
 
 
-def block_columns(extractors: Sequence[KernelBank]) -> dict[str, Columns]:
-    """Blocks by name; extractors may share a block."""
+def block_columns(banks: Sequence[KernelBank]) -> dict[str, BlockColumns]:
+    """By the name of the block; several banks may contribute to one block."""
     places: dict[str, list[tuple[int, slice]]] = {}
-    for index, extractor in enumerate(extractors):
+    for index, bank in enumerate(banks):
         start = 0
-        for name, count in extractor.blocks:
+        for name, count in bank.blocks:
             places.setdefault(name, []).append((index, slice(start, start + count)))
             start += count
-    return {name: Columns(tuple(found)) for name, found in places.items()}
+    return {name: BlockColumns(tuple(columns)) for name, columns in places.items()}
 
 
-def transform(
-    extractors: Sequence[KernelBank], cases: QuantizedCases, progress: Callable[[int, int], None]
+def feature_matrices(
+    banks: Sequence[KernelBank], cases: QuantizedCases, progress: Callable[[int, int], None]
 ) -> list[Float32]:
-    """(N, F) for each extractor; `progress` gets the chunks done and their total."""
-    chunks = case_chunks(cases, sum(extractor.n_features for extractor in extractors))
-    found = [np.empty((len(cases), extractor.n_features), np.float32) for extractor in extractors]
+    """(N, F) for each bank; `progress` is given the number of chunks done and their total."""
+    chunks = case_chunks(cases, sum(bank.n_features for bank in banks))
+    matrices = [np.empty((len(cases), bank.n_features), np.float32) for bank in banks]
     for done, chunk in enumerate(chunks, start=1):
-        part = part_of(cases, chunk)
-        for features, extractor in zip(found, extractors, strict=True):
-            features[chunk] = extractor.transform(part)
+        part = cases.subset(chunk)
+        for features, bank in zip(matrices, banks, strict=True):
+            features[chunk] = transform(bank, part)
         progress(done, len(chunks))
-    return found
+    return matrices
 
 
-def block_gram(columns: Columns, features: Sequence[Float32], scalings: Sequence[Scaling]) -> Float64:
+def block_gram(block: BlockColumns, features: Sequence[Float32], scalings: Sequence[Scaling]) -> Float64:
     """(N, N) inner products of a block's standardised features, divided by their number."""
     total = np.zeros((len(features[0]), len(features[0])))
-    for index, own in columns.places:
-        for chunk in column_chunks(own.stop - own.start):
-            part = slice(own.start + chunk.start, own.start + chunk.stop)
+    for index, columns in block.places:
+        for chunk in column_chunks(columns.stop - columns.start):
+            part = slice(columns.start + chunk.start, columns.start + chunk.stop)
             scaled = scalings[index].apply(features[index], part)
             total += scaled @ scaled.T
-    return total / columns.count
+    return total / block.count

@@ -1,4 +1,4 @@
-"""Fits kernel evidence: features, a choice of blocks on left-out cases, one closed-form read-out."""
+"""Fits kernel evidence: features, a choice of blocks on left-out cases, a closed-form readout."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,19 +11,19 @@ from anchormoe.evidence import centred
 from anchormoe.kernels import selection
 from anchormoe.kernels.bank import KernelBank, Readout
 from anchormoe.kernels.bank_factory import build_banks
-from anchormoe.kernels.features import Columns, Scaling, block_columns, block_gram, part_of, transform
+from anchormoe.kernels.features import BlockColumns, Scaling, block_columns, block_gram, feature_matrices
 from anchormoe.kernels.primal import PrimalTask, fit_primal
 from anchormoe.kernels.quantized import QuantizedCases, quantize
 from anchormoe.kernels.ridge import STRENGTHS, Problem, ridge_fit
-from anchormoe.kernels.selection import Choice
+from anchormoe.kernels.selection import Choice, subset_for_selection
 from anchormoe.kernels.settings import KernelSettings
 from anchormoe.kernels.source import NAME, KernelSource, Part
-from anchormoe.kernels.subsets import subset_for_selection
 from anchormoe.progress import Progress, ProgressCallback
 from anchormoe.training.folds import enough_to_choose, in_time_blocks
 from anchormoe.training.task import FitTask, SourceFit
 
-MOST_DUAL_CASES = 4000
+MAX_DUAL_CASES = 4000
+"""With more cases, Gram matrices would be too large, and the readout is fitted to feature vectors (`primal`)."""
 
 
 def fit_kernel(task: FitTask, settings: KernelSettings) -> SourceFit[KernelSource]:
@@ -35,69 +35,73 @@ def fit_kernel(task: FitTask, settings: KernelSettings) -> SourceFit[KernelSourc
     groups = in_time_blocks(task.groups)
     problem = Problem.of(_targets(y, n_classes, len(cases)), task.sample_weight, groups)
     rng = np.random.default_rng(task.seed)
-    grid = quantize(cases)
-    extractors = build_banks(grid, settings, rng)
-    chosen = subset_for_selection(y, groups, settings.sizes.selection_cases, rng)
-    stage = _Stage(extractors, part_of(grid, chosen), problem.subset(chosen), progress)
-    choice = stage.choose(np.bincount(y[chosen], minlength=n_classes))
-    if len(cases) > MOST_DUAL_CASES:
-        used, scalings = stage.used(choice)
-        primal = PrimalTask(grid, problem, choice, settings.sizes.primal_features, progress)
-        parts, predictions = fit_primal(primal, used, scalings, rng)
+    quantized = quantize(cases)
+    banks = build_banks(quantized, settings, rng)
+    subset = subset_for_selection(y, groups, settings.sizes.selection_cases, rng)
+    stage = _Stage(banks, quantized.subset(subset), problem.subset(subset), progress)
+    choice = stage.choose(np.bincount(y[subset], minlength=n_classes))
+    if len(cases) > MAX_DUAL_CASES:
+        primal = PrimalTask(quantized, problem, choice, settings.sizes.primal_features, progress)
+        parts, predictions = fit_primal(primal, *stage.used_banks(choice), rng)
     else:
-        whole = stage if len(chosen) == len(cases) else _Stage(extractors, grid, problem, progress, choice)
-        parts, predictions = whole.fit(choice)
+        if len(subset) < len(cases):
+            stage = _Stage(_used_banks(banks, choice), quantized, problem, progress, _used_blocks(choice))
+        parts, predictions = stage.fit(choice)
     source = KernelSource(cases.channels, centred(problem.mean_target), tuple(parts))
-    report = _report(choice, problem, predictions, len(chosen))
+    report = _report(choice, problem, predictions, len(subset))
     return SourceFit(NAME, source, centred(predictions), report)
 
 
 def _targets(y: Int64, n_classes: int, n_cases: int) -> Float64:
-    """(N, Y) ±1, centred over classes: the read-out is linear in them, so its outputs are centred too."""
+    """(N, Y) ±1, centred over classes: the readout is linear in them, so its outputs are centred too."""
     y = np.asarray(y)
     if n_cases < 2 or y.shape != (n_cases,) or y.min() < 0 or y.max() >= n_classes:
-        raise DataError(f"{n_cases} cases need as many classes between 0 and {n_classes - 1}, and at least two cases")
+        raise DataError(
+            f"expected at least two cases and one class from 0 to {n_classes - 1} for each, got {n_cases} cases and "
+            f"classes of shape {y.shape}"
+        )
     return centred(np.where(y[:, None] == np.arange(n_classes), 1.0, -1.0))
 
 
 class _Stage:
-    """Features and Gram matrices of some cases, for choosing or for fitting."""
+    """Features of some cases, and Gram matrices of their blocks, for choosing or for fitting."""
 
     def __init__(
         self,
-        extractors: list[KernelBank],
+        banks: list[KernelBank],
         cases: QuantizedCases,
         problem: Problem,
         progress: ProgressCallback,
-        choice: Choice | None = None,
+        blocks: list[str] | None = None,
     ) -> None:
-        self.problem, self.progress = problem, progress
-        self.extractors = extractors if choice is None else _used(extractors, choice)
-        self.columns: dict[str, Columns] = block_columns(self.extractors)
-        self.features: list[Float32] = transform(self.extractors, cases, self._tell("kernel features"))
-        self.scalings = [Scaling.of(features, problem.shares) for features in self.features]
-        wanted = self.columns if choice is None else _blocks_of(choice)
-        self.grams = {name: block_gram(self.columns[name], self.features, self.scalings) for name in wanted}
+        """`blocks` None: all blocks of the banks."""
+        self.banks, self.problem, self.progress = banks, problem, progress
+        self.columns: dict[str, BlockColumns] = block_columns(banks)
+        self.features: list[Float32] = feature_matrices(banks, cases, self._report_progress("kernel features"))
+        self.scalings = [Scaling.of(features, problem.case_weight) for features in self.features]
+        names = list(self.columns) if blocks is None else blocks
+        self.grams = {name: block_gram(self.columns[name], self.features, self.scalings) for name in names}
 
-    def _tell(self, stage: str) -> Callable[[int, int], None]:
+    def _report_progress(self, stage: str) -> Callable[[int, int], None]:
         return lambda done, total: self.progress(Progress(stage, done, total))
 
     def choose(self, counts: Int64) -> Choice:
         """`counts` are the cases of each class."""
         present = [int(count) for count in counts if count]
         if not enough_to_choose(present):
-            return selection.given(self.grams, self.problem)
-        found = selection.candidates(self.grams, self.problem, self._tell("kernel selection"))
-        return selection.choose(found, self.problem)
+            return selection.default_choice(self.grams, self.problem)
+        candidates = selection.evaluate_mixes(self.grams, self.problem, self._report_progress("kernel selection"))
+        return selection.choose(candidates, self.problem)
 
-    def used(self, choice: Choice) -> tuple[list[KernelBank], list[Scaling]]:
-        kept = [index for index, one in enumerate(self.extractors) if one in _used(self.extractors, choice)]
-        return [self.extractors[index] for index in kept], [self.scalings[index] for index in kept]
+    def used_banks(self, choice: Choice) -> tuple[list[KernelBank], list[Scaling]]:
+        """The banks of the chosen blocks, and their scalings."""
+        used = [index for index, bank in enumerate(self.banks) if _used_banks([bank], choice)]
+        return [self.banks[index] for index in used], [self.scalings[index] for index in used]
 
     def fit(self, choice: Choice) -> tuple[list[Part], Float64]:
-        """The chosen mixes collapsed into one read-out per extractor, and leave-out predictions."""
+        """One readout per bank for the sum of the chosen mixes, and leave-out predictions (N, Y)."""
         predictions = np.zeros(self.problem.targets.shape)
-        dual = {name: np.zeros(self.problem.targets.shape) for name in _blocks_of(choice)}
+        dual = {name: np.zeros(self.problem.targets.shape) for name in _used_blocks(choice)}
         for done, (mix, strength, share) in enumerate(zip(choice.mixes, choice.strengths, choice.shares, strict=True)):
             fit = ridge_fit(selection.mixed_gram(self.grams, mix), self.problem, strength)
             predictions += share * fit.predictions
@@ -107,31 +111,32 @@ class _Stage:
         return self._parts(dual), predictions
 
     def _parts(self, dual: dict[str, Float64]) -> list[Part]:
-        weights = [np.zeros((one.n_features, self.problem.targets.shape[1])) for one in self.extractors]
+        """Turns the blocks' dual coefficients (N, Y) into feature weights; banks without weight are left out."""
+        weights = [np.zeros((bank.n_features, self.problem.targets.shape[1])) for bank in self.banks]
         for name, coefficients in dual.items():
-            columns = self.columns[name]
-            for index, own in columns.places:
-                scaled = self.scalings[index].apply(self.features[index], own)
-                unscaled = scaled.T @ coefficients / columns.count
-                weights[index][own] = centred(unscaled * self.scalings[index].inverse[own, None])
+            block = self.columns[name]
+            for index, columns in block.places:
+                scaled = self.scalings[index].apply(self.features[index], columns)
+                unscaled = scaled.T @ coefficients / block.count
+                weights[index][columns] = centred(unscaled * self.scalings[index].inverse[columns, None])
         return [
-            Part.of(extractor, Readout(scaling.mean, own))
-            for extractor, scaling, own in zip(self.extractors, self.scalings, weights, strict=True)
-            if own.any()
+            Part.of(bank, Readout(scaling.mean, bank_weights))
+            for bank, scaling, bank_weights in zip(self.banks, self.scalings, weights, strict=True)
+            if bank_weights.any()
         ]
 
 
-def _blocks_of(choice: Choice) -> list[str]:
+def _used_blocks(choice: Choice) -> list[str]:
     return sorted({name for mix in choice.mixes for name in mix})
 
 
-def _used(extractors: list[KernelBank], choice: Choice) -> list[KernelBank]:
-    blocks = _blocks_of(choice)
-    return [one for one in extractors if any(name in blocks for name, _ in one.blocks)]
+def _used_banks(banks: list[KernelBank], choice: Choice) -> list[KernelBank]:
+    blocks = _used_blocks(choice)
+    return [bank for bank in banks if any(name in blocks for name, _ in bank.blocks)]
 
 
 def _report(choice: Choice, problem: Problem, predictions: Float64, selected_on: int) -> dict[str, Any]:
-    right = predictions.argmax(axis=1) == problem.targets.argmax(axis=1)
+    correct = predictions.argmax(axis=1) == problem.targets.argmax(axis=1)
     return {
         "mixes": [
             {"blocks": dict(mix), "strength": strength, "share": share}
@@ -139,6 +144,6 @@ def _report(choice: Choice, problem: Problem, predictions: Float64, selected_on:
         ],
         "strengths_tried": [float(STRENGTHS[0]), float(STRENGTHS[-1]), len(STRENGTHS)],
         "selected_on": selected_on,
-        "left_out_accuracy": float(right.mean()),
+        "left_out_accuracy": float(correct.mean()),
         "left_out_squared_error": float(((predictions - problem.targets) ** 2).mean()),
     }

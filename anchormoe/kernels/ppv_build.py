@@ -1,75 +1,71 @@
-"""Draws a bank of share-of-positive-values kernels: MiniRocket's plan of dilations, channels and thresholds. Pure."""
+"""Draws a bank of PPV kernels: dilations, channels and thresholds as in MiniRocket. Pure."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from anchormoe.cases import Bool, Float64, Int64
 from anchormoe.kernels.ppv import POSITIVE_TAPS, PPVBank
 from anchormoe.kernels.quantized import Int32, QuantizedCases
-from anchormoe.kernels.taps import CENTRE, TAPS, counted, tap_sum
+from anchormoe.kernels.taps import CENTRE, TAPS, counted_outputs, tap_sum
 
-MOST_CHANNELS = 9
+MAX_CHANNELS = 9
 THRESHOLD_OUTPUTS = 64
-"""Thresholds are quantiles of at least about this many outputs, from one case or, when cases are short, several."""
+"""Thresholds are quantiles of about this many outputs or more: of one case or, if cases are short, of several."""
 _GOLDEN = (np.sqrt(5) + 1) / 2
 
 
 @dataclass(frozen=True, slots=True)
-class BankPlan:
-    """At most `dilations` of them, and `features` thresholds, divided evenly among the 84 kernels.
+class PPVSettings:
+    """`features` thresholds, divided evenly among the 84 kernels, at no more than `max_dilations` dilations.
 
     `max_receptive_field` None: as far as the longest case allows. `pad_always`: no kernel needs its full field.
     """
 
     name: str
     features: int
-    dilations: int = 32
+    max_dilations: int = 32
     parts: tuple[int, ...] = (1,)
     difference: bool = False
     pad_always: bool = False
     max_receptive_field: int | None = None
 
 
-def build_ppv(plan: BankPlan, cases: QuantizedCases, rng: np.random.Generator) -> PPVBank:
-    """Thresholds come from randomly drawn cases, at quantiles that fill (0, 1) evenly."""
-    cases = cases.differences() if plan.difference else cases
-    dilations, counts = plan_dilations(plan, int(cases.lengths.max()))
-    kernel = np.tile(np.arange(len(POSITIVE_TAPS)), len(dilations))
-    dilation = np.repeat(dilations, len(POSITIVE_TAPS))
-    n_biases = np.repeat(counts, len(POSITIVE_TAPS))
-    level = np.arange(len(kernel)) // len(POSITIVE_TAPS)
-    padded = (kernel + level) % 2 == 0 if not plan.pad_always else np.ones(len(kernel), np.bool_)
-    padded |= (TAPS - 1) * dilation >= int(cases.lengths.min())
-    usable = _usable_channels(cases)
-    channels = [_draw_channels(usable, rng) for _ in kernel]
-    # Combinations that read the same channels stand together: their channels are then summed only once.
-    order = sorted(range(len(kernel)), key=lambda index: (dilation[index], tuple(channels[index])))
-    kernel, padded, channels = kernel[order], padded[order], [channels[index] for index in order]
-    quantiles = np.split((np.arange(1, n_biases.sum() + 1) * _GOLDEN) % 1, np.cumsum(n_biases)[:-1])
-    biases = [
-        _thresholds(cases, own, POSITIVE_TAPS[kernel[index]], int(dilation[index]), bool(padded[index]), levels, rng)
-        for index, (own, levels) in enumerate(zip(channels, quantiles, strict=True))
-    ]
+class _Combinations(NamedTuple):
+    """n combinations of a kernel, a dilation and a channel subset."""
+
+    kernel: Int64
+    dilation: Int64
+    padded: Bool
+    channels: list[Int64]
+    n_biases: Int64
+
+
+def build_ppv(settings: PPVSettings, cases: QuantizedCases, rng: np.random.Generator) -> PPVBank:
+    """1. draw the combinations, 2. draw their thresholds from random cases, at quantiles that fill (0, 1) evenly."""
+    cases = cases.differences() if settings.difference else cases
+    drawn = _draw_combinations(settings, cases, rng)
+    biases = _draw_biases(drawn, cases, rng)
     return PPVBank(
-        plan.name,
-        plan.difference,
-        plan.parts,
-        kernel,
-        dilation,
-        np.asarray(padded),
-        _offsets(np.array([len(own) for own in channels])),
-        np.concatenate(channels),
-        _offsets(n_biases),
+        settings.name,
+        settings.difference,
+        settings.parts,
+        drawn.kernel,
+        drawn.dilation,
+        drawn.padded,
+        _offsets(np.array([len(subset) for subset in drawn.channels])),
+        np.concatenate(drawn.channels),
+        _offsets(drawn.n_biases),
         np.concatenate(biases),
     )
 
 
-def plan_dilations(plan: BankPlan, length: int) -> tuple[Int64, Int64]:
+def choose_dilations(settings: PPVSettings, length: int) -> tuple[Int64, Int64]:
     """Dilations (ascending, spaced exponentially) and how many thresholds each kernel gets at each of them."""
-    per_kernel = max(1, plan.features // len(POSITIVE_TAPS))
-    levels = min(per_kernel, plan.dilations)
-    longest = min(length, plan.max_receptive_field or length)
+    per_kernel = max(1, settings.features // len(POSITIVE_TAPS))
+    levels = min(per_kernel, settings.max_dilations)
+    longest = min(length, settings.max_receptive_field or length)
     top = max(0.0, np.log2(max(1, longest - 1) / (TAPS - 1)))
     dilations, counts = np.unique(np.logspace(0, top, levels, base=2).astype(np.int64), return_counts=True)
     counts = (counts * (per_kernel / levels)).astype(np.int64)
@@ -78,45 +74,57 @@ def plan_dilations(plan: BankPlan, length: int) -> tuple[Int64, Int64]:
     return dilations, counts
 
 
-def _usable_channels(cases: QuantizedCases) -> Int64:
-    """Channels that ever differ from 0; all of them if none does."""
-    usable = np.flatnonzero((cases.values != 0).any(axis=(0, 2)))
-    return usable if len(usable) else np.arange(cases.values.shape[1])
+def _draw_combinations(settings: PPVSettings, cases: QuantizedCases, rng: np.random.Generator) -> _Combinations:
+    """Sorted by dilation, then by channels: kernels that read the same channels share their sum."""
+    dilations, counts = choose_dilations(settings, int(cases.lengths.max()))
+    kernel = np.tile(np.arange(len(POSITIVE_TAPS)), len(dilations))
+    dilation = np.repeat(dilations, len(POSITIVE_TAPS))
+    level = np.arange(len(kernel)) // len(POSITIVE_TAPS)
+    padded = (kernel + level) % 2 == 0 if not settings.pad_always else np.ones(len(kernel), np.bool_)
+    padded |= (TAPS - 1) * dilation >= int(cases.lengths.min())
+    usable = _usable_channels(cases)
+    channels = [_draw_channels(usable, rng) for _ in kernel]
+    order = sorted(range(len(kernel)), key=lambda index: (dilation[index], tuple(channels[index])))
+    channels = [channels[index] for index in order]
+    return _Combinations(
+        kernel[order], dilation, np.asarray(padded[order]), channels, np.repeat(counts, len(POSITIVE_TAPS))
+    )
 
 
-def _draw_channels(usable: Int64, rng: np.random.Generator) -> Int64:
-    most = min(len(usable), MOST_CHANNELS)
-    count = int(2 ** rng.uniform(0, np.log2(most + 1)))
-    return np.sort(rng.choice(usable, min(count, most), replace=False))
+def _draw_biases(drawn: _Combinations, cases: QuantizedCases, rng: np.random.Generator) -> list[Int32]:
+    """Sorted, for each combination."""
+    total = int(drawn.n_biases.sum())
+    quantiles = np.split((np.arange(1, total + 1) * _GOLDEN) % 1, np.cumsum(drawn.n_biases)[:-1])
+    return [_draw_thresholds(drawn, index, cases, levels, rng) for index, levels in enumerate(quantiles)]
 
 
-def _thresholds(
-    cases: QuantizedCases,
-    channels: Int64,
-    positive: Int64,
-    dilation: int,
-    padded: bool,
-    levels: Float64,
-    rng: np.random.Generator,
+def _draw_thresholds(
+    drawn: _Combinations, index: int, cases: QuantizedCases, levels: Float64, rng: np.random.Generator
 ) -> Int32:
+    """The quantiles `levels` of a combination's outputs on randomly drawn cases."""
+    channels, dilation = drawn.channels[index], int(drawn.dilation[index])
     chosen = rng.integers(0, len(cases), max(1, THRESHOLD_OUTPUTS // max(1, cases.steps)))
-    weights = np.where(np.isin(np.arange(TAPS), positive), 2, -1)
+    weights = np.where(np.isin(np.arange(TAPS), POSITIVE_TAPS[drawn.kernel[index]]), 2, -1)
     series = cases.values[np.ix_(chosen, channels)].sum(axis=1, dtype=np.int64)  # (n, T)
-    value = tap_sum(series, weights, dilation)
-    outputs = value[_counted_outputs(cases, chosen, channels, weights, dilation, padded)]
+    reach = 0 if drawn.padded[index] else CENTRE * dilation
+    steps, lengths = np.arange(cases.steps), cases.lengths[chosen, None]
+    counted = counted_outputs(cases.valid[np.ix_(chosen, channels)], steps < lengths, np.abs(weights), dilation)
+    outputs = tap_sum(series, weights, dilation)[counted & (steps >= reach) & (steps < lengths - reach)]
     if not len(outputs):
         return np.zeros(len(levels), np.int32)
     return np.sort(np.floor(np.quantile(outputs, levels)).astype(np.int32))
 
 
-def _counted_outputs(
-    cases: QuantizedCases, chosen: Int64, channels: Int64, weights: Int64, dilation: int, padded: bool
-) -> Bool:
-    steps = np.arange(cases.steps)
-    lengths = cases.lengths[chosen, None]
-    reach = 0 if padded else CENTRE * dilation
-    counts = counted(cases.valid[np.ix_(chosen, channels)], steps < lengths, np.abs(weights), dilation)
-    return np.asarray(counts & (steps >= reach) & (steps < lengths - reach))
+def _usable_channels(cases: QuantizedCases) -> Int64:
+    """Channels that are not 0 throughout; all channels if there are none."""
+    usable = np.flatnonzero((cases.values != 0).any(axis=(0, 2)))
+    return usable if len(usable) else np.arange(cases.values.shape[1])
+
+
+def _draw_channels(usable: Int64, rng: np.random.Generator) -> Int64:
+    most = min(len(usable), MAX_CHANNELS)
+    count = int(2 ** rng.uniform(0, np.log2(most + 1)))
+    return np.sort(rng.choice(usable, min(count, most), replace=False))
 
 
 def _offsets(counts: Int64) -> Int64:

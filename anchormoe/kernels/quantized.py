@@ -1,6 +1,7 @@
-"""Normalized cases as integers, on which thresholds and sums are exact. Pure."""
+"""Normalized cases as integers, so that thresholds and sums are exact. Pure."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,7 @@ from anchormoe.model.normalizer import CLIP, GRID
 
 Int32 = NDArray[np.int32]
 _CHUNK_ENTRIES = 4_000_000
-"""Rounded at once, so that the steps on the way take little memory."""
+"""Entries rounded at a time, to keep the temporary arrays small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +21,8 @@ class QuantizedCases:
     values: Int32
     valid: Bool
     lengths: Int64
-    whole: Bool
-    """(B,) nothing is missing before the case's end"""
+    complete: Bool
+    """(B,) nothing is missing before the end of the case"""
 
     def __len__(self) -> int:
         return len(self.values)
@@ -34,34 +35,38 @@ class QuantizedCases:
     def step_valid(self) -> Bool:
         return np.asarray(self.valid.any(axis=1))
 
+    def subset(self, indices: Any) -> "QuantizedCases":
+        """Some of the cases, by a slice or an index array."""
+        return QuantizedCases(self.values[indices], self.valid[indices], self.lengths[indices], self.complete[indices])
+
     def differences(self) -> "QuantizedCases":
         """First differences: entry t is step t + 1 minus step t, valid where both are; one step shorter."""
         valid = self.valid[:, :, 1:] & self.valid[:, :, :-1]
         values = np.where(valid, self.values[:, :, 1:] - self.values[:, :, :-1], 0).astype(np.int32)
-        return QuantizedCases(values, valid, np.maximum(self.lengths - 1, 0), self.whole)
+        return QuantizedCases(values, valid, np.maximum(self.lengths - 1, 0), self.complete)
 
 
 def quantize(cases: Cases) -> QuantizedCases:
-    """Cases that the Normalizer scaled; anything between two grid values goes to the nearer one."""
+    """Rounds cases that the Normalizer has scaled to the nearest multiple of 1/GRID."""
     values = np.empty(cases.x.shape, np.int32)
     step = max(1, _CHUNK_ENTRIES // max(1, cases.channels * cases.steps))
     for start in range(0, len(cases), step):
         part = slice(start, start + step)
-        values[part] = _rounded(cases.x[part], cases.mask[part])
-    whole = cases.mask.sum(axis=(1, 2)) == cases.lengths * cases.channels
-    # Copies in C order: compiled code is compiled again for any other kind of array.
+        values[part] = _round(cases.x[part], cases.mask[part])
+    complete = cases.mask.sum(axis=(1, 2)) == cases.lengths * cases.channels
+    # Copies in C order: numba compiles its functions again for any other memory layout.
     valid, lengths = np.array(cases.mask, np.bool_, order="C"), np.array(cases.lengths, np.int64)
-    return QuantizedCases(values, valid, lengths, np.asarray(whole))
+    return QuantizedCases(values, valid, lengths, np.asarray(complete))
 
 
-def _rounded(x: Float32, mask: Bool) -> Float32:
+def _round(x: Float32, mask: Bool) -> Float32:
     limit = CLIP * GRID
     return np.where(mask, np.clip(np.rint(x * np.float32(GRID)), -limit, limit), np.float32(0))
 
 
 def differences_to_steps(evidence: Float64) -> Float64:
-    """Evidence of first differences (B, T - 1, Y), half to each of the two steps it read: (B, T, Y)."""
-    half = evidence.swapaxes(1, 2) / 2  # class by class, as compiled code gives it
+    """Evidence of first differences (B, T - 1, Y), half of it to each of the two steps they read: (B, T, Y)."""
+    half = evidence.swapaxes(1, 2) / 2  # (B, Y, T - 1), contiguous as compiled code returns it
     steps = np.zeros((*half.shape[:2], half.shape[2] + 1))
     steps[:, :, :-1] += half
     steps[:, :, 1:] += half

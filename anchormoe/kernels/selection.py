@@ -1,29 +1,29 @@
-"""Chooses mixes of feature blocks by what they predict for the cases (or groups) left out. Pure."""
+"""Chooses mixes of feature blocks by their predictions for cases (or groups) left out. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from anchormoe.cases import Float64
-from anchormoe.kernels.ridge import STRENGTHS, Problem, RidgePath, ridge_path
+from anchormoe.cases import Float64, Int64
+from anchormoe.kernels.ridge import STRENGTHS, Problem, ridge_path
 
 Mix = dict[str, float]
 """Weights of blocks in a sum of Gram matrices."""
 
 PICKS = 15
-MOST_GIVEN_STRENGTH = 0.25
-"""Above what larger sets choose for kernels that know something."""
+MAX_DEFAULT_STRENGTH = 0.25
+"""Larger than what sets with more cases choose for informative kernels."""
 
-GIVEN_MIXES: tuple[Mix, ...] = (
+DEFAULT_MIXES: tuple[Mix, ...] = (
     {"K": 1.0},
     {"K": 1.0, "H": 0.3, "K2": 1.0, "K4": 0.5},
     {"K": 1.0, "H": 0.3, "K2": 1.0, "K4": 0.5, "M1": 0.3, "M4": 0.3, "C1": 0.3},
 )
-"""Where there are too few cases to choose by, these are not chosen but given, with equal shares.
+"""Used with equal shares where there are too few cases to choose by.
 
-Fitted on 12 or 24 cases of TRAIN of eight and nine UEA sets, they were right on .65 and .80 of its other cases; one mix
-with first differences (K + D + .3 H) on .63 and .77, a choice by leave-one-out on .59 and .78.
+Fitted on 12 (24) cases of TRAIN of eight (nine) UEA sets, they classified .65 (.80) of the other TRAIN cases correctly;
+one mix with first differences (K + D + .3 H) .63 (.77), a choice by leave-one-out .59 (.78).
 """
 NAMED_MIXES: tuple[Mix, ...] = (
     {"K": 1.0, "D": 1.0, "H": 0.3},
@@ -31,7 +31,7 @@ NAMED_MIXES: tuple[Mix, ...] = (
     {"K": 1.0, "D": 1.0, "H": 0.3, "K2": 1.0, "K4": 0.5},
     {"K": 1.0, "H": 0.3, "M1": 1.0, "C1": 1.0},
     {"M1": 1.0, "M4": 1.0},
-    *GIVEN_MIXES,
+    *DEFAULT_MIXES,
 )
 
 
@@ -62,63 +62,94 @@ def mixed_gram(grams: Mapping[str, Float64], mix: Mix) -> Float64:
 
 
 def available(mix: Mix, names: Sequence[str]) -> Mix:
-    """The part of a mix that can be had."""
+    """The blocks of a mix that exist."""
     return {name: weight for name, weight in mix.items() if name in names}
 
 
-def candidates(grams: Mapping[str, Float64], problem: Problem, progress: Callable[[int, int], None]) -> list[Candidate]:
-    """Single blocks and the named mixes; `progress` gets how many of how many.
+def evaluate_mixes(
+    grams: Mapping[str, Float64], problem: Problem, progress: Callable[[int, int], None]
+) -> list[Candidate]:
+    """Single blocks and the named mixes; `progress` is given the number done and their total.
 
-    A greedy search for further mixes took most of the time and found nothing that held on other cases of TRAIN.
+    A greedy search for further mixes took most of the time and found none that was better on other cases of TRAIN.
     """
     mixes = _distinct([{name: 1.0} for name in grams] + [available(mix, list(grams)) for mix in NAMED_MIXES])
-    found: list[Candidate] = []
+    evaluated: list[Candidate] = []
     for mix in mixes:
-        found.append(candidate(grams, mix, problem))
-        progress(len(found), len(mixes))
-    return found
+        evaluated.append(evaluate_mix(grams, mix, problem))
+        progress(len(evaluated), len(mixes))
+    return evaluated
 
 
-def candidate(grams: Mapping[str, Float64], mix: Mix, problem: Problem, strengths: Float64 = STRENGTHS) -> Candidate:
-    return _best(ridge_path(mixed_gram(grams, mix), problem, strengths), mix)
-
-
-def given(grams: Mapping[str, Float64], problem: Problem) -> Choice:
-    """For too few cases to choose by; strengths are mild, since their best guess is often to say nothing at all."""
-    mild = STRENGTHS[STRENGTHS <= MOST_GIVEN_STRENGTH]
-    mixes = _distinct([available(mix, list(grams)) for mix in GIVEN_MIXES])
-    fitted = [candidate(grams, mix, problem, mild) for mix in mixes]
-    strengths = tuple(one.strength for one in fitted)
-    return Choice(tuple(mixes), strengths, (1 / len(mixes),) * len(mixes))
-
-
-def choose(found: Sequence[Candidate], problem: Problem, picks: int = PICKS) -> Choice:
-    """Caruana's ensemble selection: picks with replacement, each the one that helps the average most."""
-    predictions = np.stack([one.predictions for one in found])  # (A, N, Y)
-    counts = np.zeros(len(found), np.int64)
-    total = np.zeros(predictions.shape[1:])
-    for pick in range(picks):
-        averages = (total + predictions) / (pick + 1)
-        errors = ((averages - problem.targets) ** 2).mean(axis=2) @ problem.shares  # (A,)
-        chosen = int(np.argmin(errors))
-        counts[chosen] += 1
-        total += predictions[chosen]
-    kept = np.flatnonzero(counts)
-    return Choice(
-        tuple(found[index].mix for index in kept),
-        tuple(found[index].strength for index in kept),
-        tuple(float(counts[index] / picks) for index in kept),
-    )
-
-
-def _best(path: RidgePath, mix: Mix) -> Candidate:
+def evaluate_mix(grams: Mapping[str, Float64], mix: Mix, problem: Problem, strengths: Float64 = STRENGTHS) -> Candidate:
+    """With the strength that has the smallest leave-out error."""
+    path = ridge_path(mixed_gram(grams, mix), problem, strengths)
     best = path.best
     return Candidate(mix, float(path.strengths[best]), path.predictions[best], float(path.errors[best]))
 
 
+def default_choice(grams: Mapping[str, Float64], problem: Problem) -> Choice:
+    """For too few cases to choose by; large strengths are excluded, since they often predict nothing but the mean."""
+    mild = STRENGTHS[STRENGTHS <= MAX_DEFAULT_STRENGTH]
+    mixes = _distinct([available(mix, list(grams)) for mix in DEFAULT_MIXES])
+    fitted = [evaluate_mix(grams, mix, problem, mild) for mix in mixes]
+    strengths = tuple(one.strength for one in fitted)
+    return Choice(tuple(mixes), strengths, (1 / len(mixes),) * len(mixes))
+
+
+def choose(candidates: Sequence[Candidate], problem: Problem, picks: int = PICKS) -> Choice:
+    """Caruana's ensemble selection: picks with replacement, each time the candidate that improves the average most."""
+    predictions = np.stack([one.predictions for one in candidates])  # (A, N, Y)
+    counts = np.zeros(len(candidates), np.int64)
+    total = np.zeros(predictions.shape[1:])
+    for pick in range(picks):
+        averages = (total + predictions) / (pick + 1)
+        errors = ((averages - problem.targets) ** 2).mean(axis=2) @ problem.case_weight  # (A,)
+        chosen = int(np.argmin(errors))
+        counts[chosen] += 1
+        total += predictions[chosen]
+    picked = np.flatnonzero(counts)
+    return Choice(
+        tuple(candidates[index].mix for index in picked),
+        tuple(candidates[index].strength for index in picked),
+        tuple(float(counts[index] / picks) for index in picked),
+    )
+
+
 def _distinct(mixes: Sequence[Mix]) -> list[Mix]:
-    found: list[Mix] = []
+    distinct: list[Mix] = []
     for mix in mixes:
-        if mix and mix not in found:
-            found.append(mix)
-    return found
+        if mix and mix not in distinct:
+            distinct.append(mix)
+    return distinct
+
+
+def subset_for_selection(y: Int64, groups: Int64 | None, size: int, rng: np.random.Generator) -> Int64:
+    """Indices, ascending: all cases if there are no more than `size`, else a stratified part, or whole groups."""
+    if len(y) <= size:
+        return np.arange(len(y))
+    return _stratified_part(y, size, rng) if groups is None else _whole_groups(y, groups, size, rng)
+
+
+def _stratified_part(y: Int64, size: int, rng: np.random.Generator) -> Int64:
+    """The same share of every class, at least one case of each."""
+    drawn = []
+    for label in np.unique(y):
+        members = np.flatnonzero(y == label)
+        drawn.append(rng.choice(members, max(1, len(members) * size // len(y)), replace=False))
+    return np.sort(np.concatenate(drawn))
+
+
+def _whole_groups(y: Int64, groups: Int64, size: int, rng: np.random.Generator) -> Int64:
+    """Random groups as long as they fit, at least two; of a group that is too large, a stratified part."""
+    names = rng.permutation(np.unique(groups))
+    if len(names) < 2:
+        return _stratified_part(y, size, rng)
+    drawn: list[Int64] = []
+    for name in names:
+        members = np.flatnonzero(groups == name)
+        if len(members) > size // 2:
+            members = members[_stratified_part(y[members], size // 2, rng)]
+        if sum(map(len, drawn)) + len(members) <= size or len(drawn) < 2:
+            drawn.append(members)
+    return np.sort(np.concatenate(drawn))

@@ -1,4 +1,4 @@
-"""What a user chooses about kernel evidence, and the sizes that follow from it. Pure."""
+"""Settings of kernel evidence, and the sizes that follow from them. Pure."""
 
 from dataclasses import dataclass
 
@@ -7,12 +7,12 @@ from anchormoe.conversion import require_valid_fields
 from anchormoe.training.task import Objective, Profile
 
 NEAR = 33
-"""Steps that a kernel may look at where localization matters."""
+"""Steps that a kernel may span with the objective `localize`."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelSettings:
-    """`aligned`: events have their place in the case; `sliding`: they may start anywhere."""
+    """`aligned`: events have a fixed place in the case; `sliding`: they may start anywhere."""
 
     profile: Profile = "balanced"
     objective: Objective = "accuracy"
@@ -27,18 +27,18 @@ class KernelSettings:
 
     @property
     def max_receptive_field(self) -> int | None:
-        """None: as far as the cases are long."""
+        """In steps; None: as long as the cases."""
         return NEAR if self.objective == "localize" else None
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Features of the blocks K and D, kernels of K2 and K4, groups of Hydra per dilation; 0 leaves a block out.
+    """Features of the blocks K, D and of each segment of K2 and K4, Hydra groups per dilation; 0 leaves a block out.
 
-    `dilations` limits those of K; D has half of them, K2 and K4 a third: time grows with them, accuracy hardly.
+    `dilations` limits those of K; D has half of them, K2 and K4 a third: more cost time and add little accuracy.
     """
 
-    shares: int
+    ppv: int
     differences: int
     segmented: int
     hydra_groups: int

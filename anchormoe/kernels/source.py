@@ -1,4 +1,4 @@
-"""The kernel source: a linear read-out of additive features whose logits come with exact evidence per step."""
+"""The kernel source: a linear readout of additive features; its logits come with exact evidence per step."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from anchormoe.cases import Cases, Float64
 from anchormoe.errors import DataError, ModelError
 from anchormoe.evidence import Json, SourceEvidence, SourceOutput
-from anchormoe.kernels.bank import KernelBank, Readout, Tables, stored, stored_value
+from anchormoe.kernels.bank import KernelBank, Readout, read_tensor, read_value
+from anchormoe.kernels.evaluator import BankEvaluator, build_evaluator, transform
 from anchormoe.kernels.hydra import HydraBank
 from anchormoe.kernels.means import MeanBank
 from anchormoe.kernels.ppv import PPVBank
@@ -18,123 +19,139 @@ from anchormoe.kernels.quantized import quantize
 from anchormoe.kernels.settings import NEAR
 
 NAME = "kernel"
-_KINDS: dict[str, Any] = {kind.kind: kind for kind in (PPVBank, HydraBank, MeanBank)}
+_BANK_KINDS: dict[str, Any] = {bank.kind: bank for bank in (PPVBank, HydraBank, MeanBank)}
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """An extractor with its read-out, and the read-out as tables."""
+    """A bank with its readout, and both prepared for the backend that computes them."""
 
-    extractor: KernelBank
+    bank: KernelBank
     readout: Readout
-    tables: Tables
-    by_class: Float64
-    """(Y, F) the read-out's weights, in the order in which a product with them is fast"""
+    evaluator: BankEvaluator
+    class_weights: Float64
+    """(Y, F) the readout's weights, in the memory order in which a product with them is fast"""
 
     @classmethod
-    def of(cls, extractor: KernelBank, readout: Readout, device: str = "cpu") -> "Part":
-        by_class = np.ascontiguousarray(readout.weights.T)
-        return cls(extractor, readout, extractor.tables(readout, device), by_class)
+    def of(cls, bank: KernelBank, readout: Readout, device: str = "cpu") -> "Part":
+        return cls(bank, readout, build_evaluator(bank, readout, device), np.ascontiguousarray(readout.weights.T))
 
-    def pooled(self, features: Float64) -> Float64:
-        """(B, Y) the read-out of features (B, F); one without outputs counts as its TRAIN mean."""
+    def read_out(self, features: Float64) -> Float64:
+        """(B, Y) from features (B, F); a feature without outputs counts as its TRAIN mean."""
         centred = features - self.readout.mean
         # One product per case: in a single one the sums of a case could depend on how many others there are.
-        logits = np.array([self.by_class @ case for case in centred])
+        logits = np.array([self.class_weights @ case for case in centred])
         unknown = np.isnan(logits).any(axis=1)
         if unknown.any():
-            logits[unknown] = [self.by_class @ np.nan_to_num(case, nan=0.0) for case in centred[unknown]]
+            logits[unknown] = [self.class_weights @ np.nan_to_num(case, nan=0.0) for case in centred[unknown]]
         return logits
 
 
 @dataclass(frozen=True, slots=True)
 class KernelSource:
-    """Logits (centred over classes): intercept (Y,) plus what each part adds. It is given normalized cases."""
+    """Logits, centred over classes: intercept (Y,) plus what each part adds. Cases must be normalized."""
 
     channels: int
     intercept: Float64
     parts: tuple[Part, ...]
 
+    @property
+    def backend(self) -> str:
+        """What computes the convolutions: numba or torch; numpy where there are only means."""
+        used = {part.evaluator.backend for part in self.parts}
+        return next((backend for backend in ("numba", "torch") if backend in used), "numpy")
+
     def forward(self, cases: Cases) -> SourceOutput:
-        """The intercept and what has no place in time are context. Raises DataError on another number of channels."""
+        """Context is the intercept and what has no place in time. Raises DataError on another number of channels."""
         if cases.channels != self.channels:
-            raise DataError(f"the kernels know {self.channels} channels, the cases have {cases.channels}")
-        grid = quantize(cases)
+            raise DataError(f"the kernels were fitted to {self.channels} channels, the cases have {cases.channels}")
+        quantized = quantize(cases)
         far_limits = np.maximum(float(NEAR), cases.lengths / 4)
         logits = np.tile(self.intercept, (len(cases), 1))
         context = logits.copy()
-        # Class by class in memory, as the compiled path gives them.
+        # (B, T, Y) with the steps contiguous in memory, as compiled code returns them.
         steps, far = np.zeros((2, len(cases), len(self.intercept), cases.steps)).swapaxes(2, 3)
         for part in self.parts:
-            explained = part.extractor.explain(grid, part.tables, far_limits)
-            pooled = part.pooled(explained.features)
-            logits += pooled
-            if part.extractor.in_context:
-                context += pooled
+            evidence = part.evaluator.explain(quantized, far_limits)
+            added = part.read_out(evidence.features)
+            logits += added
+            if part.bank.in_context:
+                context += added
             else:
-                steps += explained.steps
-            if explained.far is not None:
-                far += explained.far
+                steps += evidence.steps
+            if evidence.far is not None:
+                far += evidence.far
         start = np.arange(cases.steps, dtype=np.int64)
         return SourceOutput(logits, context, SourceEvidence(NAME, start, start + 1, steps, (NAME,), far=far))
 
     def logits(self, cases: Cases) -> Float64:
         """(B, Y) without explanation."""
-        grid = quantize(cases)
+        quantized = quantize(cases)
         logits = np.tile(self.intercept, (len(cases), 1))
         for part in self.parts:
-            logits += part.pooled(part.extractor.transform(grid))
+            logits += part.read_out(transform(part.bank, quantized))
         return logits
 
     def to(self, device: str) -> "KernelSource":
-        """Evidence is then computed there; the few means stay on the CPU."""
-        parts = tuple(Part.of(part.extractor, part.readout, device) for part in self.parts)
+        """A source that computes evidence on that device; means stay on the CPU."""
+        parts = tuple(Part.of(part.bank, part.readout, device) for part in self.parts)
         return replace(self, parts=parts)
 
     def tensors(self) -> dict[str, NDArray[Any]]:
-        found: dict[str, NDArray[Any]] = {"intercept": self.intercept}
+        tensors: dict[str, NDArray[Any]] = {"intercept": self.intercept}
         for index, part in enumerate(self.parts):
-            found[f"{index}.mean"], found[f"{index}.readout"] = part.readout.mean, part.readout.weights
-            found.update({f"{index}.{name}": array for name, array in part.extractor.tensors().items()})
-        return found
+            tensors[f"{index}.mean"], tensors[f"{index}.readout"] = part.readout.mean, part.readout.weights
+            tensors.update({f"{index}.{name}": array for name, array in part.bank.tensors().items()})
+        return tensors
 
     def config(self) -> dict[str, Json]:
-        return {"channels": self.channels, "parts": [part.extractor.config() for part in self.parts]}
+        return {"channels": self.channels, "parts": [part.bank.config() for part in self.parts]}
 
     @classmethod
     def from_parts(cls, config: Mapping[str, Json], tensors: Mapping[str, NDArray[Any]]) -> Self:
         """Strict: every tensor is used, has its shape and fits the others. Raises ModelError."""
-        channels, parts = stored_value(config, "channels", int), stored_value(config, "parts", list)
-        intercept = stored(tensors, "intercept", np.float64, 1)
+        channels, parts = read_value(config, "channels", int), read_value(config, "parts", list)
+        intercept = read_tensor(tensors, "intercept", np.float64, 1)
         source = cls(
-            channels, intercept, tuple(_stored_part(one, index, tensors, channels) for index, one in enumerate(parts))
+            channels, intercept, tuple(_read_part(one, index, tensors, channels) for index, one in enumerate(parts))
         )
-        _refuse_misfits(source, config, tensors)
+        _require_consistent(source, config, tensors)
         return source
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled by its configuration and tensors: another machine may use another backend."""
+        return type(self).from_parts, (self.config(), self.tensors())
 
-def _stored_part(config: Any, index: int, tensors: Mapping[str, NDArray[Any]], channels: int) -> Part:
-    if not isinstance(config, Mapping) or str(config.get("kind")) not in _KINDS:
-        raise ModelError(f"kernel part {index} is of no known kind")
+
+def _read_part(config: Any, index: int, tensors: Mapping[str, NDArray[Any]], channels: int) -> Part:
+    kind = config.get("kind") if isinstance(config, Mapping) else None
+    if not isinstance(kind, str) or kind not in _BANK_KINDS:
+        raise ModelError(f"kernel part {index}: kind must be one of {', '.join(_BANK_KINDS)}, not {kind!r}")
     prefix = f"{index}."
-    own = {name.removeprefix(prefix): array for name, array in tensors.items() if name.startswith(prefix)}
-    extractor: KernelBank = _KINDS[config["kind"]].from_parts(config, own)
-    _refuse_unknown_channels(extractor, index, channels)
-    readout = Readout(stored(own, "mean", np.float64, 1), stored(own, "readout", np.float64, 2))
-    if len(readout.mean) != extractor.n_features or len(readout.weights) != extractor.n_features:
-        raise ModelError(f"kernel part {index} reads out another number of features than it has")
-    return Part.of(extractor, readout)
+    part = {name.removeprefix(prefix): array for name, array in tensors.items() if name.startswith(prefix)}
+    bank: KernelBank = _BANK_KINDS[kind].from_parts(config, part)
+    _require_channels(bank, index, channels)
+    readout = Readout(read_tensor(part, "mean", np.float64, 1), read_tensor(part, "readout", np.float64, 2))
+    if len(readout.mean) != bank.n_features or len(readout.weights) != bank.n_features:
+        raise ModelError(
+            f"kernel part {index} has {bank.n_features} features, its readout {len(readout.weights)} weights and "
+            f"{len(readout.mean)} means"
+        )
+    return Part.of(bank, readout)
 
 
-def _refuse_unknown_channels(extractor: KernelBank, index: int, channels: int) -> None:
-    named = extractor.tensors().get("channels", extractor.tensors().get("pairs"))
-    if named is None or named.min() < 0 or named.max() >= channels:
-        raise ModelError(f"kernel part {index} names a channel that is not there")
+def _require_channels(bank: KernelBank, index: int, channels: int) -> None:
+    tensors = bank.tensors()
+    read = tensors.get("channels", tensors.get("pairs"))
+    if read is None or read.min() < 0 or read.max() >= channels:
+        raise ModelError(f"kernel part {index} reads a channel outside 0 … {channels - 1}")
 
 
-def _refuse_misfits(source: KernelSource, config: Mapping[str, Json], tensors: Mapping[str, NDArray[Any]]) -> None:
+def _require_consistent(source: KernelSource, config: Mapping[str, Json], tensors: Mapping[str, NDArray[Any]]) -> None:
     if set(source.tensors()) != set(tensors) or source.config() != dict(config):
-        raise ModelError("the kernel source holds other parts than its configuration says")
+        raise ModelError("the kernel source has tensors or settings that its configuration does not name")
     widths: Sequence[int] = [part.readout.weights.shape[1] for part in source.parts]
     if any(width != len(source.intercept) for width in widths) or len(source.intercept) < 1:
-        raise ModelError("the kernel source's parts have different numbers of classes")
+        raise ModelError(
+            f"kernel readouts are for {sorted(set(widths))} classes, the intercept for {len(source.intercept)}"
+        )

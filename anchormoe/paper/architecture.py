@@ -1,4 +1,4 @@
-"""The architecture of the paper's net as one checked value. Pure."""
+"""The validated architecture of the paper's net. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -15,15 +15,15 @@ EPSILON = 1e-6
 """ε of the paper's equations."""
 
 WIDTH_MULTIPLE = 8
-"""Rows of a multiple of eight floats keep vector instructions without remainders: same bits at any place."""
+"""With rows of a multiple of eight floats, the result of a row does not depend on its place in the batch."""
 
 COLUMNS = 16
-"""Columns of narrow matrix products (router, heads, classes) are filled up to a multiple of this."""
+"""Narrow matrix products (router, heads, classes) are padded to a multiple of so many columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
-    """Sizes and switches of AnchorMoE; `use_*` turned off gives the ablations w/o MVRE, DPAR, RGC."""
+    """Sizes and switches of AnchorMoE; the `use_*` switches give the ablations w/o MVRE, DPAR, RGC."""
 
     channels: Count
     classes: Count
@@ -57,7 +57,7 @@ class ModelConfig:
 
     @property
     def band_count(self) -> int:
-        """A short patch has fewer frequencies than bands were asked for."""
+        """At most the number of frequencies, of which a short patch has few."""
         return min(self.bands, self.bins)
 
     def to_dict(self) -> dict[str, Json]:

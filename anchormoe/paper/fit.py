@@ -12,12 +12,11 @@ from anchormoe.cases import Bool, Cases, Float64, Int64
 from anchormoe.errors import DataError
 from anchormoe.evidence import Json, Patching
 from anchormoe.paper.architecture import ModelConfig
-from anchormoe.paper.defaults import DataShape
 from anchormoe.paper.loop import Examples, LoopConfig, Loss, TrainingHistory, Validate, Validation, train_network
 from anchormoe.paper.losses import LossWeights, objective
 from anchormoe.paper.net import PaperNet
 from anchormoe.paper.serving import ServingNet
-from anchormoe.paper.settings import PaperSettings
+from anchormoe.paper.settings import DataShape, PaperSettings
 from anchormoe.paper.source import PaperSource, windows_per_pass
 from anchormoe.progress import ProgressCallback
 from anchormoe.training.checkpoints import Checkpoints
@@ -72,7 +71,7 @@ def chosen_epoch(courses: list[TrainingHistory]) -> int:
 def _task(fit_task: FitTask, examples: Examples, settings: PaperSettings) -> _Task:
     device = torch.device(fit_task.device)
     shape = DataShape(examples.x.shape[2], examples.x.shape[1], fit_task.n_classes, len(examples))
-    sizes = settings.filled(shape)
+    sizes = settings.sizes_for(shape)
     plan = LoopConfig(
         epochs=sizes.epochs,
         batch_size=sizes.batch_size,
@@ -181,7 +180,7 @@ def predicted_logits(net: PaperNet, examples: Examples, chosen: Tensor) -> Tenso
     device = next(net.parameters()).device
     passes = torch.split(chosen, windows_per_pass(net.config, examples.x.shape[2]))
     batches = (examples.subset(index, device) for index in passes)
-    return torch.cat([torch.from_numpy(serving.logits(batch.x, batch.mask)) for batch in batches])
+    return torch.cat([torch.from_numpy(serving.forward(batch.x, batch.mask).logits) for batch in batches])
 
 
 def _out_of_fold(courses: list[TrainingHistory], held_out: Bool, epoch: int, n_classes: int) -> Float64:

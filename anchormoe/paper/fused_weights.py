@@ -1,4 +1,4 @@
-"""The paper net's weights prepared for inference: everything that is linear folded, shapes without remainders. Pure."""
+"""Weights of the paper's net for inference: linear maps that follow each other fused, columns padded. Pure."""
 
 import math
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from anchormoe.paper.mvre import fourier_basis
 from anchormoe.paper.net import PaperNet
 
 BANDS = 4
-"""Bands are filled up less far: an empty band costs an input of the spectral view for every channel."""
+"""Bands are padded to a multiple of this only: an empty band costs one input of the spectral view per channel."""
 
 
 @dataclass(frozen=True, slots=True)
 class FusedNet:
-    """Weights as (inputs, outputs). `heads` give o and κ's logit from an expert's hidden layer; `class_head` is u's."""
+    """Weights as (inputs, outputs). `heads` give o and the logit of κ from an expert's hidden layer, `class_head` u."""
 
     embedding: Tensor
     embedding_bias: Tensor
@@ -32,7 +32,7 @@ class FusedNet:
 
 @dataclass(frozen=True, slots=True)
 class FusedViews:
-    """What MVRE needs beyond the token; the gates and 1/√D are folded in."""
+    """The views of MVRE, with their gates and 1/√D in the weights."""
 
     temporal: Tensor
     temporal_bias: Tensor
@@ -45,19 +45,19 @@ class FusedViews:
 
 def fuse_net(net: PaperNet) -> FusedNet:
     mvre, rgc = net.mvre, net.rgc
-    router, router_bias = net.dpar.folded()
-    heads, heads_bias = rgc.folded_heads()
+    router, router_bias = net.dpar.fused()
+    heads, heads_bias = rgc.fused_heads()
     return FusedNet(
         embedding=mvre.embedding.weight.t().contiguous(),
         embedding_bias=mvre.embedding.bias.clone(),
         embedding_norm=(mvre.embedding_norm.weight.clone(), mvre.embedding_norm.bias.clone()),
-        router=_filled(router.t()),
-        router_bias=_filled(router_bias),
+        router=_pad_columns(router.t()),
+        router_bias=_pad_columns(router_bias),
         expert_in=[weight.clone() for weight in rgc.expert_in],
         expert_in_bias=rgc.expert_in_bias.clone(),
-        heads=[_filled(head.t()) for head in heads],
-        heads_bias=_filled(heads_bias),
-        class_head=_filled((rgc.expert_out @ rgc.class_head.t()).flatten(0, 1)),  # (M·D, Y)
+        heads=[_pad_columns(head.t()) for head in heads],
+        heads_bias=_pad_columns(heads_bias),
+        class_head=_pad_columns((rgc.expert_out @ rgc.class_head.t()).flatten(0, 1)),  # (M·D, Y)
     )
 
 
@@ -70,13 +70,13 @@ def fuse_views(net: PaperNet) -> FusedViews:
         temporal=gated.temporal.t().contiguous(),
         temporal_bias=gated.temporal_bias,
         waves=waves.clone(),
-        bands=_filled(bands, BANDS).t().contiguous().t(),  # this order in memory is three times as fast
-        spectral=_filled(spectral, BANDS).flatten(1).t().contiguous(),
+        bands=_pad_columns(bands, BANDS).t().contiguous().t(),  # column order is three times as fast
+        spectral=_pad_columns(spectral, BANDS).flatten(1).t().contiguous(),
         context=gated.context / math.sqrt(config.width),
         norm=(mvre.norm.weight.clone(), mvre.norm.bias.clone()),
     )
 
 
-def _filled(weight: Tensor, multiple: int = COLUMNS) -> Tensor:
-    """With zeros behind the last axis, up to a multiple."""
+def _pad_columns(weight: Tensor, multiple: int = COLUMNS) -> Tensor:
+    """With zeros after the last column, up to a multiple."""
     return functional.pad(weight, (0, -weight.shape[-1] % multiple)).contiguous()

@@ -1,4 +1,4 @@
-"""The training objective of the paper, every term per window, as functions of Output. Pure."""
+"""The training loss of the paper, one value per window. Pure."""
 
 from dataclasses import dataclass
 
@@ -18,13 +18,13 @@ class LossWeights:
     ra: float
 
     def warmed(self, share: float) -> "LossWeights":
-        """Linear warm-up: `share` in [0, 1] of the full weights."""
+        """Linear warm-up: the share in [0, 1] of the full weights."""
         share = min(1.0, max(0.0, share))
         return LossWeights(self.orth * share, self.ra * share)
 
 
 def objective(output: Output[Tensor], y: Tensor, weights: LossWeights) -> Tensor:
-    """L (B,) = L_CE + λ_orth L_orth + λ_ra L_ra (Eq. total loss); a weight of 0 leaves its term out."""
+    """L (B,) = L_CE + λ_orth L_orth + λ_ra L_ra (Eq. total loss); a term of weight 0 is not computed."""
     loss = functional.cross_entropy(output.logits, y, reduction="none")
     if weights.orth and output.anchors is not None:
         loss = loss + weights.orth * orthogonality(output.anchors)
@@ -39,7 +39,7 @@ def orthogonality(anchors: Tensor) -> Tensor:
     if M < 2:
         return anchors.new_zeros(anchors.shape[0])
     product = torch.bmm(anchors, anchors.transpose(1, 2))  # (B, M, M)
-    # A norm of exactly 0 (nothing valid) has no gradient; the floor is far below ε.
+    # A norm of exactly 0 (nothing valid) has no gradient; the lower bound is far below ε.
     norm = product.diagonal(dim1=1, dim2=2).clamp_min(1e-24).sqrt()  # (B, M)
     cosine = product / (norm.unsqueeze(1) * norm.unsqueeze(2) + EPSILON)
     off_diagonal = 1 - torch.eye(M, device=anchors.device)
@@ -47,7 +47,7 @@ def orthogonality(anchors: Tensor) -> Tensor:
 
 
 def reliability_alignment(output: Output[Tensor]) -> Tensor:
-    """L_ra (B,): binary cross-entropy of s against the stopped support target, over valid patches (Eq. ra loss)."""
+    """L_ra (B,): binary cross-entropy of s with the detached support target, over valid patches (Eq. ra loss)."""
     with torch.no_grad():
         target = support_target(output)  # b = sg(t)
     score = output.score.float().clamp(EPSILON, 1 - EPSILON)

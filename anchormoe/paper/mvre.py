@@ -1,4 +1,4 @@
-"""MVRE: a patch becomes a unit that joins its temporal, spectral and contextual views."""
+"""MVRE: turns a patch into a unit that combines its temporal, spectral and contextual views."""
 
 import math
 from functools import lru_cache
@@ -37,7 +37,7 @@ class MVRE(nn.Module):
             self.norm = nn.LayerNorm(config.width)
             self.gate_temporal = nn.Parameter(torch.tensor(0.0))
             self.gate_spectral = nn.Parameter(torch.tensor(0.0))
-            # The alignment r grows with √D; a small gate at the start keeps it from drowning the other views.
+            # The alignment r grows with √D; its gate starts small, so that it does not outweigh the other views.
             self.gate_context = nn.Parameter(torch.tensor(-2.0))
 
     def forward(self, patches: Tensor, valid: Tensor) -> Tensor:
@@ -47,14 +47,14 @@ class MVRE(nn.Module):
         gated, rows = self.gated(), token.flatten(0, 1)
         refined = functional.linear(rows, gated.temporal, gated.temporal_bias).relu_()  # g ψ_t(h)
         fused = rows + self.dropout(refined)  # Eq. temporal view
-        # In place and as products: fewer passes over memory, and the cheaper gradients.
+        # In place and as matrix products: fewer passes over memory, and cheaper gradients.
         fused.addmm_(log_band_energies(patches, self.config), gated.spectral.t())  # Eq. spectral view
         fused.addmm_(alignment(token, valid).view(-1, 1), gated.context.unsqueeze(0))  # Eq. contextual view
         unit: Tensor = self.dropout(self.norm(fused))  # Eq. fusion
         return unit.view(token.shape)
 
-    def gated(self) -> "GatedViews":
-        """The views' weights times their gates g = σ(θ): cheaper than gating the views, and the same.
+    def gated(self) -> GatedViews:
+        """The views' weights times their gates g = σ(θ): the same as gating the views, and cheaper.
 
         For the temporal view too: g > 0, so g · ReLU(W h + b) = ReLU(g W h + g b).
         """
@@ -77,7 +77,7 @@ def alignment(token: Tensor, valid: Tensor) -> Tensor:
     """r (B, P, 1) = ⟨h, h̄⟩ / √D with the centroid h̄ over valid patches (Eq. contextual view)."""
     share = centroid_share(valid, token)
     centroid = torch.bmm(share, token)  # (B, 1, D)
-    # Not a matrix product, whose gradient is one of thin columns and takes three times as long.
+    # Not a matrix product: its gradient would be one with a single column, which takes three times as long.
     return (token * centroid).sum(dim=-1, keepdim=True) / math.sqrt(token.shape[-1])  # (B, P, 1)
 
 
@@ -100,8 +100,8 @@ def log_band_energies(patches: Tensor, config: ModelConfig) -> Tensor:
 def fourier_basis(length: int, bands: int) -> tuple[Tensor, Tensor]:
     """Cosines and sines (L, F'), and which of the F' columns belongs to which band (F', bands).
 
-    The sines that are 0 at every step are left out, which leaves L columns; columns of zeros fill F' up to a multiple
-    of 16, so that matrix products have no remainders.
+    Sines that are 0 at every step are left out, which leaves L columns; F' is L padded to a multiple of 16 with columns
+    of zeros.
     """
     band = band_of_bin(length // 2 + 1, bands)
     cosines, sines = torch.arange(len(band)), torch.arange(1, (length + 1) // 2)
@@ -110,7 +110,7 @@ def fourier_basis(length: int, bands: int) -> tuple[Tensor, Tensor]:
     members = functional.one_hot(torch.cat((band[cosines], band[sines])), bands)
     spare = -length % 16
     members = functional.pad(members, (0, 0, 0, spare)).float()
-    return functional.pad(waves, (0, spare)).float(), members.t().contiguous().t()  # products are faster in this order
+    return functional.pad(waves, (0, spare)).float(), members.t().contiguous().t()  # column order is faster
 
 
 def band_of_bin(bins: int, bands: int) -> Tensor:
@@ -120,7 +120,7 @@ def band_of_bin(bins: int, bands: int) -> Tensor:
 
 @lru_cache(maxsize=64)
 def position_code(patches: int, width: int) -> Tensor:
-    """Sines and cosines (P, D) of the patch number; the same for a patch however long the series is."""
+    """Sines and cosines (P, D) of the patch number; they do not depend on the length of the series."""
     rate = torch.exp(torch.arange(0, width, 2) * (-math.log(10000.0) / width))
     angle = torch.arange(patches).unsqueeze(1) * rate  # (P, D/2)
     return torch.stack((angle.sin(), angle.cos()), dim=-1).reshape(patches, width)  # (P, D)

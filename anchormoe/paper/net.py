@@ -1,4 +1,4 @@
-"""AnchorMoE as the paper writes it: patches → MVRE → DPAR → RGC, differentiable."""
+"""AnchorMoE as in the paper: patches → MVRE → DPAR → RGC, for training."""
 
 from torch import Tensor, nn
 
@@ -10,7 +10,7 @@ from anchormoe.paper.rgc import RGC
 
 
 class PaperNet(nn.Module):
-    """The net for training; `paper_serving` runs the same weights faster."""
+    """`serving.ServingNet` computes the same outputs faster, without gradients."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()

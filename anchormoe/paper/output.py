@@ -1,4 +1,4 @@
-"""What one forward pass of the paper's net gives: logits and everything they are made of. Pure."""
+"""The result of one forward pass of the paper's net: logits and everything they are made of. Pure."""
 
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 Array = TypeVar("Array", Tensor, NDArray[Any])
-"""Tensors in training; in serving numpy's arrays, which is what its callers want."""
+"""Tensors in training, numpy arrays in serving."""
 
 
 class Output(NamedTuple, Generic[Array]):
@@ -17,7 +17,7 @@ class Output(NamedTuple, Generic[Array]):
     contributions: Array
     """A (B, P, Y) = π ℓ; their sum over patches is u (Eq. decomposition goal)."""
     expert: Array
-    """S_p (B, P, K): which experts were chosen, most probable first."""
+    """S_p (B, P, K): the chosen experts, most probable first."""
     expert_logits: Array
     """o (B, P, K, Y) of the chosen experts."""
     weight: Array
@@ -31,7 +31,7 @@ class Output(NamedTuple, Generic[Array]):
     valid: Array
     """m (B, P), boolean."""
     anchors: Array | None = None
-    """ã (B, M, D), posterior anchors; None on the serving path, where nothing needs them."""
+    """ã (B, M, D), posterior anchors; None in serving, where they are not needed."""
 
     @property
     def expert_contributions(self) -> Array:

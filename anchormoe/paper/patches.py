@@ -1,4 +1,4 @@
-"""Cuts series into overlapping patches and tells which of them are valid (Eq. patch set). Pure."""
+"""Cuts series into overlapping patches and marks the valid ones (Eq. patch set). Pure."""
 
 from dataclasses import dataclass
 
@@ -35,14 +35,14 @@ class PatchGrid:
         return windows.transpose(1, 2).reshape(B, P, C * self.length).contiguous()  # (B, P, C·L)
 
     def valid(self, mask: Tensor) -> Tensor:
-        """m_p (B, P), boolean, from the mask (B, C, T): a patch counts if it holds a valid step and is needed.
+        """m_p (B, P), boolean, from the mask (B, C, T): a patch is valid if it has a valid step and is needed.
 
-        The series ends at its last valid step; a patch is needed if the one before it does not reach that end.
-        So padding a series, however far, adds no valid patch.
+        The series ends at its last valid step; a patch is needed if the previous one does not reach that end.
+        So padding a series adds no valid patch.
         """
         T = mask.shape[2]
         P = self.count(T)
-        if bool(mask.all()):  # the usual case, at a tenth of the cost
+        if bool(mask.all()):  # the usual case, ten times as fast
             return torch.ones(len(mask), P, dtype=torch.bool, device=mask.device)
         step = mask.any(dim=1)  # (B, T)
         position = torch.arange(1, T + 1, device=mask.device)

@@ -1,4 +1,4 @@
-"""The paper's net as a source of evidence: one unit per patch, context 0."""
+"""The paper's net as a source of evidence: one unit per patch, no context."""
 
 from collections.abc import Mapping
 from typing import Any, Self
@@ -17,11 +17,13 @@ from anchormoe.paper.serving import ServingNet
 from anchormoe.training.devices import to_device
 
 PATCHES_PER_PASS = 1024
-"""Keeps a pass in the processor's caches; a window's result does not depend on who shares its pass."""
+"""Keeps a pass in the processor's caches; a window's result does not depend on the others in its pass."""
 
 
 class PaperSource:
     """A fitted AnchorMoE. Its experts are e0, e1, …"""
+
+    backend = "torch"
 
     def __init__(self, net: PaperNet, device: str | torch.device = "cpu") -> None:
         self._net = net.eval()
@@ -32,7 +34,7 @@ class PaperSource:
         return self._net.config
 
     def to(self, device: str | torch.device) -> Self:
-        """Moves this source, and gives it back."""
+        """Moves this source and returns it."""
         self._device = torch.device(device)
         self._net = self._net.to(self._device)
         self._serving = ServingNet(self._net)
@@ -67,9 +69,9 @@ class PaperSource:
     def from_parts(cls, config: Mapping[str, Json], tensors: Mapping[str, NDArray[Any]]) -> Self:
         """Strict: keys, shapes, types and finiteness. Raises ModelError."""
         architecture = ModelConfig.from_dict(config)
-        with torch.device("meta"):  # nothing is allocated before the shapes agree
+        with torch.device("meta"):  # allocates nothing before the shapes are checked
             net = PaperNet(architecture)
-        net.load_state_dict(_checked(net, tensors), assign=True)
+        net.load_state_dict(_check_weights(net, tensors), assign=True)
         return cls(net)
 
     def _pass(self, cases: Cases) -> tuple[Float64, ...]:
@@ -77,8 +79,10 @@ class PaperSource:
         x, mask = (to_device(self._device, part) for part in (cases.x, cases.mask))
         output = self._serving.forward(x, mask)
         M = self.architecture.experts
-        values = centred(_by_expert(output.expert, output.expert_contributions, M))
-        weight, reliability = (_by_expert(output.expert, part, M) for part in (output.weight, output.reliability))
+        values = centred(_scatter_to_experts(output.expert, output.expert_contributions, M))
+        weight, reliability = (
+            _scatter_to_experts(output.expert, part, M) for part in (output.weight, output.reliability)
+        )
         return (
             centred(output.logits.astype(np.float64)),
             values,
@@ -89,30 +93,31 @@ class PaperSource:
 
     def _require_channels(self, cases: Cases) -> None:
         if cases.channels != self.architecture.channels:
-            raise ModelError(f"the model knows {self.architecture.channels} channels, the data have {cases.channels}")
+            raise ModelError(
+                f"the model was trained on {self.architecture.channels} channels, the data have {cases.channels}"
+            )
 
 
 def windows_per_pass(architecture: ModelConfig, steps: int) -> int:
     return max(1, PATCHES_PER_PASS // architecture.grid.count(steps))
 
 
-def _by_expert(expert: Int64, chosen: Float32, experts: int) -> Float64:
-    """Values of the chosen experts (B, P, K, …) at their place among all of them (B, P, M, …), 0 elsewhere."""
+def _scatter_to_experts(expert: Int64, chosen: Float32, experts: int) -> Float64:
+    """Values of the chosen experts (B, P, K, …) in the columns of all experts (B, P, M, …), 0 elsewhere."""
     values = np.zeros((*chosen.shape[:2], experts, *chosen.shape[3:]))
     np.put_along_axis(values, expert.reshape(*expert.shape, *[1] * (chosen.ndim - 3)), chosen, axis=2)
     return values
 
 
-def _checked(net: PaperNet, tensors: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
+def _check_weights(net: PaperNet, tensors: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
+    """Raises ModelError."""
     expected = net.state_dict()
     if set(expected) != set(tensors):
-        raise ModelError(f"weights differ from the architecture: {sorted(set(expected) ^ set(tensors))}")
+        raise ModelError(f"missing or unknown weights for this architecture: {sorted(set(expected) ^ set(tensors))}")
     for name, value in expected.items():
         given = tensors[name]
         if given.shape != tuple(value.shape) or given.dtype != np.float32:
-            raise ModelError(
-                f"{name} is {given.dtype} {given.shape}, the architecture wants float32 {tuple(value.shape)}"
-            )
+            raise ModelError(f"{name}: expected float32 {tuple(value.shape)}, got {given.dtype} {given.shape}")
         if not np.isfinite(given).all():
-            raise ModelError(f"{name} holds values that are not finite")
+            raise ModelError(f"{name} contains values that are not finite")
     return {name: torch.tensor(tensors[name]) for name in expected}

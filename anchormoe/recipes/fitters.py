@@ -68,7 +68,7 @@ def _fit_kernel_with_folds(task: FitTask, settings: RecipeSettings) -> "SourceFi
 
     chosen = kernel_settings(settings)
     fit = load_or_fit(task.checkpoints, lambda: fit_kernel(task, chosen))
-    if not cross_validation.wanted(task):
+    if not cross_validation.needs_folds(task):
         return fit
     try:
         logits = cross_validation.held_out_logits(task, lambda part: fit_kernel(part, chosen).source.logits)

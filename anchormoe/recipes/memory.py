@@ -50,26 +50,26 @@ def _scaling_bytes(cases: Cases) -> float:
 
 
 def _kernel_bytes(cases: Cases, count: int, settings: RecipeSettings) -> float:
-    from anchormoe.kernels.fit import MOST_DUAL_CASES
+    from anchormoe.kernels.fit import MAX_DUAL_CASES
     from anchormoe.recipes.fitters import kernel_settings
 
     sizes = kernel_settings(settings).sizes
-    rows = count if count <= MOST_DUAL_CASES else sizes.selection_cases
+    rows = count if count <= MAX_DUAL_CASES else sizes.selection_cases
     dual = 4 * rows * _FEATURES[settings.profile] + _GRAMS * 8 * rows * rows
-    primal = _PRIMAL_MATRICES * 8 * sizes.primal_features**2 if count > MOST_DUAL_CASES else 0
+    primal = _PRIMAL_MATRICES * 8 * sizes.primal_features**2 if count > MAX_DUAL_CASES else 0
     return float(_QUANTIZED_BYTES * count * cases.channels * cases.steps + max(dual, primal))
 
 
 def _experts_bytes(cases: Cases, count: int, settings: RecipeSettings) -> float:
     from anchormoe.experts.loop import batch_size
-    from anchormoe.experts.net import MIXED_CHANNELS, MOST_CHANNELS
+    from anchormoe.experts.net import MAX_CHANNELS, MIXED_CHANNELS
     from anchormoe.experts.tokens import Geometry
     from anchormoe.recipes.fitters import experts_settings
 
     chosen = experts_settings(settings)
     members = chosen.folds * len(chosen.variants)
     geometry = Geometry.for_length(cases.steps, tokens=chosen.tokens)
-    steps, mixes = geometry.coarse(cases.steps), cases.channels > MOST_CHANNELS
+    steps, mixes = geometry.coarse(cases.steps), cases.channels > MAX_CHANNELS
     read = MIXED_CHANNELS if mixes else cases.channels
     batch = members * batch_size(count, members * cases.channels * steps, chosen)
     tokens = batch * len(geometry.bounds(cases.steps)[0])
@@ -80,12 +80,12 @@ def _experts_bytes(cases: Cases, count: int, settings: RecipeSettings) -> float:
 
 
 def _paper_bytes(cases: Cases, count: int, settings: RecipeSettings) -> float:
-    from anchormoe.paper.defaults import DataShape
     from anchormoe.paper.patches import PatchGrid
+    from anchormoe.paper.settings import DataShape
     from anchormoe.paper.source import PATCHES_PER_PASS
     from anchormoe.recipes.fitters import paper_settings
 
-    sizes = paper_settings(settings).filled(DataShape(cases.steps, cases.channels, 2, count))
+    sizes = paper_settings(settings).sizes_for(DataShape(cases.steps, cases.channels, 2, count))
     patches = sizes.batch_size * PatchGrid(sizes.patch_length, sizes.patch_stride).count(cases.steps)
     read = max(patches, PATCHES_PER_PASS) * sizes.patch_length * cases.channels
     return float(4 * _PATCH_COPIES * read + 4 * _STORED_PER_TOKEN * patches * sizes.width)

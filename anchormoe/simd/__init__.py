@@ -1,1 +1,1 @@
-"""Hand-written vector instructions behind the numba backends."""
+"""Hand-written vector instructions for the numba backends, and the choice between numba and torch."""

@@ -1,6 +1,6 @@
-"""Products and smooth functions by vector instructions, sixteen tokens at a time.
+"""Matrix products and smooth functions on sixteen tokens at a time.
 
-A token's number is the last axis everywhere, so that nothing is ever summed across lanes but the evidence itself.
+The token is the last axis of every array, so lanes are added to each other only when evidence is pooled over tokens.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from anchormoe.simd.lanes import FLOATS, INTS, LANES, LONG, Lanes, pointers
+from anchormoe.simd.vectors import FLOATS, INTS, LANES, LONG, VectorBuilder, data_pointers, tuple_items
 
 OUTPUTS = 8
 """Rows of a product at a time: with two vectors of tokens they fill sixteen registers."""
@@ -19,10 +19,10 @@ _DOUBLES = ir.VectorType(ir.DoubleType(), LANES)
 _FUSED = ("contract",)
 _LOG2_E, _LN2_HIGH, _LN2_LOW = 1.44269504088896341, 0.693359375, -2.12194440e-4
 _EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
-"""Of exp on ±ln 2 / 2, within 1e-7 (Cephes)."""
+"""Polynomial for exp on ±ln 2 / 2, within 1e-7 (Cephes)."""
 _ERFC = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
-_ERFC_PLACE = 0.3275911
-"""Of 1 - erf, within 2e-7 (Abramowitz and Stegun 7.1.26)."""
+_ERFC_SCALE = 0.3275911
+"""Polynomial for 1 - erf, within 2e-7 (Abramowitz and Stegun 7.1.26)."""
 
 
 class _Product(NamedTuple):
@@ -41,75 +41,77 @@ class _Product(NamedTuple):
     P: Any
 
 
-def _define_product(by_token: bool) -> Callable[..., Any]:
-    def define(typing_context: Any, arrays: Any, places: Any) -> Any:
-        """out[o, p] = start[o] or start[o, p], plus Σ_i weights[i, o] × inputs[i, p]; all flat, each from its place on.
+def _define_product(start_per_token: bool) -> Callable[..., Any]:
+    def define(typing_context: Any, arrays: Any, numbers: Any) -> Any:
+        """out[o, p] = start[o] (or start[o, p]) + Σ_i weights[i, o] × inputs[i, p].
 
-        O is a multiple of OUTPUTS and P of LANES. arrays = weights, inputs, start, out; places = where each of them
-        begins, I, O, P.
+        All arrays are flat; numbers = where each of them begins, I, O, P. O is a multiple of OUTPUTS and P of LANES.
+        arrays = weights, inputs, start, out.
         """
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            numbers = [builder.extract_value(arguments[1], index) for index in range(len(signature.args[1]))]
-            given = _Product(*pointers(context, builder, signature.args[0], arguments[0]), *numbers)
-            lanes, pair = Lanes(builder), LONG(2 * LANES)
-            whole = builder.sub(given.P, builder.srem(given.P, pair))
+            numbers = tuple_items(builder, signature.args[1], arguments[1])
+            given = _Product(*data_pointers(context, builder, signature.args[0], arguments[0]), *numbers)
+            vectors, pair = VectorBuilder(builder), LONG(2 * LANES)
+            paired = builder.sub(given.P, builder.srem(given.P, pair))
             with cgutils.for_range_slice(builder, LONG(0), given.O, LONG(OUTPUTS), LONG) as (o, _):
-                with cgutils.for_range_slice(builder, LONG(0), whole, pair, LONG) as (p, _):
-                    _tile(lanes, given, o, p, 2, by_token)
-                with builder.if_then(builder.icmp_signed("<", whole, given.P)):
-                    _tile(lanes, given, o, whole, 1, by_token)
+                with cgutils.for_range_slice(builder, LONG(0), paired, pair, LONG) as (p, _):
+                    _multiply_tile(vectors, given, o, p, 2, start_per_token)
+                with builder.if_then(builder.icmp_signed("<", paired, given.P)):
+                    _multiply_tile(vectors, given, o, paired, 1, start_per_token)
             return context.get_dummy_value()
 
-        return types.none(arrays, places), generate
+        return types.none(arrays, numbers), generate
 
     return define
 
 
-def _tile(lanes: Lanes, given: _Product, o: Any, p: Any, vectors: int, by_token: bool) -> None:
-    """OUTPUTS rows of `vectors` vectors of tokens, summed in registers."""
-    builder = lanes.builder
-    places = [builder.add(p, LONG(LANES * vector)) for vector in range(vectors)]
+def _multiply_tile(
+    vectors: VectorBuilder, given: _Product, o: Any, p: Any, token_vectors: int, start_per_token: bool
+) -> None:
+    """OUTPUTS rows of one or two vectors of tokens, summed in registers."""
+    builder = vectors.builder
+    tokens = [builder.add(p, LONG(LANES * vector)) for vector in range(token_vectors)]
     rows = [builder.add(o, LONG(row)) for row in range(OUTPUTS)]
-    sums = [[cgutils.alloca_once(builder, FLOATS) for _ in places] for _ in rows]
-    for row, own in zip(rows, sums, strict=True):
-        for place, total in zip(places, own, strict=True):
-            builder.store(_first(lanes, given, row, place, by_token), total)
+    sums = [[cgutils.alloca_once(builder, FLOATS) for _ in tokens] for _ in rows]
+    for row, row_sums in zip(rows, sums, strict=True):
+        for token, total in zip(tokens, row_sums, strict=True):
+            builder.store(_start(vectors, given, row, token, start_per_token), total)
     with cgutils.for_range_slice(builder, LONG(0), given.I, LONG(1), LONG) as (i, _):
-        begin = builder.add(given.input_at, builder.mul(i, given.P))
-        read = [lanes.floats(given.inputs, builder.add(begin, place)) for place in places]
+        input_at = builder.add(given.input_at, builder.mul(i, given.P))
+        read = [vectors.load_floats(given.inputs, builder.add(input_at, token)) for token in tokens]
         weight_at = builder.add(given.weight_at, builder.mul(i, given.O))
-        for row, own in zip(rows, sums, strict=True):
-            weight = lanes.same(builder.load(builder.gep(given.weights, [builder.add(weight_at, row)])))
-            for values, total in zip(read, own, strict=True):
+        for row, row_sums in zip(rows, sums, strict=True):
+            weight = vectors.broadcast(builder.load(builder.gep(given.weights, [builder.add(weight_at, row)])))
+            for values, total in zip(read, row_sums, strict=True):
                 product = builder.fmul(weight, values, flags=_FUSED)
                 builder.store(builder.fadd(builder.load(total), product, flags=_FUSED), total)
-    for row, own in zip(rows, sums, strict=True):
-        for place, total in zip(places, own, strict=True):
-            lanes.store(builder.load(total), given.out, _at(builder, given.out_at, row, given.P, place))
+    for row, row_sums in zip(rows, sums, strict=True):
+        for token, total in zip(tokens, row_sums, strict=True):
+            vectors.store(builder.load(total), given.out, _index(builder, given.out_at, row, given.P, token))
 
 
-def _first(lanes: Lanes, given: _Product, row: Any, place: Any, by_token: bool) -> Any:
-    builder = lanes.builder
-    if by_token:
-        return lanes.floats(given.start, _at(builder, given.start_at, row, given.P, place))
-    return lanes.same(builder.load(builder.gep(given.start, [builder.add(given.start_at, row)])))
+def _start(vectors: VectorBuilder, given: _Product, row: Any, token: Any, per_token: bool) -> Any:
+    builder = vectors.builder
+    if per_token:
+        return vectors.load_floats(given.start, _index(builder, given.start_at, row, given.P, token))
+    return vectors.broadcast(builder.load(builder.gep(given.start, [builder.add(given.start_at, row)])))
 
 
-def _at(builder: Any, begin: Any, row: Any, width: Any, place: Any) -> Any:
-    return builder.add(builder.add(begin, builder.mul(row, width)), place)
+def _index(builder: Any, begin: Any, row: Any, width: Any, column: Any) -> Any:
+    return builder.add(builder.add(begin, builder.mul(row, width)), column)
 
 
-def _define_applied(function: Callable[[Lanes, Any], Any]) -> Callable[..., Any]:
+def _define_elementwise(function: Callable[[VectorBuilder, Any], Any]) -> Callable[..., Any]:
     def define(typing_context: Any, array: Any, first: Any, count: Any) -> Any:
-        """array[i] = function(array[i]) for i in [first, first + count), a multiple of LANES of them."""
+        """array[i] = function(array[i]) for i in [first, first + count); count is a multiple of LANES."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            lanes = Lanes(builder)
+            vectors = VectorBuilder(builder)
             data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
             last = builder.add(arguments[1], arguments[2])
             with cgutils.for_range_slice(builder, arguments[1], last, LONG(LANES), LONG) as (at, _):
-                lanes.store(function(lanes, lanes.floats(data, at)), data, at)
+                vectors.store(function(vectors, vectors.load_floats(data, at)), data, at)
             return context.get_dummy_value()
 
         return types.none(array, types.int64, types.int64), generate
@@ -121,78 +123,79 @@ def _number(value: float) -> Any:
     return ir.Constant(FLOATS, [value] * LANES)
 
 
-def _horner(lanes: Lanes, x: Any, coefficients: tuple[float, ...]) -> Any:
-    total = _number(coefficients[0])
+def _horner(vectors: VectorBuilder, x: Any, coefficients: tuple[float, ...]) -> Any:
+    builder, total = vectors.builder, _number(coefficients[0])
     for coefficient in coefficients[1:]:
-        total = lanes.builder.fadd(
-            lanes.builder.fmul(total, x, flags=_FUSED), _number(coefficient), flags=_FUSED
-        )  # fmt: skip
+        total = builder.fadd(builder.fmul(total, x, flags=_FUSED), _number(coefficient), flags=_FUSED)
     return total
 
 
-def _exp(lanes: Lanes, x: Any) -> Any:
-    builder = lanes.builder
-    x = lanes.call("llvm.maxnum.v16f32", lanes.call("llvm.minnum.v16f32", x, _number(88.0)), _number(-87.0))
-    whole = lanes.call("llvm.rint.v16f32", builder.fmul(x, _number(_LOG2_E)))
+def _exp(vectors: VectorBuilder, x: Any) -> Any:
+    """2^whole × exp(rest) with |rest| ≤ ln 2 / 2; arguments are limited to where the result is a normal float."""
+    builder = vectors.builder
+    x = vectors.call("llvm.maxnum.v16f32", vectors.call("llvm.minnum.v16f32", x, _number(88.0)), _number(-87.0))
+    whole = vectors.call("llvm.rint.v16f32", builder.fmul(x, _number(_LOG2_E)))
     rest = builder.fsub(x, builder.fmul(whole, _number(_LN2_HIGH), flags=_FUSED), flags=_FUSED)
     rest = builder.fsub(rest, builder.fmul(whole, _number(_LN2_LOW), flags=_FUSED), flags=_FUSED)
-    curve = builder.fmul(_horner(lanes, rest, _EXP), builder.fmul(rest, rest), flags=_FUSED)
+    curve = builder.fmul(_horner(vectors, rest, _EXP), builder.fmul(rest, rest), flags=_FUSED)
     value = builder.fadd(builder.fadd(curve, rest, flags=_FUSED), _number(1.0))
-    power = builder.add(builder.fptosi(whole, INTS), ir.Constant(INTS, [127] * LANES))
-    return builder.fmul(value, builder.bitcast(builder.shl(power, ir.Constant(INTS, [23] * LANES)), FLOATS))
+    exponent = builder.add(builder.fptosi(whole, INTS), ir.Constant(INTS, [127] * LANES))
+    return builder.fmul(value, builder.bitcast(builder.shl(exponent, ir.Constant(INTS, [23] * LANES)), FLOATS))
 
 
-def _sigmoid(lanes: Lanes, x: Any) -> Any:
-    builder = lanes.builder
-    return builder.fdiv(_number(1.0), builder.fadd(_number(1.0), _exp(lanes, builder.fneg(x))))
+def _sigmoid(vectors: VectorBuilder, x: Any) -> Any:
+    builder = vectors.builder
+    return builder.fdiv(_number(1.0), builder.fadd(_number(1.0), _exp(vectors, builder.fneg(x))))
 
 
-def _silu(lanes: Lanes, x: Any) -> Any:
-    return lanes.builder.fmul(x, _sigmoid(lanes, x))
+def _silu(vectors: VectorBuilder, x: Any) -> Any:
+    return vectors.builder.fmul(x, _sigmoid(vectors, x))
 
 
-def _gelu(lanes: Lanes, x: Any) -> Any:
-    """x Φ(x), by 1 - erf so that nothing cancels where x is far below 0."""
-    builder = lanes.builder
-    z = builder.fmul(lanes.call("llvm.fabs.v16f32", x), _number(0.7071067811865476))
-    t = builder.fdiv(_number(1.0), builder.fadd(_number(1.0), builder.fmul(_number(_ERFC_PLACE), z)))
-    tail = builder.fmul(builder.fmul(_horner(lanes, t, _ERFC), t), _exp(lanes, builder.fneg(builder.fmul(z, z))))
+def _gelu(vectors: VectorBuilder, x: Any) -> Any:
+    """x Φ(x), by 1 - erf, so that no digits cancel where x is far below 0."""
+    builder = vectors.builder
+    z = builder.fmul(vectors.call("llvm.fabs.v16f32", x), _number(0.7071067811865476))
+    t = builder.fdiv(_number(1.0), builder.fadd(_number(1.0), builder.fmul(_number(_ERFC_SCALE), z)))
+    tail = builder.fmul(builder.fmul(_horner(vectors, t, _ERFC), t), _exp(vectors, builder.fneg(builder.fmul(z, z))))
     positive = builder.fcmp_ordered(">", x, _number(0.0))
     twice = builder.select(positive, builder.fsub(_number(2.0), tail), tail)
     return builder.fmul(builder.fmul(_number(0.5), x), twice)
 
 
-def _pool(typing_context: Any, arrays: Any, places: Any) -> Any:
-    """pooled[d] = Σ_p Σ_m gate[m, p] × hidden[m, d, p], over tokens in double precision; all flat.
+def _pool_tokens(typing_context: Any, arrays: Any, numbers: Any) -> Any:
+    """pooled[d] = Σ_p Σ_m gate[m, p] × hidden[m, d, p]; over the tokens in double precision.
 
-    arrays = hidden, gate, pooled; places = M, D, P, a multiple of LANES.
+    arrays = hidden, gate, pooled, all flat; numbers = M, D, P; P is a multiple of LANES.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        lanes = Lanes(builder)
-        hidden, gate, pooled = pointers(context, builder, signature.args[0], arguments[0])
-        M, D, P = (builder.extract_value(arguments[1], index) for index in range(3))
-        total, here = cgutils.alloca_once(builder, _DOUBLES), cgutils.alloca_once(builder, FLOATS)
+        vectors = VectorBuilder(builder)
+        hidden, gate, pooled = data_pointers(context, builder, signature.args[0], arguments[0])
+        M, D, P = tuple_items(builder, signature.args[1], arguments[1])
+        total, of_tokens = cgutils.alloca_once(builder, _DOUBLES), cgutils.alloca_once(builder, FLOATS)
         with cgutils.for_range(builder, D) as row:
             builder.store(ir.Constant(_DOUBLES, [0.0] * LANES), total)
             with cgutils.for_range_slice(builder, LONG(0), P, LONG(LANES), LONG) as (p, _):
-                builder.store(lanes.no_evidence, here)
+                builder.store(vectors.float_zeros, of_tokens)
                 with cgutils.for_range(builder, M) as expert:
-                    own = builder.add(builder.mul(expert.index, D), row.index)
-                    gates = lanes.floats(gate, _at(builder, p, expert.index, P, LONG(0)))
-                    product = builder.fmul(gates, lanes.floats(hidden, _at(builder, p, own, P, LONG(0))), flags=_FUSED)
-                    builder.store(builder.fadd(builder.load(here), product, flags=_FUSED), here)
-                builder.store(builder.fadd(builder.load(total), builder.fpext(builder.load(here), _DOUBLES)), total)
-            builder.store(lanes.total_of_doubles(builder.load(total)), builder.gep(pooled, [row.index]))
+                    hidden_row = builder.add(builder.mul(expert.index, D), row.index)
+                    gates = vectors.load_floats(gate, _index(builder, p, expert.index, P, LONG(0)))
+                    values = vectors.load_floats(hidden, _index(builder, p, hidden_row, P, LONG(0)))
+                    product = builder.fmul(gates, values, flags=_FUSED)
+                    builder.store(builder.fadd(builder.load(of_tokens), product, flags=_FUSED), of_tokens)
+                added = builder.fpext(builder.load(of_tokens), _DOUBLES)
+                builder.store(builder.fadd(builder.load(total), added), total)
+            builder.store(vectors.sum_doubles(builder.load(total)), builder.gep(pooled, [row.index]))
         return context.get_dummy_value()
 
-    return types.none(arrays, places), generate
+    return types.none(arrays, numbers), generate
 
 
-product: Any = intrinsic(_define_product(by_token=False))
-product_by_token: Any = intrinsic(_define_product(by_token=True))
-exp: Any = intrinsic(_define_applied(_exp))
-sigmoid: Any = intrinsic(_define_applied(_sigmoid))
-silu: Any = intrinsic(_define_applied(_silu))
-gelu: Any = intrinsic(_define_applied(_gelu))
-pool: Any = intrinsic(_pool)
+product: Any = intrinsic(_define_product(start_per_token=False))
+product_from_tokens: Any = intrinsic(_define_product(start_per_token=True))
+exp: Any = intrinsic(_define_elementwise(_exp))
+sigmoid: Any = intrinsic(_define_elementwise(_sigmoid))
+silu: Any = intrinsic(_define_elementwise(_silu))
+gelu: Any = intrinsic(_define_elementwise(_gelu))
+pool_tokens: Any = intrinsic(_pool_tokens)

@@ -9,20 +9,12 @@ import ast
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("agent", "anchormoe", "connectors")
-CYCLES_OF_MODULES = {"anchormoe": "kernels.hydra, kernels.ppv and their backends"}
-"""Known, and to be removed: the test of such a package must fail until the cycle is gone."""
 Imports = Mapping[str, set[str]]
-
-
-def each_package(known: Mapping[str, str]) -> list[Any]:
-    failing = {name: pytest.mark.xfail(strict=True, reason=reason) for name, reason in known.items()}
-    return [pytest.param(name, marks=failing.get(name, ())) for name in PACKAGES]
 
 
 def modules(package: str) -> dict[str, Path]:
@@ -83,7 +75,7 @@ def _child(parent: str, name: str) -> str | None:
     return None if below == name else f"{parent}.{below.partition('.')[0]}"
 
 
-@pytest.mark.parametrize("package", each_package(CYCLES_OF_MODULES))
+@pytest.mark.parametrize("package", PACKAGES)
 def test_no_two_modules_import_each_other(package: str) -> None:
     assert first_cycle(imports(package, for_types=False)) == []
 

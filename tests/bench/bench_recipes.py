@@ -3,7 +3,7 @@
 Run it as `python -m tests.bench.bench_recipes [--data-dir DIR] [--sets A,B] [--only joint] [--rows FILE] [--out FILE]`.
 Speed is measured on windows of 4 channels and 128 steps with the model trained on a synthetic set, one thread, CPU
 seconds; the dense oracle of the paper's net takes turns with each model, so a busy machine slows down both. With --rows
-a run that was stopped goes on where it was.
+an interrupted run resumes where it stopped.
 """
 
 import argparse
@@ -32,7 +32,7 @@ SETS = (SPEED_SET, "uea:BasicMotions", "uea:JapaneseVowels")
 PROFILES = ("fast", "balanced", "accurate")
 CHOICES = [("paper", "balanced"), *((recipe, each) for recipe in ("kernel", "experts", "joint") for each in PROFILES)]
 TRAINED_ON = 200
-"""Cases of a set, at most: enough for its speed and a fair figure, and thirty trainings take minutes."""
+"""At most so many cases per set: enough for the speed and a fair accuracy, and thirty trainings take minutes."""
 ORACLE = ("oracle", "dense")
 
 
@@ -48,9 +48,9 @@ class Measured:
     alone: float | None = None
     together: float | None = None
     explaining: float | None = None
-    """What the evidence costs beyond the logits alone, as a share of their time, at batch 64; of a single source"""
+    """Time for the evidence as a share of the time for the logits alone, at batch 64; of a single source"""
     alone_ratio: float | None = None
-    """Windows explained while the oracle computes one that takes turns with them, at batch 1"""
+    """Speed as a multiple of the oracle's, which takes turns with the model, at batch 1"""
     together_ratio: float | None = None
 
 
@@ -63,7 +63,7 @@ def part_of(split: Split, most: int) -> tuple[Any, Any]:
 
 
 def arrays(cases: Any) -> list[np.ndarray]:
-    """Cases as people hand them over: NaN where something is missing, each with its own length."""
+    """Cases as users pass them: NaN where something is missing, each with its own length."""
     raw = np.where(cases.mask, cases.x, np.nan)
     return [case[:, :length] for case, length in zip(raw, cases.lengths, strict=True)]
 
@@ -86,7 +86,7 @@ def measured(recipe: str, profile: str, data: str, split: Split) -> Measured:
 
 
 def give_both_sources(model: AnchorMoEClassifier, profile: str, cases: list[np.ndarray], y: Any) -> None:
-    """A joint model serves at the speed of kernel and experts together, also where this set's blend left one out."""
+    """Times a joint model with both kernel and experts, even if the blend of this set left one out."""
     inner = model.predictor_.model
     there = {part.name for part in inner.parts}
     if model.recipe != "joint" or len(there) == 2:
@@ -98,7 +98,7 @@ def give_both_sources(model: AnchorMoEClassifier, profile: str, cases: list[np.n
 
 
 def explaining(model: AnchorMoEClassifier) -> float | None:
-    """None where a model has several sources, or one that has no logits alone."""
+    """None if the model has several sources, or one that cannot compute logits alone."""
     inner = model.predictor_.model
     source: Any = inner.parts[0].source
     if len(inner.parts) > 1 or not hasattr(source, "logits"):
@@ -110,15 +110,15 @@ def explaining(model: AnchorMoEClassifier) -> float | None:
 
 
 def windows_per_s(model: AnchorMoEClassifier, batch: int) -> tuple[float, float]:
-    """Explained predictions of one batch, best of several, and how many times the oracle's speed that is."""
+    """Explained predictions per second, best of several batches, and their ratio to the oracle's speed."""
     windows = np.random.default_rng(1).normal(size=(batch, 4, 128)).astype(np.float32)
     mask = np.ones(windows.shape, bool)
-    own, oracles = seconds(lambda: model.predictor_.predict(windows, mask), dense(batch), budget_s=2.0)
-    return batch / own, oracles / own
+    model_s, oracle_s = seconds(lambda: model.predictor_.predict(windows, mask), dense(batch), budget_s=2.0)
+    return batch / model_s, oracle_s / model_s
 
 
 def dense(batch: int) -> Callable[[], object]:
-    """The oracle at work on one batch."""
+    """A call of the oracle on one batch."""
     return Problem.of(*SETUPS["D4 T128 d128 M4 K2 16/8"], batch).dense
 
 
@@ -139,7 +139,7 @@ def table(rows: list[Measured], names: list[str]) -> list[str]:
 
 
 def cells(own: dict[str, Measured], names: list[str]) -> list[str]:
-    """Accuracies, seconds of all trainings, speeds beside the oracle's."""
+    """Accuracies, total training time, speeds and their ratios to the oracle's."""
     found = [_shown(own[name].accuracy if name in own else None, ".3f") for name in names]
     found.append(_shown(sum(row.trained_s or 0.0 for row in own.values()) or None, ".0f"))
     fast = own.get(SPEED_SET, Measured(*ORACLE, SPEED_SET))
@@ -160,20 +160,20 @@ def stored(file: Path | None) -> list[Measured]:
 
 def report(rows: list[Measured], names: list[str], note: str) -> str:
     versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "numpy", "numba"))
-    told = (
+    about = (
         f"`python -m tests.bench.bench_recipes --sets {','.join(names)}`, {datetime.now(UTC):%Y-%m-%d}, Python "
         f"{platform.python_version()}, {versions}; one thread, CPU seconds; at most {TRAINED_ON} cases of TRAIN per "
         "set, seed 0, TEST read once. Windows/s are explained predictions at batch 1 and 64 (4 channels, 128 steps); "
         "the oracle is the dense net of the paper (d128 M4 K2, patches 16/8), which explains too and takes turns with "
         "each model; a joint model is timed with both of its sources, also where the blend of this set left one out. "
-        "Train s is the sum over the sets; explaining is what evidence costs beyond the logits of a source alone, at "
-        "batch 64."
+        "Train s is the sum over the sets; explaining is the extra time for evidence, relative to the time for the "
+        "logits of a source alone, at batch 64."
     )
-    return "\n".join(["# Recipes and profiles", "", f"{told} {note}".rstrip(), "", *table(rows, names), ""])
+    return "\n".join(["# Recipes and profiles", "", f"{about} {note}".rstrip(), "", *table(rows, names), ""])
 
 
 def missing(rows: list[Measured], name: str, only: str) -> list[tuple[str, str]]:
-    """The recipes and profiles that were not measured on a set yet, the oracle on the set that gives the speed."""
+    """Recipes and profiles not yet measured on a set; the oracle belongs to the set that gives the speed."""
     wanted = [choice for choice in CHOICES if not only or choice[0] in only.split(",")]
     there = {(row.recipe, row.profile) for row in rows if row.data == name}
     return [choice for choice in ([ORACLE] if name == SPEED_SET else []) + wanted if choice not in there]
@@ -184,7 +184,7 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path, default=os.environ.get("ANCHORMOE_DATA"))
     parser.add_argument("--sets", default=",".join(SETS), help="the synthetic one gives the speed")
     parser.add_argument("--only", default="", help="recipes, all without it")
-    parser.add_argument("--rows", type=Path, help="JSON lines: what is there is not measured again")
+    parser.add_argument("--rows", type=Path, help="JSON lines of finished measurements, which are not repeated")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--note", default="", help="what else a reader should know, such as how busy the machine was")
     wanted = parser.parse_args()

@@ -107,12 +107,6 @@ async def test_the_records_of_a_topic_are_read_up_to_the_end_it_had(kafka: Broke
     assert sorted(offsets) == [(partition, offset) for partition in (0, 1) for offset in range(5)]
 
 
-async def test_reading_a_topic_takes_no_longer_than_it_may(kafka: Broker, topic_name: str) -> None:
-    await fill(kafka, topic_name, records=5)
-    with pytest.raises(ConnectorError, match=f"cannot read {topic_name} at .* within 0 s"):
-        [record async for record in read_records(Cluster(kafka.bootstrap), topic_name, timeout_s=0.001)]
-
-
 async def test_a_missing_topic_is_named_before_its_records_are_read(kafka: Broker, topic_name: str) -> None:
     with pytest.raises(ConnectorError, match=f"there is no topic {topic_name}"):
         [record async for record in read_records(Cluster(kafka.bootstrap), topic_name)]

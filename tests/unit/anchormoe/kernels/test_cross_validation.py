@@ -1,4 +1,4 @@
-"""Out-of-fold means that nothing of the judged case, nor of its group, was seen."""
+"""Out-of-fold logits come from fits that have seen neither the case nor its group."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from anchormoe.cases import Cases
-from anchormoe.kernels.cross_validation import FOLDS, held_out_logits, wanted
+from anchormoe.kernels.cross_validation import FOLDS, held_out_logits, needs_folds
 from anchormoe.progress import Progress
 from anchormoe.training.checkpoints import DirectoryCheckpoints
 from anchormoe.training.task import FitTask
@@ -22,22 +22,22 @@ def numbers(cases: Cases) -> set[int]:
     return {int(value) for value in cases.x[:, 0, 0]}
 
 
-def test_no_case_is_judged_by_a_fit_that_saw_it():
-    judged: set[int] = set()
+def test_no_case_is_predicted_by_a_fit_that_saw_it():
+    predicted: set[int] = set()
 
     def fit(part):
         seen = numbers(part.cases)
         assert len(seen) == 75
 
-        def judge(cases):
+        def predict(cases):
             assert not numbers(cases) & seen
-            judged.update(numbers(cases))
+            predicted.update(numbers(cases))
             return np.stack([cases.x[:, 0, 0], -cases.x[:, 0, 0]], axis=1)
 
-        return judge
+        return predict
 
     logits = held_out_logits(training(100), fit)
-    assert judged == set(range(100))
+    assert predicted == set(range(100))
     assert logits[:, 0].tolist() == list(range(100))
 
 
@@ -47,24 +47,24 @@ def test_no_group_is_on_both_sides():
     def fit(part):
         seen = set(part.groups.tolist())
 
-        def judge(cases):
+        def predict(cases):
             assert not {number // 8 for number in numbers(cases)} & seen
             return np.zeros((len(cases), 2))
 
-        return judge
+        return predict
 
     assert held_out_logits(training(80, groups), fit).shape == (80, 2)
     assert len(np.unique(groups)) >= FOLDS
 
 
 @pytest.mark.parametrize(("cases", "expected"), [(59, False), (60, True), (2000, True), (2001, False)])
-def test_folds_are_for_sets_where_they_mean_something(cases, expected):
-    assert wanted(training(cases)) is expected
+def test_folds_need_enough_cases_and_are_skipped_for_many(cases, expected):
+    assert needs_folds(training(cases)) is expected
 
 
 def test_a_finished_fold_is_not_fitted_again(tmp_path):
     fits: list[int] = []
-    kept = replace(training(80), checkpoints=DirectoryCheckpoints(tmp_path))
+    stored = replace(training(80), checkpoints=DirectoryCheckpoints(tmp_path))
 
     def fit(part):
         fits.append(len(part.y))
@@ -75,8 +75,8 @@ def test_a_finished_fold_is_not_fitted_again(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        held_out_logits(replace(kept, progress=stop_after_two), fit)
+        held_out_logits(replace(stored, progress=stop_after_two), fit)
     assert len(fits) == 2
-    resumed = held_out_logits(kept, fit)
+    resumed = held_out_logits(stored, fit)
     assert len(fits) == FOLDS
     np.testing.assert_array_equal(resumed, held_out_logits(training(80), fit))

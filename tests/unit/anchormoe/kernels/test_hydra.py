@@ -1,14 +1,15 @@
-"""Competing kernels: worked out by hand, exactness, compiled against torch."""
+"""Hydra: worked out by hand, exactness, compiled against torch."""
 
 import numpy as np
 import pytest
-import torch
 
 from anchormoe.errors import ModelError
-from anchormoe.kernels import hydra_numba, torch_backend
 from anchormoe.kernels.bank import Readout
+from anchormoe.kernels.evaluator import transform
 from anchormoe.kernels.hydra import RESPONSE_UNIT, SERIES_LIMIT, WEIGHT_LIMIT, HydraBank, build_hydra
+from anchormoe.kernels.hydra_numba import NumbaHydra
 from anchormoe.kernels.quantized import QuantizedCases
+from anchormoe.kernels.torch_backend import TorchHydra
 
 
 def _grid(values, lengths=None, valid=None):
@@ -16,8 +17,8 @@ def _grid(values, lengths=None, valid=None):
     lengths = np.full(len(values), values.shape[2]) if lengths is None else np.asarray(lengths)
     inside = (np.arange(values.shape[2]) < lengths[:, None])[:, None, :]
     valid = np.broadcast_to(inside, values.shape) if valid is None else valid & inside
-    whole = valid.sum(axis=(1, 2)) == lengths * values.shape[1]
-    return QuantizedCases(np.where(valid, values, 0).astype(np.int32), valid, lengths.astype(np.int64), whole)
+    complete = valid.sum(axis=(1, 2)) == lengths * values.shape[1]
+    return QuantizedCases(np.where(valid, values, 0).astype(np.int32), valid, lengths.astype(np.int64), complete)
 
 
 def _random_grid(steps=40):
@@ -35,7 +36,7 @@ def test_winners_worked_out_by_hand():
     weights = np.zeros((1, 8, 9), np.int32)
     weights[0, :, 4] = np.arange(1, 9)
     bank = HydraBank("H", False, weights, np.array([1]), np.array([0, 1]), np.array([0]))
-    features = bank.transform(_grid([[[4, 0, -6, 4]]]))[0]
+    features = transform(bank, _grid([[[4, 0, -6, 4]]]))[0]
     largest = np.zeros(8)
     largest[7] = (16 + 16) / 4 * RESPONSE_UNIT
     largest[0] = -3 / 4 * RESPONSE_UNIT
@@ -49,10 +50,10 @@ def test_the_compiled_path_equals_torch(steps):
     cases = _random_grid(steps)
     rng = np.random.default_rng(0)
     bank = build_hydra(cases, 4, difference=False, max_receptive_field=33, rng=rng)
-    rows = bank.rows(Readout(rng.random(bank.n_features), rng.normal(size=(bank.n_features, 3))))
+    table = bank.readout_table(Readout(rng.random(bank.n_features), rng.normal(size=(bank.n_features, 3))))
     limits = np.full(len(cases), 20.0)
-    compiled = hydra_numba.pooled(bank, cases, hydra_numba.placed(bank, rows), limits)
-    by_torch = torch_backend.pool_hydra(bank, cases, torch.from_numpy(rows), limits)
+    poolings = (NumbaHydra(bank, table), TorchHydra(bank, table, "cpu"))
+    compiled, by_torch = (pooling.pool(cases, limits) for pooling in poolings)
     np.testing.assert_array_equal(compiled[0], by_torch[0])
     scale = np.abs(by_torch[1]).max()
     np.testing.assert_allclose(compiled[1], by_torch[1], atol=1e-6 * scale)
@@ -77,7 +78,7 @@ def test_the_largest_possible_response_is_exact_in_float32():
         ("channel_start", np.array([0, 2])),
     ],
 )
-def test_a_bank_that_does_not_fit_together_is_refused(name, value):
+def test_an_inconsistent_bank_is_refused(name, value):
     bank = HydraBank("H", False, np.zeros((1, 8, 9), np.int32), np.array([1]), np.array([0, 1]), np.array([0]))
     with pytest.raises(ModelError):
         HydraBank.from_parts(bank.config(), {**bank.tensors(), name: value})

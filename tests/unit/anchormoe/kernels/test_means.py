@@ -5,6 +5,7 @@ import pytest
 
 from anchormoe.errors import ModelError
 from anchormoe.kernels.bank import Readout
+from anchormoe.kernels.evaluator import build_evaluator
 from anchormoe.kernels.means import MeanBank, channel_means, product_means, soft_segments
 from anchormoe.kernels.quantized import QuantizedCases
 
@@ -48,11 +49,11 @@ def test_steps_sum_to_the_read_out(bank):
     valid = rng.random((3, 2, 11)) < 0.7
     cases = _grid(rng.normal(size=(3, 2, 11)), valid)
     readout = Readout(rng.normal(size=bank.n_features), rng.normal(size=(bank.n_features, 3)))
-    explained = bank.explain(cases, bank.tables(readout), np.full(3, 33.0))
-    pooled = np.nan_to_num(explained.features - readout.mean) @ readout.weights
-    np.testing.assert_allclose(explained.steps.sum(axis=1), pooled, atol=1e-12)
-    np.testing.assert_array_equal(bank.transform(cases), explained.features)
-    assert np.abs(explained.steps[~cases.step_valid]).sum() == 0
+    evidence = build_evaluator(bank, readout).explain(cases, np.full(3, 33.0))
+    pooled = np.nan_to_num(evidence.features - readout.mean) @ readout.weights
+    np.testing.assert_allclose(evidence.steps.sum(axis=1), pooled, atol=1e-12)
+    np.testing.assert_array_equal(bank.transform(cases), evidence.features)
+    assert np.abs(evidence.steps[~cases.step_valid]).sum() == 0
 
 
 def test_an_unknown_quantity_is_refused():

@@ -1,15 +1,16 @@
-"""Shares of positive values: worked out by hand, against a dense oracle, compiled against torch."""
+"""PPV: worked out by hand, against a dense oracle, compiled against torch."""
 
 import numpy as np
 import pytest
-import torch
 
 from anchormoe.errors import ModelError
-from anchormoe.kernels import ppv_numba, torch_backend
 from anchormoe.kernels.bank import Readout, require_offsets
+from anchormoe.kernels.evaluator import build_evaluator, transform
 from anchormoe.kernels.ppv import POSITIVE_TAPS, PPVBank
-from anchormoe.kernels.ppv_build import BankPlan, build_ppv, plan_dilations
+from anchormoe.kernels.ppv_build import PPVSettings, build_ppv, choose_dilations
+from anchormoe.kernels.ppv_numba import NumbaPPV
 from anchormoe.kernels.quantized import QuantizedCases
+from anchormoe.kernels.torch_backend import TorchPPV
 
 
 def _grid(values, valid=None, lengths=None):
@@ -18,8 +19,8 @@ def _grid(values, valid=None, lengths=None):
     lengths = np.full(len(values), values.shape[2]) if lengths is None else np.asarray(lengths)
     inside = np.arange(values.shape[2]) < lengths[:, None]
     valid = valid & inside[:, None, :]
-    whole = valid.sum(axis=(1, 2)) == lengths * values.shape[1]
-    return QuantizedCases(np.where(valid, values, 0).astype(np.int32), valid, lengths.astype(np.int64), whole)
+    complete = valid.sum(axis=(1, 2)) == lengths * values.shape[1]
+    return QuantizedCases(np.where(valid, values, 0).astype(np.int32), valid, lengths.astype(np.int64), complete)
 
 
 def _random_grid(seed=0, cases=7, channels=3, steps=30):
@@ -47,20 +48,20 @@ def _bank(biases, *, kernel=0, dilation=1, padded=True, parts=(1,), channels=(0,
     )
 
 
-def test_a_share_worked_out_by_hand():
+def test_ppv_worked_out_by_hand():
     # Kernel 0 weighs the taps 0, 1, 2 twice and the others -1. A single 10 at step 4 is read by tap 4 at step 4
     # (-10), by the taps 0, 1, 2 at the steps 8, 7, 6 (+20), by tap 3 at step 5 (-10), by the taps 5 … 8 before (-10).
     values = np.zeros((1, 1, 9))
     values[0, 0, 4] = 10
-    shares = _bank([-11, -1, 0, 19, 20]).transform(_grid(values))
-    np.testing.assert_allclose(shares, [[1, 3 / 9, 3 / 9, 3 / 9, 0]])
+    ppv = transform(_bank([-11, -1, 0, 19, 20]), _grid(values))
+    np.testing.assert_allclose(ppv, [[1, 3 / 9, 3 / 9, 3 / 9, 0]])
 
 
 def test_an_unpadded_kernel_counts_only_outputs_with_all_taps():
     values = np.arange(12).reshape(1, 1, 12)
     # Steps 4 … 7 have all taps; on a ramp kernel 0 gives 3 × (sum of taps 0 to 2) - sum of all = -27 everywhere.
-    assert _bank([-28, -27], padded=False).transform(_grid(values)).tolist() == [[1.0, 0.0]]
-    assert np.isnan(_bank([0], padded=False, dilation=2).transform(_grid(values))).all()
+    assert transform(_bank([-28, -27], padded=False), _grid(values)).tolist() == [[1.0, 0.0]]
+    assert np.isnan(transform(_bank([0], padded=False, dilation=2), _grid(values))).all()
 
 
 def test_an_output_counts_with_three_quarters_of_its_weight_valid():
@@ -68,11 +69,11 @@ def test_an_output_counts_with_three_quarters_of_its_weight_valid():
     # A 10 at step 8 is read with weight -1 at the steps 4 … 8: whichever output counts is then below the bias.
     values, valid = np.zeros((1, 1, 9)), np.ones((1, 1, 9), bool)
     values[0, 0, 8] = 10
-    assert _bank([-5]).transform(_grid(values)).tolist() == [[4 / 9]]
+    assert transform(_bank([-5]), _grid(values)).tolist() == [[4 / 9]]
     valid[0, 0, :2] = False
-    assert _bank([-5]).transform(_grid(values, valid)).tolist() == [[0.0]]
+    assert transform(_bank([-5]), _grid(values, valid)).tolist() == [[0.0]]
     valid[:] = False
-    assert np.isnan(_bank([-5]).transform(_grid(values, valid))).all()
+    assert np.isnan(transform(_bank([-5]), _grid(values, valid))).all()
 
 
 def _dense_oracle(bank, cases, readout):
@@ -89,16 +90,16 @@ def _dense_oracle(bank, cases, readout):
 
 def _add_oracle(bank, cases, case, length, index, weights, means, steps):
     d = int(bank.dilation[index])
-    own = bank.channels[bank.channel_start[index] : bank.channel_start[index + 1]]
+    channels = bank.channels[bank.channel_start[index] : bank.channel_start[index + 1]]
     kernel = np.full(9, -1)
     kernel[POSITIVE_TAPS[bank.kernel[index]]] = 2
     outputs = []
     for t in range(length):
         taps = [(t + (j - 4) * d, kernel[j]) for j in range(9) if 0 <= t + (j - 4) * d < length]
-        want = sum(abs(w) * len(own) for _, w in taps)
-        have = sum(abs(w) * cases.valid[case, c, s] for s, w in taps for c in own)
+        want = sum(abs(w) * len(channels) for _, w in taps)
+        have = sum(abs(w) * cases.valid[case, c, s] for s, w in taps for c in channels)
         if (bank.padded[index] or len(taps) == 9) and have >= 0.75 * want:
-            value = sum(w * int(cases.values[case, c, s]) for s, w in taps for c in own)
+            value = sum(w * int(cases.values[case, c, s]) for s, w in taps for c in channels)
             read = [s for s, _ in taps if cases.step_valid[case, s]]
             outputs.append((t, value, read))
     row = 0
@@ -117,10 +118,10 @@ def _add_oracle(bank, cases, case, length, index, weights, means, steps):
 def test_evidence_equals_the_dense_oracle(parts):
     cases = _random_grid(cases=4, steps=13)
     rng = np.random.default_rng(3)
-    bank = build_ppv(BankPlan("K", 168, parts=parts), cases, rng)
+    bank = build_ppv(PPVSettings("K", 168, parts=parts), cases, rng)
     readout = Readout(rng.random(bank.n_features), rng.normal(size=(bank.n_features, 2)))
-    explained = bank.explain(cases, bank.tables(readout), np.full(4, 33.0))
-    np.testing.assert_allclose(explained.steps[:, :, :2], _dense_oracle(bank, cases, readout), atol=2e-6)
+    evidence = build_evaluator(bank, readout).explain(cases, np.full(4, 33.0))
+    np.testing.assert_allclose(evidence.steps, _dense_oracle(bank, cases, readout), atol=2e-6)
 
 
 @pytest.mark.parametrize("features", [336, 84 * 20])
@@ -129,11 +130,10 @@ def test_the_compiled_path_equals_torch(parts, features):
     # 20 thresholds for a kernel are more than one table of the compiled path can tell apart.
     cases = _random_grid(seed=5)
     rng = np.random.default_rng(0)
-    bank = build_ppv(BankPlan("K", features, dilations=2, parts=parts), cases, rng)
-    rows = bank.rows(Readout(rng.random(bank.n_features), rng.normal(size=(bank.n_features, 5))))
+    bank = build_ppv(PPVSettings("K", features, max_dilations=2, parts=parts), cases, rng)
+    table = bank.readout_table(Readout(rng.random(bank.n_features), rng.normal(size=(bank.n_features, 5))))
     limits = np.full(len(cases), 10.0)
-    compiled = ppv_numba.pooled(bank, cases, ppv_numba.placed(bank, rows), limits)
-    by_torch = torch_backend.pool_ppv(bank, cases, torch.from_numpy(rows), limits)
+    compiled, by_torch = (each.pool(cases, limits) for each in (NumbaPPV(bank, table), TorchPPV(bank, table, "cpu")))
     np.testing.assert_array_equal(compiled[0], by_torch[0])
     scale = np.abs(by_torch[1]).max()
     np.testing.assert_allclose(compiled[1], by_torch[1], atol=1e-6 * scale)
@@ -142,19 +142,19 @@ def test_the_compiled_path_equals_torch(parts, features):
 
 
 def test_dilations_follow_minirocket_and_stay_below_the_receptive_field():
-    dilations, counts = plan_dilations(BankPlan("K", 2016), 128)
+    dilations, counts = choose_dilations(PPVSettings("K", 2016), 128)
     assert (dilations[0], dilations[-1], counts.sum()) == (1, 15, 24)
-    near, counts = plan_dilations(BankPlan("K", 2016, max_receptive_field=33), 128)
+    near, counts = choose_dilations(PPVSettings("K", 2016, max_receptive_field=33), 128)
     assert (near.tolist(), counts.sum()) == ([1, 2, 3, 4], 24)
-    few, counts = plan_dilations(BankPlan("K", 2016, dilations=4), 128)
+    few, counts = choose_dilations(PPVSettings("K", 2016, max_dilations=4), 128)
     assert (few.tolist(), counts.tolist()) == ([1, 2, 6, 15], [6, 6, 6, 6])
-    assert plan_dilations(BankPlan("K", 2016), 8)[0].tolist() == [1]
+    assert choose_dilations(PPVSettings("K", 2016), 8)[0].tolist() == [1]
 
 
 def test_constant_and_missing_channels_are_not_drawn():
     values = np.zeros((3, 3, 20))
     values[:, 1] = np.random.default_rng(0).integers(-500, 500, (3, 20))
-    bank = build_ppv(BankPlan("K", 168), _grid(values), np.random.default_rng(0))
+    bank = build_ppv(PPVSettings("K", 168), _grid(values), np.random.default_rng(0))
     assert set(bank.channels) == {1}
 
 
@@ -170,7 +170,7 @@ def test_constant_and_missing_channels_are_not_drawn():
         ("biases", np.array([1.5, 2.5])),
     ],
 )
-def test_a_bank_that_does_not_fit_together_is_refused(name, value):
+def test_an_inconsistent_bank_is_refused(name, value):
     bank = _bank([1, 2])
     with pytest.raises(ModelError):
         PPVBank.from_parts(bank.config(), {**bank.tensors(), name: value})
@@ -179,5 +179,5 @@ def test_a_bank_that_does_not_fit_together_is_refused(name, value):
 def test_offsets_whose_differences_wrap_around_are_refused():
     start = np.array([0, 1 << 62, -(1 << 63), -(1 << 62), 5])
     assert (np.diff(start) > 0).all()
-    with pytest.raises(ModelError, match="its offsets do not fit"):
+    with pytest.raises(ModelError, match="offsets do not match"):
         require_offsets("K", start, 4, 5)

@@ -7,10 +7,9 @@ import torch
 from anchormoe.paper.architecture import ModelConfig
 from anchormoe.paper.dpar import posterior_anchors
 from anchormoe.paper.mvre import alignment, band_of_bin, log_band_energies, position_code
-from anchormoe.paper.numba_backend import choose
 from anchormoe.paper.rgc import sparse_weights
-from anchormoe.paper.rgc_experts import Layers, assign, opinions
-from anchormoe.paper.torch_backend import laid_out
+from anchormoe.paper.rgc_experts import ExpertLayers, assign, expert_heads
+from anchormoe.paper.serving import group_by_expert
 
 
 def test_a_constant_has_its_energy_in_the_first_band_and_a_fast_wave_in_the_last():
@@ -65,36 +64,29 @@ def test_pairs_are_sorted_by_expert_and_invalid_patches_left_out():
     assert pairs.patch.tolist() == [0, 2, 0, 2]
 
 
-def test_each_expert_of_the_serving_path_gets_whole_blocks_of_rows_and_invalid_pairs_come_last():
-    layout = laid_out(np.array([1, 0, 2, 1]), M=2)  # the third pair is invalid
-    assert layout.sizes == [8, 8, 1]
-    assert layout.place.tolist() == [8, 0, 16, 9]
-    assert layout.pair[[8, 0, 16, 9]].tolist() == [0, 1, 2, 3]
-    assert layout.owner.tolist() == [0] * 8 + [1] * 8 + [2]
+def test_in_serving_each_expert_gets_whole_blocks_of_rows_and_invalid_pairs_come_last():
+    rows = group_by_expert(np.array([1, 0, 2, 1]), M=2)  # the third pair is invalid
+    assert rows.sizes == [8, 8, 1]
+    assert rows.place.tolist() == [8, 0, 16, 9]
+    assert rows.pair[[8, 0, 16, 9]].tolist() == [0, 1, 2, 3]
+    assert rows.owner.tolist() == [0] * 8 + [1] * 8 + [2]
 
 
-def test_equal_scores_choose_the_first_experts_and_share_the_weight():
-    expert, weight = np.empty(2, np.int64), np.empty(2, np.float32)
-    choose(np.array([1, 3, 3, 2], np.float32), expert, weight)
-    assert expert.tolist() == [1, 2]
-    assert weight.tolist() == [0.5, 0.5]
-
-
-def some_layers(M: int, D: int, outputs: int, **options: torch.dtype) -> Layers:
+def some_layers(M: int, D: int, outputs: int, **options: torch.dtype) -> ExpertLayers:
     generator = torch.Generator().manual_seed(0)
     shapes = ((M, D, D), (M, D), (M, outputs, D), (M, outputs))
-    return Layers(*(torch.randn(shape, generator=generator).to(**options) for shape in shapes))
+    return ExpertLayers(*(torch.randn(shape, generator=generator).to(**options) for shape in shapes))
 
 
-def test_each_patch_is_judged_by_its_own_experts_and_an_expert_may_have_none():
+def test_each_patch_is_read_by_its_own_experts_and_an_expert_may_have_none():
     pairs = assign(torch.tensor([[[2], [0], [0], [2]]]), torch.tensor([[True, True, False, True]]), experts=3)
     inner = torch.tensor([[[10.0]], [[99.0]], [[-1.0]]])
-    layers = Layers(
+    layers = ExpertLayers(
         inner, torch.tensor([[1.0], [9.0], [5.0]]), torch.tensor([[[2.0]], [[9.0]], [[3.0]]]), torch.zeros(3, 1)
     )
-    said = opinions(torch.tensor([[1.0], [2.0], [3.0], [7.0]]), layers, pairs, None)
+    heads = expert_heads(torch.tensor([[1.0], [2.0], [3.0], [7.0]]), layers, pairs, None)
     # 3 · (−1 + 5); 2 · (20 + 1); invalid; ReLU stops −7 + 5
-    assert said.flatten().tolist() == [12, 42, 0, 0]
+    assert heads.flatten().tolist() == [12, 42, 0, 0]
 
 
 @pytest.mark.parametrize("dropout", [False, True])
@@ -102,13 +94,15 @@ def test_the_gradients_of_the_experts_are_right(dropout):
     expert = torch.tensor([[[0, 3], [3, 1], [1, 0], [3, 0]]])
     pairs = assign(expert, torch.tensor([[True, True, False, True]]), experts=4)
     unit = torch.randn(4, 3, generator=torch.Generator().manual_seed(1)).double()
-    noise = 2.0 * (torch.arange(18).view(6, 3) % 3 != 0).double() if dropout else None
+    factors = 2.0 * (torch.arange(18).view(6, 3) % 3 != 0).double() if dropout else None
     inputs = [part.requires_grad_() for part in (unit, *some_layers(4, 3, 2, dtype=torch.float64))]
-    assert torch.autograd.gradcheck(lambda unit, *layers: opinions(unit, Layers(*layers), pairs, noise), inputs)
+    assert torch.autograd.gradcheck(
+        lambda unit, *layers: expert_heads(unit, ExpertLayers(*layers), pairs, factors), inputs
+    )
 
 
 def test_under_autocast_the_experts_run_in_the_lower_precision():
     pairs = assign(torch.tensor([[[0], [0]]]), torch.ones(1, 2, dtype=torch.bool), experts=1)
     with torch.autocast("cpu", torch.bfloat16):
-        said = opinions(torch.ones(2, 8), some_layers(1, 8, 3), pairs, None)
-    assert said.dtype == torch.bfloat16
+        heads = expert_heads(torch.ones(2, 8), some_layers(1, 8, 3), pairs, None)
+    assert heads.dtype == torch.bfloat16

@@ -1,4 +1,4 @@
-"""Compiled code works wherever it is installed."""
+"""Compiled functions work wherever the package is installed."""
 
 import pytest
 from numba.core.caching import _CacheLocator
@@ -10,7 +10,7 @@ def double(number: int) -> int:
     return 2 * number
 
 
-def test_without_a_place_to_keep_machine_code_it_is_compiled_at_every_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_writable_cache_functions_are_compiled_at_every_start(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(locator: object) -> None:
         raise OSError("read-only file system")
 

@@ -1,8 +1,7 @@
 import pytest
 
-from anchormoe.paper.defaults import DataShape, paper_defaults
 from anchormoe.paper.net import PaperNet
-from anchormoe.paper.settings import PaperSettings
+from anchormoe.paper.settings import DataShape, PaperSettings, default_sizes
 
 # (length, channels, classes, training cases) of the paper's 18 UEA sets
 UEA = {
@@ -36,7 +35,7 @@ EXTREMES = {
 @pytest.mark.parametrize("shape", (UEA | EXTREMES).values(), ids=(UEA | EXTREMES).keys())
 def test_every_shape_gets_a_net_of_sensible_size(shape):
     data = DataShape(*shape)
-    found = paper_defaults(data)
+    found = default_sizes(data)
     architecture = PaperSettings().architecture(data)
     patches = architecture.grid.count(data.length)
     assert found.patch_length <= data.length
@@ -58,22 +57,22 @@ def test_every_shape_gets_a_net_of_sensible_size(shape):
     ],
 )
 def test_patches_follow_the_written_rule(name, patch, stride):
-    found = paper_defaults(DataShape(*UEA[name]))
+    found = default_sizes(DataShape(*UEA[name]))
     assert (found.patch_length, found.patch_stride) == (patch, stride)
 
 
 def test_many_cases_get_a_wider_net_larger_batches_and_fewer_epochs():
-    small, large = (paper_defaults(DataShape(50, 10, 10, cases)) for cases in (12, 50_000))
+    small, large = (default_sizes(DataShape(50, 10, 10, cases)) for cases in (12, 50_000))
     assert (small.width, small.experts, small.batch_size, small.epochs) == (64, 4, 8, 150)
     assert (large.width, large.experts, large.batch_size, large.epochs) == (128, 8, 256, 20)
 
 
 def test_what_the_user_sets_wins_and_the_stride_follows_the_patch():
     settings = PaperSettings(patch_length=10, experts=1, epochs=3)
-    found = settings.filled(DataShape(100, 2, 3, 50))
+    found = settings.sizes_for(DataShape(100, 2, 3, 50))
     assert (found.patch_length, found.patch_stride, found.top_k, found.epochs) == (10, 5, 1, 3)
 
 
 def test_a_patch_longer_than_the_series_is_cut_to_it():
-    found = PaperSettings(patch_length=64, patch_stride=32).filled(DataShape(20, 2, 3, 50))
+    found = PaperSettings(patch_length=64, patch_stride=32).sizes_for(DataShape(20, 2, 3, 50))
     assert (found.patch_length, found.patch_stride) == (20, 20)
