@@ -107,5 +107,5 @@ async def test_without_faults_nothing_is_repeated_and_nothing_is_left_behind(
     result = await inject()
     assert result.same
     assert (result.outcomes, result.repeated) == ([], 0)
-    left = await asyncio.to_thread(broker._call, lambda admin: admin.list_topics())
+    left = await asyncio.to_thread(broker.call_admin, lambda admin: admin.list_topics())
     assert not [topic for topic in left if topic.startswith(result.namespace)]

@@ -79,12 +79,12 @@ class World:
     def committed(self) -> OffsetAndMetadata:
         at = TopicPartition(self.names.input, 0)
         group = self.plant.settings.consumer_group
-        return self.kafka._call(lambda admin: admin.list_consumer_group_offsets(group, partitions=[at]))[at]
+        return self.kafka.call_admin(lambda admin: admin.list_consumer_group_offsets(group, partitions=[at]))[at]
 
     def forget_the_log_before(self, offset: int) -> None:
         """What retention does."""
         gone = {TopicPartition(self.names.input, 0): RecordsToDelete(offset)}
-        self.kafka._call(lambda admin: admin.delete_records(gone))
+        self.kafka.call_admin(lambda admin: admin.delete_records(gone))
 
 
 @pytest.fixture

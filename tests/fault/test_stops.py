@@ -72,7 +72,7 @@ class World:
 
     def members(self) -> tuple[str, int]:
         group = self.plant.settings.consumer_group
-        [answer] = self.kafka._call(lambda admin: admin.describe_consumer_groups([group]))
+        [answer] = self.kafka.call_admin(lambda admin: admin.describe_consumer_groups([group]))
         [(_, _, state, _, _, members, *_)] = answer.groups
         return state, len(members)
 

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def topics_of(kafka: Broker) -> set[str]:
-    return set(kafka._call(lambda admin: admin.list_topics())) - {"__consumer_offsets"}
+    return set(kafka.call_admin(lambda admin: admin.list_topics())) - {"__consumer_offsets"}
 
 
 async def test_an_experiment_leaves_the_cluster_as_it_was(

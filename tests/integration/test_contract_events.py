@@ -232,7 +232,7 @@ finally:
 
 
 def members(world: World, group: str) -> int:
-    [answer] = world.kafka._call(lambda admin: admin.describe_consumer_groups([group]))
+    [answer] = world.kafka.call_admin(lambda admin: admin.describe_consumer_groups([group]))
     return sum(len(each[5]) for each in answer.groups)
 
 
