@@ -51,7 +51,7 @@ def pool_ppv(arrays: Any, numbers: Any) -> None:
         for t in range(count):
             exceeds = np.int32(value[t] > threshold and counts[t] != 0)
             exceeded[t] += exceeds
-            total += exceeds
+            total += int(exceeds)
         above[place + i] += total
     for y in range(classes):
         entries, target = table[LANES * y :], evidence[y * stride + first :]
@@ -145,5 +145,5 @@ def pool_tokens(arrays: Any, numbers: Any) -> None:
             of_token = np.float32(0)
             for m in range(experts):
                 of_token += gate[m * tokens + p] * hidden[(m * width + d) * tokens + p]
-            total += of_token
+            total += float(of_token)
         pooled[d] = total
