@@ -45,8 +45,7 @@ class LineView:
                 self._say(f"    {line}")
 
     def warned(self, message: str | None) -> None:
-        if message is not None:
-            self._say(f"warning: {message}")
+        """The log has it."""
 
     def stop(self) -> None:
         """Nothing to stop."""

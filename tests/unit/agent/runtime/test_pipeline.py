@@ -99,6 +99,7 @@ async def test_unusable_and_late_records_become_dead_letters_with_the_original_b
     assert letters[0].value == b"not json"
     assert dict(letters[0].headers)["dl_offset"] == b"10"
     assert dict(pipeline.counters.dead_letters) == {"not_json": 1, "late": 1}
+    assert pipeline.counters.examples["late"].startswith("readings[0]@11: ")
 
 
 async def test_an_asset_belongs_to_the_partition_where_it_was_first_seen() -> None:

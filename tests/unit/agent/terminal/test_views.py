@@ -108,6 +108,24 @@ def test_the_board_fits_the_terminal_and_no_picture_is_broken_over_two_lines(wid
         assert name == "evidence" or set(line) & set("▁▂▃▄▅▆▇█")
 
 
+def test_the_board_shows_a_warning_until_it_is_withdrawn_and_still_fits() -> None:
+    out = io.StringIO()
+    console = Console(file=out, width=80, height=24, force_terminal=False)
+    board = LiveView(console, Counters())
+    for number in range(50):
+        state = AssetState(10, "normal", 4, ())
+        board.classified(WindowResult(f"pump-{number:03}", "pumps", state, 10**9, 0, 0.9, None))
+    board.warned("1,204 of 1,300 records dead-lettered in the last 10 s, mostly unknown_channel; check the bundle")
+    console.print(board.render())
+    lines = out.getvalue().splitlines()
+    assert "warning: 1,204 of 1,300 records dead-lettered" in lines[0]
+    assert len(lines) <= 24
+    board.warned(None)
+    out.truncate(0)
+    console.print(board.render())
+    assert "warning" not in out.getvalue()
+
+
 def test_a_large_plant_shows_first_what_is_not_normal() -> None:
     lines = drawn(["normal"] * 100 + ["worn", "unknown"] + ["normal"] * 98, width=100, height=36)
     told = "\n".join(lines)
