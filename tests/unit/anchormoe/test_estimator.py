@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -134,7 +135,7 @@ def test_parameters_can_be_read_set_and_cloned() -> None:
         ({"y": np.array([1, "a"] * 12, dtype=object)}, "y: labels must be of one kind"),
     ],
 )
-def test_what_cannot_be_learnt_is_refused(arguments: dict[str, object], reason: str) -> None:
+def test_what_cannot_be_learnt_is_refused(arguments: dict[str, Any], reason: str) -> None:
     X, y = waves()
     with pytest.raises(DataError, match=reason):
         AnchorMoEClassifier(recipe="kernel", profile="fast").fit(X, **({"y": y} | arguments))

@@ -8,6 +8,7 @@ import pytest
 
 from anchormoe.cases import Cases
 from anchormoe.errors import ModelError
+from anchormoe.evidence import SourceOutput
 from anchormoe.model.calibration import softmax
 from anchormoe.model.prediction import Prediction
 from anchormoe.predictor import Predictor
@@ -51,6 +52,7 @@ def test_every_factor_is_folded_into_logits_context_and_units(predictor: Predict
     x, mask = windows(3)
     scaled = predictor.model.normalizer.apply(Cases.from_windows(x, mask))
     raw = predictor.model.parts[0].source.forward(scaled)
+    assert isinstance(raw, SourceOutput)
     found = predictor.predict(x, mask)
     np.testing.assert_allclose(found.logits, 3.0 * raw.logits + [0.1, 0.0, -0.1], atol=1e-12)
     np.testing.assert_allclose(found.context, 3.0 * raw.context + [0.1, 0.0, -0.1], atol=1e-12)

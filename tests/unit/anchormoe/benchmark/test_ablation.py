@@ -23,14 +23,14 @@ TRUTH = np.array([0, 1, 1, 0], np.int64)
 
 @pytest.mark.parametrize("row", EXPERTS, ids=lambda row: row.name)
 def test_every_row_of_the_experts_differs_from_the_first_by_its_changes(row: AblationRow) -> None:
-    plain, changed = (experts_settings(RecipeSettings(experts=each)) for each in ({}, row.changes))
+    plain, changed = (experts_settings(each) for each in (RecipeSettings(), RecipeSettings(experts=row.changes)))
     assert {name: getattr(changed, name) for name in row.changes} == dict(row.changes)
     assert (plain == changed) == (row == EXPERTS[0])
 
 
 @pytest.mark.parametrize("row", PAPER, ids=lambda row: row.name)
 def test_every_row_of_the_paper_differs_from_the_first_by_its_changes(row: AblationRow) -> None:
-    plain, changed = (paper_settings(RecipeSettings(paper=each)) for each in ({}, row.changes))
+    plain, changed = (paper_settings(each) for each in (RecipeSettings(), RecipeSettings(paper=row.changes)))
     assert (plain == changed) == (row == PAPER[0])
 
 

@@ -33,7 +33,8 @@ def test_the_shape_of_the_shipped_sets_is_right() -> None:
     from anchormoe.data.loading import load_dataset
 
     split = load_dataset("uea:BasicMotions")
-    found = Shape(len(split.train), len(split.test), *split.train.cases.x.shape[1:], len(split.train.classes))
+    _, channels, steps = split.train.cases.x.shape
+    found = Shape(len(split.train), len(split.test), channels, steps, len(split.train.classes))
     assert read_shape(CONFIGS / "datasets" / "BasicMotions.yaml") == found
 
 

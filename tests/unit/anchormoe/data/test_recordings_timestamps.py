@@ -17,7 +17,8 @@ HOUR = 3_600_000_000_000
 
 
 def read(values: Any, *, offset_ns: int | None = None, unit: Any = None) -> list[int]:
-    return to_nanoseconds(FILE, pandas.Series(values), offset_ns=offset_ns, unit=unit).tolist()
+    found: list[int] = to_nanoseconds(FILE, pandas.Series(values), offset_ns=offset_ns, unit=unit).tolist()
+    return found
 
 
 def test_text_with_a_zone_is_exact() -> None:

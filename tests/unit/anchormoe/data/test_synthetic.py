@@ -37,7 +37,7 @@ def test_one_motif_marks_sixteen_steps_on_the_channel_of_its_class() -> None:
 
 
 def test_two_motifs_lie_in_the_two_halves() -> None:
-    truth = generate(DESIGNS["composition"], 60, seed=0).truth.any(1)
+    truth = np.asarray(generate(DESIGNS["composition"], 60, seed=0).truth.any(1))
     assert (truth[:, :60].sum(1) == 16).all()
     assert (truth[:, 68:120].sum(1) == 16).all()
 

@@ -99,6 +99,6 @@ def test_options_of_the_paper_and_many_channels_are_left_to_torch() -> None:
     assert Committee(plain).backend == "numba"
     wide = committee(SIZES["odd numbers"] | {"channels": 100})
     assert Committee(wide).backend == "torch"
-    for option in ("admission", "spectral"):
-        net = CommitteeNet(replace(plain.shape, **{option: True}), torch.Generator().manual_seed(0))
+    for shape in (replace(plain.shape, admission=True), replace(plain.shape, spectral=True)):
+        net = CommitteeNet(shape, torch.Generator().manual_seed(0))
         assert Committee(net).backend == "torch"

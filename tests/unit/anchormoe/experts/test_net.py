@@ -30,7 +30,7 @@ def _net(*, admission: bool = False) -> CommitteeNet:
     net = CommitteeNet(shape, torch.Generator().manual_seed(0))
     with torch.no_grad():
         for parameter in net.parameters():
-            parameter += 0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1))
+            parameter.add_(0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
     return net
 
 

@@ -19,7 +19,7 @@ def _mirrored(strength: float, wrong: int) -> np.ndarray:
 
 
 def test_out_of_fold_takes_the_member_that_left_the_case_out() -> None:
-    logits = np.arange(8.0).reshape(2, 2, 2)
+    logits = np.arange(8, dtype=np.float64).reshape(2, 2, 2)
     held_out = np.array([[False, True], [True, False]])
     np.testing.assert_array_equal(out_of_fold(logits, held_out), [[4.0, 5.0], [2.0, 3.0]])
 

@@ -1,11 +1,13 @@
 """Out-of-fold logits come from fits that have seen neither the case nor its group."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from anchormoe.cases import Cases
+from anchormoe.cases import Cases, Float64
 from anchormoe.kernels.cross_validation import FOLDS, held_out_logits, needs_folds
 from anchormoe.progress import Progress
 from anchormoe.training.checkpoints import DirectoryCheckpoints
@@ -22,17 +24,17 @@ def numbers(cases: Cases) -> set[int]:
     return {int(value) for value in cases.x[:, 0, 0]}
 
 
-def test_no_case_is_predicted_by_a_fit_that_saw_it():
+def test_no_case_is_predicted_by_a_fit_that_saw_it() -> None:
     predicted: set[int] = set()
 
-    def fit(part):
+    def fit(part: FitTask) -> Callable[[Cases], Float64]:
         seen = numbers(part.cases)
         assert len(seen) == 75
 
-        def predict(cases):
+        def predict(cases: Cases) -> Float64:
             assert not numbers(cases) & seen
             predicted.update(numbers(cases))
-            return np.stack([cases.x[:, 0, 0], -cases.x[:, 0, 0]], axis=1)
+            return np.stack([cases.x[:, 0, 0], -cases.x[:, 0, 0]], axis=1).astype(np.float64)
 
         return predict
 
@@ -41,13 +43,14 @@ def test_no_case_is_predicted_by_a_fit_that_saw_it():
     assert logits[:, 0].tolist() == list(range(100))
 
 
-def test_no_group_is_on_both_sides():
+def test_no_group_is_on_both_sides() -> None:
     groups = np.arange(80) // 8
 
-    def fit(part):
+    def fit(part: FitTask) -> Callable[[Cases], Float64]:
+        assert part.groups is not None
         seen = set(part.groups.tolist())
 
-        def predict(cases):
+        def predict(cases: Cases) -> Float64:
             assert not {number // 8 for number in numbers(cases)} & seen
             return np.zeros((len(cases), 2))
 
@@ -58,17 +61,17 @@ def test_no_group_is_on_both_sides():
 
 
 @pytest.mark.parametrize(("cases", "expected"), [(59, False), (60, True), (2000, True), (2001, False)])
-def test_folds_need_enough_cases_and_are_skipped_for_many(cases, expected):
+def test_folds_need_enough_cases_and_are_skipped_for_many(cases: int, expected: bool) -> None:
     assert needs_folds(training(cases)) is expected
 
 
-def test_a_finished_fold_is_not_fitted_again(tmp_path):
+def test_a_finished_fold_is_not_fitted_again(tmp_path: Path) -> None:
     fits: list[int] = []
     stored = replace(training(80), checkpoints=DirectoryCheckpoints(tmp_path))
 
-    def fit(part):
+    def fit(part: FitTask) -> Callable[[Cases], Float64]:
         fits.append(len(part.y))
-        return lambda cases: np.stack([cases.x[:, 0, 0], -cases.x[:, 0, 0]], axis=1)
+        return lambda cases: np.stack([cases.x[:, 0, 0], -cases.x[:, 0, 0]], axis=1).astype(np.float64)
 
     def stop_after_two(progress: Progress) -> None:
         if progress.done == 2:

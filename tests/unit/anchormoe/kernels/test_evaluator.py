@@ -13,6 +13,7 @@ from anchormoe.kernels.quantized import quantize
 from anchormoe.kernels.settings import KernelSettings
 from anchormoe.kernels.source import KernelSource, Part
 from anchormoe.simd.backend import VARIABLE
+from anchormoe.training.task import Profile
 
 CLASSES = [2, 15, 16, 17, 26]
 
@@ -27,7 +28,7 @@ def some_cases(channels: int = 3) -> Cases:
     return Cases.from_arrays(series)
 
 
-def some_source(cases: Cases, classes: int, *, profile: str = "fast", fitted: bool = True) -> KernelSource:
+def some_source(cases: Cases, classes: int, *, profile: Profile = "fast", fitted: bool = True) -> KernelSource:
     """Every bank of the profile with a random readout, centred over the classes if it is to be as a fitted one."""
     rng = np.random.default_rng(1)
     parts = []
@@ -51,6 +52,8 @@ def require_agreement(found: SourceOutput, expected: SourceOutput) -> None:
     np.testing.assert_array_equal(found.context, expected.context)
     scale = np.abs(expected.evidence.values).max()
     np.testing.assert_allclose(found.evidence.values, expected.evidence.values, atol=1e-6 * scale)
+    assert found.evidence.far is not None
+    assert expected.evidence.far is not None
     np.testing.assert_allclose(found.evidence.far, expected.evidence.far, atol=1e-6 * scale)
 
 
@@ -72,7 +75,7 @@ def test_numba_and_torch_agree_for_any_number_of_classes(
 def test_numba_and_torch_agree_on_every_kind_of_bank(classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     cases = some_cases(5)
     source = some_source(cases, classes, profile="balanced")
-    assert {part.bank.kind for part in source.parts} == {"shares", "hydra", "means"}
+    assert {part.bank.config()["kind"] for part in source.parts} == {"shares", "hydra", "means"}
     by_numba, by_torch = (on_backend(source, backend, monkeypatch) for backend in ("numba", "torch"))
     require_agreement(by_numba.forward(cases), by_torch.forward(cases))
     monkeypatch.setenv(VARIABLE, "numba")

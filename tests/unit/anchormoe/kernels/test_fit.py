@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from anchormoe.cases import Cases
+from anchormoe.cases import Cases, Int64
 from anchormoe.errors import DataError, ModelError
 from anchormoe.evidence import residual
 from anchormoe.kernels import fit as kernel_fit
@@ -18,12 +18,13 @@ from anchormoe.kernels.source import KernelSource, Part
 from anchormoe.model.normalizer import Normalizer
 from anchormoe.progress import Progress
 from anchormoe.simd.backend import VARIABLE
-from anchormoe.training.task import FitTask
+from anchormoe.training.task import FitTask, SourceFit
 
 FAST = KernelSettings(profile="fast")
+Fitted = tuple[Cases, Int64, SourceFit[KernelSource]]
 
 
-def _cases(n=40, channels=2, steps=24, seed=0):
+def _cases(n: int = 40, channels: int = 2, steps: int = 24, seed: int = 0) -> tuple[Cases, Int64]:
     """Class 1 has a bump on channel 0."""
     rng = np.random.default_rng(seed)
     y = np.arange(n) % 2
@@ -34,12 +35,12 @@ def _cases(n=40, channels=2, steps=24, seed=0):
 
 
 @pytest.fixture(scope="module")
-def fitted():
+def fitted() -> Fitted:
     cases, y = _cases()
     return cases, y, fit_kernel(FitTask(cases, y, 2, seed=1), FAST)
 
 
-def test_it_learns_a_bump_and_says_where_it_is(fitted):
+def test_it_learns_a_bump_and_says_where_it_is(fitted: Fitted) -> None:
     _, _, fit = fitted
     cases, y = _cases(seed=9)
     output = fit.source.forward(cases)
@@ -48,7 +49,7 @@ def test_it_learns_a_bump_and_says_where_it_is(fitted):
     assert 6 <= evidence.argmax() <= 15
 
 
-def test_logits_are_centred_and_equal_context_plus_steps(fitted):
+def test_logits_are_centred_and_equal_context_plus_steps(fitted: Fitted) -> None:
     cases, _, fit = fitted
     output = fit.source.forward(cases)
     assert residual(output.logits, output.context, output.evidence.values).max() < 1e-6
@@ -57,14 +58,14 @@ def test_logits_are_centred_and_equal_context_plus_steps(fitted):
     np.testing.assert_allclose(fit.source.logits(cases), output.logits, atol=1e-12)
 
 
-def test_left_out_logits_are_less_sure_than_those_of_cases_it_has_seen(fitted):
+def test_left_out_logits_are_less_sure_than_those_of_cases_it_has_seen(fitted: Fitted) -> None:
     cases, y, fit = fitted
     seen = fit.source.forward(cases).logits
     assert fit.oof_logits.shape == (40, 2)
     assert fit.oof_logits[np.arange(40), y].mean() < seen[np.arange(40), y].mean()
 
 
-def test_the_same_seed_gives_the_same_model_and_another_seed_another(fitted):
+def test_the_same_seed_gives_the_same_model_and_another_seed_another(fitted: Fitted) -> None:
     cases, y, fit = fitted
     again = fit_kernel(FitTask(cases, y, 2, seed=1), FAST)
     other = fit_kernel(FitTask(cases, y, 2, seed=2), FAST)
@@ -73,7 +74,7 @@ def test_the_same_seed_gives_the_same_model_and_another_seed_another(fitted):
     assert not np.array_equal(fit.oof_logits, other.oof_logits)
 
 
-def test_torch_gives_the_same_evidence(monkeypatch):
+def test_torch_gives_the_same_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
     cases, y = _cases(n=12)
     source = fit_kernel(FitTask(cases, y, 2), KernelSettings()).source
     compiled = source.forward(cases)
@@ -84,10 +85,12 @@ def test_torch_gives_the_same_evidence(monkeypatch):
     np.testing.assert_allclose(reference.logits, compiled.logits, rtol=0, atol=1e-9)
     scale = np.abs(reference.evidence.values).max()
     np.testing.assert_allclose(reference.evidence.values, compiled.evidence.values, rtol=0, atol=1e-6 * scale)
+    assert reference.evidence.far is not None
+    assert compiled.evidence.far is not None
     np.testing.assert_allclose(reference.evidence.far, compiled.evidence.far, rtol=0, atol=1e-6 * scale)
 
 
-def test_a_stored_source_gives_the_same_evidence(fitted):
+def test_a_stored_source_gives_the_same_evidence(fitted: Fitted) -> None:
     cases, _, fit = fitted
     restored = KernelSource.from_parts(fit.source.config(), fit.source.tensors())
     ours, theirs = fit.source.forward(cases), restored.forward(cases)
@@ -95,7 +98,7 @@ def test_a_stored_source_gives_the_same_evidence(fitted):
     np.testing.assert_array_equal(ours.evidence.values, theirs.evidence.values)
 
 
-def test_a_stored_source_with_missing_or_foreign_parts_is_refused(fitted):
+def test_a_stored_source_with_missing_or_foreign_parts_is_refused(fitted: Fitted) -> None:
     _, _, fit = fitted
     config, tensors = fit.source.config(), fit.source.tensors()
     for broken in (
@@ -108,18 +111,21 @@ def test_a_stored_source_with_missing_or_foreign_parts_is_refused(fitted):
     ):
         with pytest.raises(ModelError):
             KernelSource.from_parts(config, broken)
-    for kind in ("pickle", ["shares"], {}, None):
+    unknown: list[object] = ["pickle", ["shares"], {}, None]
+    for kind in unknown:
         with pytest.raises(ModelError, match="kind must be one of shares, hydra, means"):
             KernelSource.from_parts({**config, "parts": [{"kind": kind}]}, tensors)
 
 
-def test_another_number_of_channels_is_refused(fitted):
+def test_another_number_of_channels_is_refused(fitted: Fitted) -> None:
     _, _, fit = fitted
     with pytest.raises(DataError, match="2 channels"):
         fit.source.forward(_cases(channels=3)[0])
 
 
-def test_more_cases_than_a_gram_matrix_holds_give_the_same_read_out_in_primal_form(monkeypatch):
+def test_more_cases_than_a_gram_matrix_holds_give_the_same_read_out_in_primal_form(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     cases, y = _cases(n=30)
     dual = fit_kernel(FitTask(cases, y, 2), FAST)
     monkeypatch.setattr(kernel_fit, "MAX_DUAL_CASES", 10)
@@ -129,7 +135,7 @@ def test_more_cases_than_a_gram_matrix_holds_give_the_same_read_out_in_primal_fo
 
 
 @pytest.mark.parametrize("max_block_cases", [1, 1000])
-def test_groups_are_left_out_whole_in_primal_form_too(monkeypatch, max_block_cases):
+def test_groups_are_left_out_whole_in_primal_form_too(monkeypatch: pytest.MonkeyPatch, max_block_cases: int) -> None:
     cases, y = _cases(n=30)
     groups = np.arange(30) // 10
     weight = np.linspace(0.5, 1.5, 30)
@@ -141,14 +147,14 @@ def test_groups_are_left_out_whole_in_primal_form_too(monkeypatch, max_block_cas
     np.testing.assert_allclose(other.oof_logits, dual.oof_logits, atol=1e-4 if max_block_cases > 1 else 0.2)
 
 
-def test_sliding_cases_get_no_features_with_a_fixed_place():
+def test_sliding_cases_get_no_features_with_a_fixed_place() -> None:
     cases, y = _cases(n=30)
     fit = fit_kernel(FitTask(cases, y, 2), KernelSettings(alignment="sliding"))
     names = {name for part in fit.source.parts for name, _ in part.bank.blocks}
     assert names <= {"K", "D", "H", "M1", "C1"}
 
 
-def test_series_means_are_context():
+def test_series_means_are_context() -> None:
     means = channel_means("M1", np.arange(2), 1)
     readout = Readout(np.array([0.5, 0.0]), np.array([[1.0, -1.0], [0.0, 0.0]]))
     source = KernelSource(2, np.array([0.25, -0.25]), (Part.of(means, readout),))
@@ -161,7 +167,7 @@ def test_series_means_are_context():
 @pytest.mark.parametrize(
     ("n", "steps", "channels"), [(2, 1, 1), (4, 2, 1), (6, 8, 2), (12, 3, 31)], ids=["T1", "T2", "T8", "C31"]
 )
-def test_tiny_and_wide_cases_can_be_fitted(n, steps, channels):
+def test_tiny_and_wide_cases_can_be_fitted(n: int, steps: int, channels: int) -> None:
     cases, y = _cases(n=n, steps=max(steps, 14), channels=channels)
     cases = cases.resized(steps)
     fit = fit_kernel(FitTask(cases, y, 2), KernelSettings())
@@ -170,18 +176,18 @@ def test_tiny_and_wide_cases_can_be_fitted(n, steps, channels):
     assert np.isfinite(fit.oof_logits).all()
 
 
-def test_labels_out_of_range_are_refused():
+def test_labels_out_of_range_are_refused() -> None:
     cases, y = _cases(n=6)
     with pytest.raises(DataError):
         fit_kernel(FitTask(cases, y, 1), FAST)
 
 
-def test_an_unknown_profile_is_refused():
+def test_an_unknown_profile_is_refused() -> None:
     with pytest.raises(DataError, match="profile"):
-        KernelSettings(profile="turbo")
+        KernelSettings(profile="turbo")  # type: ignore[arg-type]  # a wrong value
 
 
-def test_progress_is_told_and_may_stop_the_fit():
+def test_progress_is_told_and_may_stop_the_fit() -> None:
     cases, y = _cases(n=12)
     seen = []
 
@@ -194,7 +200,7 @@ def test_progress_is_told_and_may_stop_the_fit():
     assert seen == ["kernel features"]
 
 
-def test_too_few_cases_are_not_regularised_into_silence():
+def test_too_few_cases_are_not_regularised_into_silence() -> None:
     cases, y = _cases(n=6)
     fit = fit_kernel(FitTask(cases, np.random.default_rng(0).permutation(y), 2), KernelSettings())
     mixes = fit.report["mixes"]
@@ -203,14 +209,14 @@ def test_too_few_cases_are_not_regularised_into_silence():
     assert all(mix["strength"] <= selection.MAX_DEFAULT_STRENGTH for mix in mixes)
 
 
-def test_given_mixes_that_cannot_be_told_apart_count_once():
+def test_given_mixes_that_cannot_be_told_apart_count_once() -> None:
     grams, targets = {"K": np.eye(4)}, np.array([[1.0, -1.0], [-1.0, 1.0]] * 2)
     choice = selection.default_choice(grams, Problem.of(targets, None, None))
     assert choice.mixes == ({"K": 1.0},)
     assert choice.shares == (1.0,)
 
 
-def test_the_ensemble_prefers_what_predicts_best():
+def test_the_ensemble_prefers_what_predicts_best() -> None:
     targets = np.array([[1.0, -1.0], [-1.0, 1.0]])
     good = selection.Candidate({"K": 1.0}, 0.1, targets * 0.9, 0.01)
     bad = selection.Candidate({"M1": 1.0}, 0.1, -targets, 4.0)
@@ -218,7 +224,7 @@ def test_the_ensemble_prefers_what_predicts_best():
     assert choice == selection.Choice(({"K": 1.0},), (0.1,), (1.0,))
 
 
-def test_the_part_for_selection_keeps_classes_or_whole_groups():
+def test_the_part_for_selection_keeps_classes_or_whole_groups() -> None:
     rng = np.random.default_rng(0)
     y = np.array([0] * 90 + [1] * 10)
     part = subset_for_selection(y, None, 20, rng)

@@ -1,8 +1,12 @@
 """Hydra: worked out by hand, exactness, compiled against torch."""
 
+from typing import Any
+
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike, NDArray
 
+from anchormoe.cases import Bool
 from anchormoe.errors import ModelError
 from anchormoe.kernels.bank import Readout
 from anchormoe.kernels.evaluator import transform
@@ -12,16 +16,16 @@ from anchormoe.kernels.quantized import QuantizedCases
 from anchormoe.kernels.torch_backend import TorchHydra
 
 
-def _grid(values, lengths=None, valid=None):
-    values = np.asarray(values, np.int32)
-    lengths = np.full(len(values), values.shape[2]) if lengths is None else np.asarray(lengths)
+def _grid(given: ArrayLike, ends: list[int] | None = None, valid: Bool | None = None) -> QuantizedCases:
+    values = np.asarray(given, np.int32)
+    lengths = np.full(len(values), values.shape[2]) if ends is None else np.array(ends)
     inside = (np.arange(values.shape[2]) < lengths[:, None])[:, None, :]
     valid = np.broadcast_to(inside, values.shape) if valid is None else valid & inside
     complete = valid.sum(axis=(1, 2)) == lengths * values.shape[1]
     return QuantizedCases(np.where(valid, values, 0).astype(np.int32), valid, lengths.astype(np.int64), complete)
 
 
-def _random_grid(steps=40):
+def _random_grid(steps: int = 40) -> QuantizedCases:
     rng = np.random.default_rng(2)
     values = rng.integers(-16384, 16384, (6, 4, steps))
     valid = rng.random(values.shape) < 0.9
@@ -30,7 +34,7 @@ def _random_grid(steps=40):
     return _grid(values, [steps, 8, 1, steps, steps // 2, steps], valid)
 
 
-def test_winners_worked_out_by_hand():
+def test_winners_worked_out_by_hand() -> None:
     # Kernel i weighs only tap 4, with i + 1: the largest response at a positive step is kernel 7's, at a negative
     # one kernel 0's; at 0 all tie and the first wins. Series are halved: 4 -> 2, -6 -> -3.
     weights = np.zeros((1, 8, 9), np.int32)
@@ -45,7 +49,7 @@ def test_winners_worked_out_by_hand():
 
 
 @pytest.mark.parametrize("steps", [40, 1500])
-def test_the_compiled_path_equals_torch(steps):
+def test_the_compiled_path_equals_torch(steps: int) -> None:
     # 1500 outputs are more than one run of 32-bit sums.
     cases = _random_grid(steps)
     rng = np.random.default_rng(0)
@@ -61,7 +65,7 @@ def test_the_compiled_path_equals_torch(steps):
     assert np.abs(compiled[2]).max() > 0
 
 
-def test_the_largest_possible_response_is_exact_in_float32():
+def test_the_largest_possible_response_is_exact_in_float32() -> None:
     bank = build_hydra(_random_grid(), 8, difference=True, max_receptive_field=None, rng=np.random.default_rng(0))
     assert np.abs(bank.weights).sum(axis=2).max() <= WEIGHT_LIMIT
     assert WEIGHT_LIMIT * SERIES_LIMIT < 2**24
@@ -78,7 +82,7 @@ def test_the_largest_possible_response_is_exact_in_float32():
         ("channel_start", np.array([0, 2])),
     ],
 )
-def test_an_inconsistent_bank_is_refused(name, value):
+def test_an_inconsistent_bank_is_refused(name: str, value: NDArray[Any]) -> None:
     bank = HydraBank("H", False, np.zeros((1, 8, 9), np.int32), np.array([1]), np.array([0, 1]), np.array([0]))
     with pytest.raises(ModelError):
         HydraBank.from_parts(bank.config(), {**bank.tensors(), name: value})

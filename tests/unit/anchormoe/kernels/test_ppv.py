@@ -1,8 +1,12 @@
 """PPV: worked out by hand, against a dense oracle, compiled against torch."""
 
+from typing import Any
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from anchormoe.cases import Bool, Float64, Int64
 from anchormoe.errors import ModelError
 from anchormoe.kernels.bank import Readout, require_offsets
 from anchormoe.kernels.evaluator import build_evaluator, transform
@@ -13,17 +17,17 @@ from anchormoe.kernels.quantized import QuantizedCases
 from anchormoe.kernels.torch_backend import TorchPPV
 
 
-def _grid(values, valid=None, lengths=None):
-    values = np.asarray(values, np.int32)
+def _grid(given: NDArray[Any], valid: Bool | None = None, lengths: Int64 | None = None) -> QuantizedCases:
+    values = given.astype(np.int32)
     valid = np.ones(values.shape, bool) if valid is None else valid
-    lengths = np.full(len(values), values.shape[2]) if lengths is None else np.asarray(lengths)
+    lengths = np.full(len(values), values.shape[2]) if lengths is None else lengths
     inside = np.arange(values.shape[2]) < lengths[:, None]
     valid = valid & inside[:, None, :]
     complete = valid.sum(axis=(1, 2)) == lengths * values.shape[1]
     return QuantizedCases(np.where(valid, values, 0).astype(np.int32), valid, lengths.astype(np.int64), complete)
 
 
-def _random_grid(seed=0, cases=7, channels=3, steps=30):
+def _random_grid(seed: int = 0, cases: int = 7, channels: int = 3, steps: int = 30) -> QuantizedCases:
     rng = np.random.default_rng(seed)
     values = rng.integers(-3000, 3000, (cases, channels, steps))
     lengths = rng.integers(1, steps + 1, cases)
@@ -33,22 +37,22 @@ def _random_grid(seed=0, cases=7, channels=3, steps=30):
     return _grid(values, valid, lengths)
 
 
-def _bank(biases, *, kernel=0, dilation=1, padded=True, parts=(1,), channels=(0,)):
+def _bank(biases: list[int], *, dilation: int = 1, padded: bool = True) -> PPVBank:
     return PPVBank(
         "K",
         False,
-        parts,
-        np.array([kernel]),
+        (1,),
+        np.array([0]),
         np.array([dilation]),
         np.array([padded]),
-        np.array([0, len(channels)]),
-        np.array(channels),
+        np.array([0, 1]),
+        np.array([0]),
         np.array([0, len(biases)]),
         np.array(biases, np.int32),
     )
 
 
-def test_ppv_worked_out_by_hand():
+def test_ppv_worked_out_by_hand() -> None:
     # Kernel 0 weighs the taps 0, 1, 2 twice and the others -1. A single 10 at step 4 is read by tap 4 at step 4
     # (-10), by the taps 0, 1, 2 at the steps 8, 7, 6 (+20), by tap 3 at step 5 (-10), by the taps 5 … 8 before (-10).
     values = np.zeros((1, 1, 9))
@@ -57,14 +61,14 @@ def test_ppv_worked_out_by_hand():
     np.testing.assert_allclose(ppv, [[1, 3 / 9, 3 / 9, 3 / 9, 0]])
 
 
-def test_an_unpadded_kernel_counts_only_outputs_with_all_taps():
+def test_an_unpadded_kernel_counts_only_outputs_with_all_taps() -> None:
     values = np.arange(12).reshape(1, 1, 12)
     # Steps 4 … 7 have all taps; on a ramp kernel 0 gives 3 × (sum of taps 0 to 2) - sum of all = -27 everywhere.
     assert transform(_bank([-28, -27], padded=False), _grid(values)).tolist() == [[1.0, 0.0]]
     assert np.isnan(transform(_bank([0], padded=False, dilation=2), _grid(values))).all()
 
 
-def test_an_output_counts_with_three_quarters_of_its_weight_valid():
+def test_an_output_counts_with_three_quarters_of_its_weight_valid() -> None:
     # Without the steps 0 and 1 kernel 0 has 9 of 11 valid at step 5, all later, 8 of 12 at step 4, less before.
     # A 10 at step 8 is read with weight -1 at the steps 4 … 8: whichever output counts is then below the bias.
     values, valid = np.zeros((1, 1, 9)), np.ones((1, 1, 9), bool)
@@ -76,7 +80,7 @@ def test_an_output_counts_with_three_quarters_of_its_weight_valid():
     assert np.isnan(transform(_bank([-5]), _grid(values, valid))).all()
 
 
-def _dense_oracle(bank, cases, readout):
+def _dense_oracle(bank: PPVBank, cases: QuantizedCases, readout: Readout) -> Float64:
     """Logit parts from an array of features by steps, built the plain way."""
     weights = readout.weights.reshape(sum(bank.parts), len(bank.biases), -1)
     means = readout.mean.reshape(sum(bank.parts), len(bank.biases))
@@ -88,7 +92,16 @@ def _dense_oracle(bank, cases, readout):
     return steps
 
 
-def _add_oracle(bank, cases, case, length, index, weights, means, steps):
+def _add_oracle(
+    bank: PPVBank,
+    cases: QuantizedCases,
+    case: int,
+    length: int,
+    index: int,
+    weights: Float64,
+    means: Float64,
+    steps: Float64,
+) -> None:
     d = int(bank.dilation[index])
     channels = bank.channels[bank.channel_start[index] : bank.channel_start[index + 1]]
     kernel = np.full(9, -1)
@@ -115,7 +128,7 @@ def _add_oracle(bank, cases, case, length, index, weights, means, steps):
 
 
 @pytest.mark.parametrize("parts", [(1,), (2, 4)])
-def test_evidence_equals_the_dense_oracle(parts):
+def test_evidence_equals_the_dense_oracle(parts: tuple[int, ...]) -> None:
     cases = _random_grid(cases=4, steps=13)
     rng = np.random.default_rng(3)
     bank = build_ppv(PPVSettings("K", 168, parts=parts), cases, rng)
@@ -126,7 +139,7 @@ def test_evidence_equals_the_dense_oracle(parts):
 
 @pytest.mark.parametrize("features", [336, 84 * 20])
 @pytest.mark.parametrize("parts", [(1,), (2, 4)])
-def test_the_compiled_path_equals_torch(parts, features):
+def test_the_compiled_path_equals_torch(parts: tuple[int, ...], features: int) -> None:
     # 20 thresholds for a kernel are more than one table of the compiled path can tell apart.
     cases = _random_grid(seed=5)
     rng = np.random.default_rng(0)
@@ -141,7 +154,7 @@ def test_the_compiled_path_equals_torch(parts, features):
     assert np.abs(compiled[2]).max() > 0
 
 
-def test_dilations_follow_minirocket_and_stay_below_the_receptive_field():
+def test_dilations_follow_minirocket_and_stay_below_the_receptive_field() -> None:
     dilations, counts = choose_dilations(PPVSettings("K", 2016), 128)
     assert (dilations[0], dilations[-1], counts.sum()) == (1, 15, 24)
     near, counts = choose_dilations(PPVSettings("K", 2016, max_receptive_field=33), 128)
@@ -151,7 +164,7 @@ def test_dilations_follow_minirocket_and_stay_below_the_receptive_field():
     assert choose_dilations(PPVSettings("K", 2016), 8)[0].tolist() == [1]
 
 
-def test_constant_and_missing_channels_are_not_drawn():
+def test_constant_and_missing_channels_are_not_drawn() -> None:
     values = np.zeros((3, 3, 20))
     values[:, 1] = np.random.default_rng(0).integers(-500, 500, (3, 20))
     bank = build_ppv(PPVSettings("K", 168), _grid(values), np.random.default_rng(0))
@@ -170,13 +183,13 @@ def test_constant_and_missing_channels_are_not_drawn():
         ("biases", np.array([1.5, 2.5])),
     ],
 )
-def test_an_inconsistent_bank_is_refused(name, value):
+def test_an_inconsistent_bank_is_refused(name: str, value: NDArray[Any]) -> None:
     bank = _bank([1, 2])
     with pytest.raises(ModelError):
         PPVBank.from_parts(bank.config(), {**bank.tensors(), name: value})
 
 
-def test_offsets_whose_differences_wrap_around_are_refused():
+def test_offsets_whose_differences_wrap_around_are_refused() -> None:
     start = np.array([0, 1 << 62, -(1 << 63), -(1 << 62), 5])
     assert (np.diff(start) > 0).all()
     with pytest.raises(ModelError, match="offsets do not match"):

@@ -3,18 +3,19 @@
 import numpy as np
 import pytest
 
+from anchormoe.cases import Bool, Float64, Int64
 from anchormoe.errors import DataError
 from anchormoe.kernels.ridge import Problem, ridge_fit, ridge_path
 
 
-def _data(cases: int, features: int, seed: int = 0):
+def _data(cases: int, features: int, seed: int = 0) -> tuple[Float64, Float64, np.random.Generator]:
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(cases, features)) + 2.0
     targets = rng.normal(size=(cases, 3)) + x[:, :1]
     return x, targets, rng
 
 
-def _brute_force(x, targets, weight, strength, left_out):
+def _brute_force(x: Float64, targets: Float64, weight: Float64, strength: float, left_out: Bool) -> Float64:
     """Primal ridge with a free intercept, fitted without the cases of `left_out`, with the penalty of the whole."""
     share = weight / weight.sum()
     centred = x - share @ x
@@ -29,7 +30,7 @@ def _brute_force(x, targets, weight, strength, left_out):
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(("cases", "features"), [(12, 4), (9, 30)])
-def test_leave_one_out_equals_fitting_again_without_the_case(cases, features, weighted):
+def test_leave_one_out_equals_fitting_again_without_the_case(cases: int, features: int, weighted: bool) -> None:
     x, targets, rng = _data(cases, features)
     weight = rng.uniform(0.2, 3, cases) if weighted else np.ones(cases)
     weight /= weight.mean()
@@ -41,7 +42,7 @@ def test_leave_one_out_equals_fitting_again_without_the_case(cases, features, we
 
 
 @pytest.mark.parametrize(("cases", "features"), [(14, 4), (10, 40)])
-def test_leave_group_out_equals_fitting_again_without_the_group(cases, features):
+def test_leave_group_out_equals_fitting_again_without_the_group(cases: int, features: int) -> None:
     x, targets, rng = _data(cases, features, seed=1)
     weight = rng.uniform(0.5, 2, cases)
     weight /= weight.mean()
@@ -53,7 +54,7 @@ def test_leave_group_out_equals_fitting_again_without_the_group(cases, features)
 
 
 @pytest.mark.parametrize("groups", [None, np.arange(15) // 4])
-def test_one_strength_gives_what_the_path_gives(groups):
+def test_one_strength_gives_what_the_path_gives(groups: Int64 | None) -> None:
     x, targets, rng = _data(15, 6)
     problem = Problem.of(targets, rng.uniform(0.5, 2, 15), groups)
     path = ridge_path(x @ x.T, problem, np.array([0.3]))
@@ -61,7 +62,7 @@ def test_one_strength_gives_what_the_path_gives(groups):
     np.testing.assert_allclose(fit.predictions, path.predictions[0], rtol=1e-8, atol=1e-9)
 
 
-def test_coefficients_are_those_of_the_primal_ridge():
+def test_coefficients_are_those_of_the_primal_ridge() -> None:
     x, targets, _ = _data(20, 5)
     problem = Problem.of(targets, None, None)
     fit = ridge_fit(x @ x.T, problem, 0.2)
@@ -72,7 +73,7 @@ def test_coefficients_are_those_of_the_primal_ridge():
     np.testing.assert_allclose(in_sample, targets.mean(axis=0) + centred @ weights, rtol=1e-9)
 
 
-def test_a_case_of_weight_0_is_predicted_by_the_others_and_changes_nothing():
+def test_a_case_of_weight_0_is_predicted_by_the_others_and_changes_nothing() -> None:
     x, targets, _ = _data(12, 3)
     weight = np.array([0.0] + [1.0] * 11)
     fit = ridge_fit(x @ x.T, Problem.of(targets, weight, None), 0.1)
@@ -85,12 +86,12 @@ def test_a_case_of_weight_0_is_predicted_by_the_others_and_changes_nothing():
     np.testing.assert_allclose(fit.predictions[0], expected, rtol=1e-4, atol=1e-5)
 
 
-def test_one_group_only_cannot_be_left_out():
+def test_one_group_only_cannot_be_left_out() -> None:
     with pytest.raises(DataError, match="two groups"):
         Problem.of(np.zeros((3, 2)), None, np.zeros(3, np.int64))
 
 
 @pytest.mark.parametrize("weight", [[1.0, -1.0], [0.0, 0.0], [np.nan, 1.0], [1.0]])
-def test_sample_weights_that_mean_nothing_are_refused(weight):
+def test_sample_weights_that_mean_nothing_are_refused(weight: list[float]) -> None:
     with pytest.raises(DataError, match="sample weights"):
         Problem.of(np.zeros((2, 2)), np.array(weight), None)

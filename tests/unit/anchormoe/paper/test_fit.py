@@ -1,11 +1,12 @@
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from anchormoe.cases import Cases
+from anchormoe.cases import Cases, Float64
 from anchormoe.errors import DataError
 from anchormoe.paper.fit import chosen_epoch, fit_paper, tempered_loss
 from anchormoe.paper.loop import TrainingHistory
@@ -29,7 +30,7 @@ def a_problem(count: int = 24, classes: int = 2, seed: int = 0) -> tuple[Cases, 
 
 
 @pytest.mark.slow
-def test_it_learns_an_easy_problem_and_out_of_fold_logits_say_so():
+def test_it_learns_an_easy_problem_and_out_of_fold_logits_say_so() -> None:
     cases, y = a_problem(60)
     settings = PaperSettings(epochs=25, width=16, experts=2, batch_size=8, patch_length=4, learning_rate=0.01)
     fit = fit_paper(FitTask(cases, y, 2), settings)
@@ -38,7 +39,7 @@ def test_it_learns_an_easy_problem_and_out_of_fold_logits_say_so():
     assert (fit.source.forward(fresh).logits.argmax(axis=1) == truth).mean() > 0.9
 
 
-def test_two_runs_with_the_same_seed_are_equal_and_another_seed_is_not():
+def test_two_runs_with_the_same_seed_are_equal_and_another_seed_is_not() -> None:
     cases, y = a_problem()
     first, second, other = (fit_paper(FitTask(cases, y, 2, seed=seed), QUICK) for seed in (3, 3, 4))
     assert np.array_equal(first.oof_logits, second.oof_logits)
@@ -47,7 +48,7 @@ def test_two_runs_with_the_same_seed_are_equal_and_another_seed_is_not():
     assert not np.array_equal(first.oof_logits, other.oof_logits)
 
 
-def test_the_report_is_json_and_names_the_honest_protocol():
+def test_the_report_is_json_and_names_the_honest_protocol() -> None:
     cases, y = a_problem()
     report = fit_paper(FitTask(cases, y, 2), QUICK).report
     assert json.loads(json.dumps(report))["protocol"] == "honest"
@@ -55,7 +56,7 @@ def test_the_report_is_json_and_names_the_honest_protocol():
     assert [len(curve) for curve in report["curves"]] == [2, 2, 2, 2]
 
 
-def test_from_sixty_cases_on_the_folds_choose_the_epoch():
+def test_from_sixty_cases_on_the_folds_choose_the_epoch() -> None:
     cases, y = a_problem(60)
     report = fit_paper(FitTask(cases, y, 2), QUICK).report
     means = np.mean([[epoch["validation_loss"] for epoch in curve] for curve in report["curves"][:3]], axis=0)
@@ -63,7 +64,7 @@ def test_from_sixty_cases_on_the_folds_choose_the_epoch():
     assert report["epochs"] == means.argmin() + 1
 
 
-def test_with_test_cases_the_epoch_is_the_best_on_test_and_the_report_says_optimistic():
+def test_with_test_cases_the_epoch_is_the_best_on_test_and_the_report_says_optimistic() -> None:
     cases, y = a_problem()
     test, truth = a_problem(seed=1)
     fit = fit_paper(FitTask(cases, y, 2, test=(test, truth)), QUICK)
@@ -73,7 +74,7 @@ def test_with_test_cases_the_epoch_is_the_best_on_test_and_the_report_says_optim
     assert accuracies[fit.report["epochs"] - 1] == max(accuracies)
 
 
-def test_the_chosen_epoch_has_the_least_mean_loss_of_those_every_fold_reached():
+def test_the_chosen_epoch_has_the_least_mean_loss_of_those_every_fold_reached() -> None:
     def course(*losses: float) -> TrainingHistory:
         figures = [{"validation_loss": loss} for loss in losses]
         return TrainingHistory(len(losses), 1, figures, [None] * len(losses), interrupted=False)  # type: ignore[list-item]
@@ -82,7 +83,7 @@ def test_the_chosen_epoch_has_the_least_mean_loss_of_those_every_fold_reached():
     assert chosen_epoch([course(3, 1), course(3, 3, 0)]) == 2
 
 
-def test_the_validation_loss_forgives_overconfidence_but_not_errors():
+def test_the_validation_loss_forgives_overconfidence_but_not_errors() -> None:
     logits, y, share = (
         torch.tensor([[0.0, 2.0], [2.0, 0.0], [0.0, 2.0]]),
         torch.tensor([1, 0, 0]),
@@ -94,7 +95,7 @@ def test_the_validation_loss_forgives_overconfidence_but_not_errors():
 
 
 @pytest.mark.parametrize("labels", [[0] * 11 + [1], list(range(12)), [0, 1], [0], [2, 2, 2]])
-def test_tiny_and_single_case_classes_do_not_fail(labels):
+def test_tiny_and_single_case_classes_do_not_fail(labels: list[int]) -> None:
     cases, _ = a_problem(len(labels))
     fit = fit_paper(FitTask(cases, np.array(labels), 12), QUICK)
     assert fit.oof_logits.shape == (len(labels), 12)
@@ -102,7 +103,7 @@ def test_tiny_and_single_case_classes_do_not_fail(labels):
 
 
 @pytest.mark.slow
-def test_a_group_is_never_trained_on_and_held_out_at_once():
+def test_a_group_is_never_trained_on_and_held_out_at_once() -> None:
     """Each group is a class of its own: whoever did not see the group cannot know the class."""
     cases, _ = a_problem(30)
     y = np.repeat([0, 1, 2], 10)
@@ -116,7 +117,7 @@ def test_a_group_is_never_trained_on_and_held_out_at_once():
     assert accuracy[1] < 0.2
 
 
-def test_cases_of_weight_zero_do_not_matter():
+def test_cases_of_weight_zero_do_not_matter() -> None:
     cases, y = a_problem()
     weight = np.ones(24)
     weight[:6] = 0
@@ -126,7 +127,7 @@ def test_cases_of_weight_zero_do_not_matter():
     assert fits[0].report["curves"] == fits[1].report["curves"]
 
 
-def test_balanced_classes_weigh_the_same_in_total():
+def test_balanced_classes_weigh_the_same_in_total() -> None:
     from anchormoe.paper.fit import _case_weights
 
     task = FitTask(Cases.from_arrays(np.zeros((4, 1, 8))), np.array([0, 0, 0, 1]), 2)
@@ -135,13 +136,13 @@ def test_balanced_classes_weigh_the_same_in_total():
 
 
 @pytest.mark.parametrize("weight", [np.zeros(24), np.full(24, np.nan), -np.ones(24), np.ones(3)])
-def test_impossible_weights_are_refused(weight):
+def test_impossible_weights_are_refused(weight: Float64) -> None:
     cases, y = a_problem()
     with pytest.raises(DataError, match="sample_weight"):
         fit_paper(FitTask(cases, y, 2, sample_weight=weight), QUICK)
 
 
-def test_a_constant_a_missing_channel_and_a_fully_masked_case_do_not_hurt():
+def test_a_constant_a_missing_channel_and_a_fully_masked_case_do_not_hurt() -> None:
     cases, y = a_problem()
     cases.x[:, 1] = 0
     cases.mask[:, 1] = False
@@ -153,7 +154,7 @@ def test_a_constant_a_missing_channel_and_a_fully_masked_case_do_not_hurt():
 
 
 @pytest.mark.parametrize("stage", ["fold 1", "fold 2", "all cases"])
-def test_an_interrupt_keeps_the_best_so_far(stage):
+def test_an_interrupt_keeps_the_best_so_far(stage: str) -> None:
     def interrupt(progress: Progress) -> None:
         if progress.stage == stage and progress.done == 2:
             raise KeyboardInterrupt
@@ -165,7 +166,7 @@ def test_an_interrupt_keeps_the_best_so_far(stage):
     assert np.isfinite(fit.source.forward(cases).logits).all()
 
 
-def test_a_resumed_fit_equals_an_uninterrupted_one(tmp_path):
+def test_a_resumed_fit_equals_an_uninterrupted_one(tmp_path: Path) -> None:
     class Killed(Exception):
         pass
 

@@ -1,4 +1,5 @@
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from anchormoe.paper.loop import (
     Examples,
     LoopConfig,
     TrainingHistory,
+    Validate,
     Validation,
     clip_gradients,
     learning_rate_factor,
@@ -32,7 +34,8 @@ class Line(nn.Module):
 
 
 def squared_error(model: nn.Module, batch: Examples, share: float) -> torch.Tensor:
-    return (model(batch.x) - batch.y).square()
+    error: torch.Tensor = model(batch.x) - batch.y
+    return error.square()
 
 
 def some_examples(count: int = 8) -> Examples:
@@ -44,12 +47,13 @@ def a_plan(**changes: object) -> LoopConfig:
     return LoopConfig(**{"epochs": 40, "batch_size": 4, "learning_rate": 0.2, "weight_decay": 0.0, "seed": 0} | changes)  # type: ignore[arg-type]
 
 
-def scripted(*losses: float):
+def scripted(*losses: float) -> tuple[Validate, list[float]]:
     """A validation that says these losses, epoch by epoch, and remembers the slopes."""
     said = iter(losses)
     slopes: list[float] = []
 
     def validate(model: nn.Module) -> Validation:
+        assert isinstance(model, Line)
         slopes.append(model.slope.item())
         return Validation(next(said), {}, torch.zeros(1, 1))
 
@@ -61,14 +65,14 @@ def fitted(**changes: object) -> tuple[Line, TrainingHistory]:
     return model, train_network(model, some_examples(), a_plan(**changes), loss=squared_error)
 
 
-def test_it_finds_the_slope():
+def test_it_finds_the_slope() -> None:
     model, course = fitted()
     assert math.isclose(model.slope.item(), 2, abs_tol=0.05)
     assert course.epochs == course.best_epoch == 40
     assert course.curves[-1]["loss"] < course.curves[0]["loss"]
 
 
-def test_weights_decide_what_is_learned():
+def test_weights_decide_what_is_learned() -> None:
     examples = some_examples()
     opposed = Examples(
         torch.cat((examples.x, examples.x)),
@@ -81,7 +85,7 @@ def test_weights_decide_what_is_learned():
     assert model.slope.item() > 1.5
 
 
-def test_only_the_chosen_examples_are_learned():
+def test_only_the_chosen_examples_are_learned() -> None:
     examples = some_examples()
     spoiled = Examples(examples.x, examples.mask, examples.y.clone(), examples.weight)
     spoiled.y[:4] = math.nan
@@ -90,7 +94,7 @@ def test_only_the_chosen_examples_are_learned():
     assert math.isclose(model.slope.item(), 2, abs_tol=0.5)  # not NaN
 
 
-def test_early_stopping_ends_after_patience_epochs_and_keeps_the_best():
+def test_early_stopping_ends_after_patience_epochs_and_keeps_the_best() -> None:
     validate, slopes = scripted(3, 1, 2, 2, 2, 0)
     model = Line()
     course = train_network(model, some_examples(), a_plan(patience=3), loss=squared_error, validate=validate)
@@ -99,13 +103,13 @@ def test_early_stopping_ends_after_patience_epochs_and_keeps_the_best():
     assert len(course.validation) == 5
 
 
-def test_stopping_earlier_follows_the_same_path():
+def test_stopping_earlier_follows_the_same_path() -> None:
     validate, slopes = scripted(*[1.0] * 40)
     train_network(Line(), some_examples(), a_plan(), loss=squared_error, validate=validate)
     assert fitted(stop_after=7)[0].slope.item() == slopes[6]
 
 
-def test_an_interrupt_from_the_progress_callback_keeps_the_best_epoch():
+def test_an_interrupt_from_the_progress_callback_keeps_the_best_epoch() -> None:
     def interrupt(progress: Progress) -> None:
         if progress.done == 3:
             raise KeyboardInterrupt
@@ -118,7 +122,7 @@ def test_an_interrupt_from_the_progress_callback_keeps_the_best_epoch():
     assert model.slope.item() == slopes[1]
 
 
-def test_a_validation_loss_that_is_not_a_number_is_never_the_best():
+def test_a_validation_loss_that_is_not_a_number_is_never_the_best() -> None:
     validate, slopes = scripted(2, math.nan, math.nan)
     model = Line()
     course = train_network(model, some_examples(), a_plan(epochs=3), loss=squared_error, validate=validate)
@@ -126,7 +130,7 @@ def test_a_validation_loss_that_is_not_a_number_is_never_the_best():
     assert model.slope.item() == slopes[0]
 
 
-def test_training_leaves_the_callers_random_numbers_alone():
+def test_training_leaves_the_callers_random_numbers_alone() -> None:
     torch.manual_seed(5)
     expected = torch.rand(1)
     torch.manual_seed(5)
@@ -134,7 +138,7 @@ def test_training_leaves_the_callers_random_numbers_alone():
     assert torch.equal(torch.rand(1), expected)
 
 
-def test_a_run_resumed_from_a_directory_equals_one_that_was_not(tmp_path):
+def test_a_run_resumed_from_a_directory_equals_one_that_was_not(tmp_path: Path) -> None:
     class Killed(Exception):
         pass
 
@@ -160,33 +164,35 @@ def test_a_run_resumed_from_a_directory_equals_one_that_was_not(tmp_path):
     assert course.curves == straight.curves
 
 
-def test_a_damaged_checkpoint_is_refused(tmp_path):
+def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
     checkpoints = DirectoryCheckpoints(tmp_path)
     assert checkpoints.load("fold 1") is None
     checkpoints.save("fold 1", TrainingState(epoch=2, model={"a": torch.ones(2)}).to_checkpoint())
-    assert TrainingState.from_checkpoint(checkpoints.load("fold 1")).model["a"].tolist() == [1, 1]
+    saved = checkpoints.load("fold 1")
+    assert saved is not None
+    assert TrainingState.from_checkpoint(saved).model["a"].tolist() == [1, 1]
     (tmp_path / "fold 1.safetensors").write_bytes(b"no")
     with pytest.raises(ModelError, match="cannot be read"):
         checkpoints.load("fold 1")
 
 
-def test_a_checkpoint_of_something_else_is_refused():
+def test_a_checkpoint_of_something_else_is_refused() -> None:
     with pytest.raises(ModelError, match="not one of a training loop"):
         TrainingState.from_checkpoint(StageCheckpoint({"model/a": torch.ones(2)}, {"done": True}))
 
 
-def test_mixed_precision_trains_to_a_finite_result():
+def test_mixed_precision_trains_to_a_finite_result() -> None:
     model, _ = fitted(mixed_precision=True)
     assert math.isclose(model.slope.item(), 2, abs_tol=0.2)
 
 
 @pytest.mark.parametrize(("share", "factor"), [(0.05, 0.5), (0.1, 1.0), (0.55, 0.505), (1.0, 0.01)])
-def test_the_learning_rate_warms_up_and_then_falls_along_a_cosine(share, factor):
+def test_the_learning_rate_warms_up_and_then_falls_along_a_cosine(share: float, factor: float) -> None:
     assert math.isclose(learning_rate_factor(share), factor, abs_tol=1e-9)
 
 
 @pytest.mark.parametrize("size", [1e-3, 10.0])
-def test_gradients_are_clipped_bitwise_as_torch_does(size):
+def test_gradients_are_clipped_bitwise_as_torch_does(size: float) -> None:
     torch.manual_seed(0)
     ours, theirs = nn.Linear(7, 5), nn.Linear(7, 5)
     for own, other in zip(ours.parameters(), theirs.parameters(), strict=True):
@@ -195,4 +201,6 @@ def test_gradients_are_clipped_bitwise_as_torch_does(size):
     clip_gradients(ours)
     nn.utils.clip_grad_norm_(theirs.parameters(), MAX_GRADIENT_NORM)
     for own, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert own.grad is not None
+        assert other.grad is not None
         assert torch.equal(own.grad, other.grad)

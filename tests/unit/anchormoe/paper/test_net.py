@@ -1,4 +1,5 @@
 import dataclasses
+from typing import Any
 
 import pytest
 import torch
@@ -49,7 +50,7 @@ def some_windows(config: ModelConfig, B: int = 5, T: int = 20) -> tuple[torch.Te
 
 @pytest.mark.parametrize("config", VARIANTS.values(), ids=VARIANTS.keys())
 @pytest.mark.parametrize("path", ["training", "serving"])
-def test_training_and_serving_give_what_the_dense_equations_give(config, path):
+def test_training_and_serving_give_what_the_dense_equations_give(config: ModelConfig, path: str) -> None:
     net = a_net(config)
     x, mask = some_windows(config)
     found = net(x, mask) if path == "training" else ServingNet(net).forward(x, mask)
@@ -59,39 +60,45 @@ def test_training_and_serving_give_what_the_dense_equations_give(config, path):
         torch.testing.assert_close(value, getattr(expected, name), atol=1e-5, rtol=1e-5, msg=name)
 
 
-def test_the_anchors_are_those_of_the_equations_and_absent_without_dpar():
+def test_the_anchors_are_those_of_the_equations_and_absent_without_dpar() -> None:
     net = a_net(BASE)
     x, mask = some_windows(BASE)
     torch.testing.assert_close(net(x, mask).anchors, oracle.forward(net, x, mask).anchors)
     assert a_net(VARIANTS["without DPAR"])(x, mask).anchors is None
 
 
-def test_gradients_equal_those_of_the_dense_equations():
+def gradient_of(parameter: torch.nn.Parameter) -> torch.Tensor:
+    assert parameter.grad is not None
+    return parameter.grad
+
+
+def test_gradients_equal_those_of_the_dense_equations() -> None:
     net = a_net(BASE)
     x, mask = some_windows(BASE)
     y = torch.arange(5) % 4
     gradients = []
     for output in (net(x, mask), oracle.forward(net, x, mask)):
         net.zero_grad()
-        objective(output, y, LossWeights(orth=0.5, ra=0.5)).sum().backward()
-        gradients.append({name: parameter.grad.clone() for name, parameter in net.named_parameters()})
+        loss = objective(output, y, LossWeights(orth=0.5, ra=0.5)).sum()
+        loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        gradients.append({name: gradient_of(parameter).clone() for name, parameter in net.named_parameters()})
     for name, gradient in gradients[0].items():
         torch.testing.assert_close(gradient, gradients[1][name], atol=1e-5, rtol=1e-4, msg=name)
 
 
-def test_without_rgc_every_valid_patch_is_admitted_alike_and_trusted_fully():
+def test_without_rgc_every_valid_patch_is_admitted_alike_and_trusted_fully() -> None:
     net = a_net(VARIANTS["without RGC"])
     output = net(*some_windows(BASE))
     assert torch.equal(output.reliability, output.valid.float().unsqueeze(-1).expand_as(output.reliability))
     assert output.admission[0].unique().tolist() == [pytest.approx(1 / output.valid[0].sum().item())]
 
 
-def test_without_mvre_the_other_views_have_no_weights():
+def test_without_mvre_the_other_views_have_no_weights() -> None:
     names = [name for name, _ in a_net(VARIANTS["without MVRE"]).named_parameters()]
     assert not any("spectral" in name or "context" in name or "temporal" in name for name in names)
 
 
-def test_dropout_is_active_in_training_only():
+def test_dropout_is_active_in_training_only() -> None:
     net = a_net(dataclasses.replace(BASE, dropout=0.5))
     x, mask = some_windows(BASE)
     assert torch.equal(net(x, mask).logits, net(x, mask).logits)
@@ -99,11 +106,12 @@ def test_dropout_is_active_in_training_only():
     assert not torch.equal(net(x, mask).logits, net(x, mask).logits)
 
 
-def test_a_batch_without_a_valid_patch_can_be_trained_on():
+def test_a_batch_without_a_valid_patch_can_be_trained_on() -> None:
     net = a_net(dataclasses.replace(BASE, dropout=0.5)).train()
     x, mask = torch.zeros(2, 3, 20), torch.zeros(2, 3, 20, dtype=torch.bool)
-    objective(net(x, mask), torch.tensor([0, 1]), LossWeights(orth=0.5, ra=0.5)).sum().backward()
-    assert all(torch.isfinite(parameter.grad).all() for parameter in net.parameters())
+    loss = objective(net(x, mask), torch.tensor([0, 1]), LossWeights(orth=0.5, ra=0.5)).sum()
+    loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    assert all(torch.isfinite(gradient_of(parameter)).all() for parameter in net.parameters())
 
 
 @pytest.mark.parametrize(
@@ -118,12 +126,12 @@ def test_a_batch_without_a_valid_patch_can_be_trained_on():
         {"experts": True},
     ],
 )
-def test_an_impossible_architecture_is_refused(change):
+def test_an_impossible_architecture_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(ModelError):
         dataclasses.replace(BASE, **change)
 
 
-def test_an_architecture_comes_back_from_its_dict_and_unknown_or_mistyped_keys_do_not():
+def test_an_architecture_comes_back_from_its_dict_and_unknown_or_mistyped_keys_do_not() -> None:
     assert ModelConfig.from_dict(BASE.to_dict()) == BASE
     for wrong in ({"extra": 1}, {"use_rgc": 1}, {"dropout": "0"}):
         with pytest.raises(ModelError):

@@ -17,9 +17,12 @@ ODD = ModelConfig(channels=3, classes=2, patch_length=7, patch_stride=3, width=2
 CLASSES = [2, 15, 16, 17, 26]
 
 
-def some_source(classes: int, **changes: int) -> PaperSource:
+def some_source(
+    classes: int, *, channels: int = ODD.channels, experts: int = ODD.experts, top_k: int = ODD.top_k
+) -> PaperSource:
     torch.manual_seed(0)
-    net = PaperNet(dataclasses.replace(ODD, classes=classes, **changes)).eval()
+    sizes = dataclasses.replace(ODD, classes=classes, channels=channels, experts=experts, top_k=top_k)
+    net = PaperNet(sizes).eval()
     with torch.no_grad():
         net.rgc.class_head.mul_(20)  # as large as a trained one, so that errors show
     return PaperSource(net)
@@ -38,8 +41,8 @@ def some_cases(count: int, channels: int = 3, steps: int = 31) -> Cases:
 @pytest.mark.parametrize("classes", CLASSES)
 def test_logits_are_those_of_the_dense_equations_for_any_number_of_classes(classes: int, batch: int) -> None:
     source, cases = some_source(classes), some_cases(batch)
-    expected = oracle.forward(source._net, torch.from_numpy(cases.x), torch.from_numpy(cases.mask)).logits
-    expected = (expected - expected.mean(1, keepdim=True)).detach().numpy()
+    dense = oracle.forward(source._net, torch.from_numpy(cases.x), torch.from_numpy(cases.mask)).logits
+    expected = (dense - dense.mean(1, keepdim=True)).detach().numpy()
     output = source.forward(cases)
     np.testing.assert_allclose(output.logits, expected, atol=1e-5 * max(1, np.abs(expected).max()), rtol=0)
     assert residual(output.logits, output.context, output.evidence.values).max() < 1e-4
@@ -50,7 +53,9 @@ def test_logits_are_those_of_the_dense_equations_for_any_number_of_classes(class
 def test_a_window_alone_equals_bitwise_the_same_window_in_a_batch(classes: int, changes: dict[str, int]) -> None:
     source, cases = some_source(classes, **changes), some_cases(9, changes.get("channels", 3))
     together = source.forward(cases)
+    assert together.evidence.expert_values is not None
     for index in range(len(cases)):
         alone = source.forward(cases.subset([index]))
         np.testing.assert_array_equal(alone.logits[0], together.logits[index])
+        assert alone.evidence.expert_values is not None
         np.testing.assert_array_equal(alone.evidence.expert_values[0], together.evidence.expert_values[index])

@@ -33,7 +33,7 @@ EXTREMES = {
 
 
 @pytest.mark.parametrize("shape", (UEA | EXTREMES).values(), ids=(UEA | EXTREMES).keys())
-def test_every_shape_gets_a_net_of_sensible_size(shape):
+def test_every_shape_gets_a_net_of_sensible_size(shape: tuple[int, int, int, int]) -> None:
     data = DataShape(*shape)
     found = default_sizes(data)
     architecture = PaperSettings().architecture(data)
@@ -56,23 +56,23 @@ def test_every_shape_gets_a_net_of_sensible_size(shape):
         ("RacketSports", 4, 2),
     ],
 )
-def test_patches_follow_the_written_rule(name, patch, stride):
+def test_patches_follow_the_written_rule(name: str, patch: int, stride: int) -> None:
     found = default_sizes(DataShape(*UEA[name]))
     assert (found.patch_length, found.patch_stride) == (patch, stride)
 
 
-def test_many_cases_get_a_wider_net_larger_batches_and_fewer_epochs():
+def test_many_cases_get_a_wider_net_larger_batches_and_fewer_epochs() -> None:
     small, large = (default_sizes(DataShape(50, 10, 10, cases)) for cases in (12, 50_000))
     assert (small.width, small.experts, small.batch_size, small.epochs) == (64, 4, 8, 150)
     assert (large.width, large.experts, large.batch_size, large.epochs) == (128, 8, 256, 20)
 
 
-def test_what_the_user_sets_wins_and_the_stride_follows_the_patch():
+def test_what_the_user_sets_wins_and_the_stride_follows_the_patch() -> None:
     settings = PaperSettings(patch_length=10, experts=1, epochs=3)
     found = settings.sizes_for(DataShape(100, 2, 3, 50))
     assert (found.patch_length, found.patch_stride, found.top_k, found.epochs) == (10, 5, 1, 3)
 
 
-def test_a_patch_longer_than_the_series_is_cut_to_it():
+def test_a_patch_longer_than_the_series_is_cut_to_it() -> None:
     found = PaperSettings(patch_length=64, patch_stride=32).sizes_for(DataShape(20, 2, 3, 50))
     assert (found.patch_length, found.patch_stride) == (20, 20)

@@ -1,8 +1,11 @@
 import pickle
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from anchormoe.cases import Cases
 from anchormoe.errors import ModelError
@@ -23,30 +26,36 @@ def some_cases(count: int = 5, steps: int = 11) -> Cases:
     return Cases.from_arrays(np.random.default_rng(0).normal(size=(count, 2, steps)))
 
 
-def test_the_units_are_the_patches_and_the_experts_have_names(source):
+def test_the_units_are_the_patches_and_the_experts_have_names(source: PaperSource) -> None:
     evidence = source.forward(some_cases()).evidence
     assert evidence.start.tolist() == [0, 2, 4, 6, 8]
     assert evidence.stop.tolist() == [4, 6, 8, 10, 11]
     assert evidence.experts == ("e0", "e1", "e2", "e3")
+    assert evidence.expert_values is not None
     assert evidence.expert_values.shape == (5, 5, 4, 3)
 
 
-def test_only_the_chosen_experts_have_weight_and_the_weights_sum_to_one(source):
+def test_only_the_chosen_experts_have_weight_and_the_weights_sum_to_one(source: PaperSource) -> None:
     evidence = source.forward(some_cases()).evidence
+    assert evidence.weight is not None
     assert ((evidence.weight > 0).sum(axis=2) == 2).all()
     np.testing.assert_allclose(evidence.weight.sum(axis=2), 1, atol=1e-6)
+    assert evidence.expert_values is not None
     assert not evidence.expert_values[evidence.weight == 0].any()
+    assert evidence.admission is not None
     np.testing.assert_allclose(evidence.admission.sum(axis=1), 1, atol=1e-4)
 
 
-def test_context_is_zero_and_everything_is_centred_over_classes(source):
+def test_context_is_zero_and_everything_is_centred_over_classes(source: PaperSource) -> None:
     output = source.forward(some_cases())
     assert not output.context.any()
     np.testing.assert_allclose(output.logits.mean(axis=1), 0, atol=1e-12)
     np.testing.assert_allclose(output.evidence.values.mean(axis=2), 0, atol=1e-12)
 
 
-def test_a_long_series_is_passed_in_small_batches_with_the_same_result(source, monkeypatch):
+def test_a_long_series_is_passed_in_small_batches_with_the_same_result(
+    source: PaperSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cases = some_cases(count=9)
     whole = source.forward(cases).logits
     monkeypatch.setattr("anchormoe.paper.source.PATCHES_PER_PASS", 10)
@@ -54,17 +63,17 @@ def test_a_long_series_is_passed_in_small_batches_with_the_same_result(source, m
     assert np.array_equal(source.forward(cases).logits, whole)
 
 
-def test_a_pickled_source_is_identical(source):
+def test_a_pickled_source_is_identical(source: PaperSource) -> None:
     again = pickle.loads(pickle.dumps(source))
     assert np.array_equal(again.forward(some_cases()).logits, source.forward(some_cases()).logits)
 
 
-def test_other_channels_than_it_learned_are_refused(source):
+def test_other_channels_than_it_learned_are_refused(source: PaperSource) -> None:
     with pytest.raises(ModelError, match="2 channels"):
         source.forward(Cases.from_arrays(np.zeros((1, 3, 8))))
 
 
-def test_moving_a_source_keeps_it_the_same_object(source):
+def test_moving_a_source_keeps_it_the_same_object(source: PaperSource) -> None:
     assert source.to("cpu") is source
 
 
@@ -78,13 +87,15 @@ def test_moving_a_source_keeps_it_the_same_object(source):
         (lambda t: t.update({"rgc.class_head": np.full((3, 16), np.nan, np.float32)}), "finite"),
     ],
 )
-def test_damaged_weights_are_refused(source, damage, message):
+def test_damaged_weights_are_refused(
+    source: PaperSource, damage: Callable[[dict[str, NDArray[Any]]], object], message: str
+) -> None:
     tensors = source.tensors()
     damage(tensors)
     with pytest.raises(ModelError, match=message):
         PaperSource.from_parts(source.config(), tensors)
 
 
-def test_a_huge_architecture_is_refused_before_memory_is_taken(source):
+def test_a_huge_architecture_is_refused_before_memory_is_taken(source: PaperSource) -> None:
     with pytest.raises(ModelError, match="expected float32"):
         PaperSource.from_parts(source.config() | {"width": 8 * 10**6}, source.tensors())

@@ -17,7 +17,7 @@ from anchormoe.training.task import FitTask
 def training(groups: list[int] | None = None, channels: int = 3) -> FitTask:
     cases = Cases.from_arrays(np.arange(1.0, 6 * channels * 2 + 1).reshape(6, channels, 2))
     y, numbers = np.array([0, 0, 0, 1, 1, 1]), None if groups is None else np.array(groups)
-    return FitTask(cases, y, 2, groups=numbers, sample_weight=np.arange(6.0))
+    return FitTask(cases, y, 2, groups=numbers, sample_weight=np.arange(6, dtype=np.float64))
 
 
 def test_each_copy_lacks_one_channel_and_every_class_lacks_every_channel() -> None:

@@ -19,11 +19,10 @@ POOL_HYDRA = hydra.define_pool_hydra(8, 9), plain_loops.define_pool_hydra(8, 9)
 
 @cache
 def compile_call(vectorised: Any) -> Any:
-    @njit
-    def compiled(arrays: Any, numbers: Any) -> None:
+    def call(arrays: Any, numbers: Any) -> None:
         vectorised(arrays, numbers)
 
-    return compiled
+    return njit(call)
 
 
 def run_both(vectorised: Any, plain: Callable[..., None], arrays: tuple[Any, ...], numbers: tuple[int, ...]) -> Any:
@@ -36,7 +35,7 @@ def run_both(vectorised: Any, plain: Callable[..., None], arrays: tuple[Any, ...
 
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("dtype", [np.int32, np.float64])
-def test_taps_are_summed(length: int, dtype: type) -> None:
+def test_taps_are_summed(length: int, dtype: type[np.int32] | type[np.float64]) -> None:
     series = np.random.default_rng(0).integers(-9, 9, length + 8 * 3 + LANES).astype(dtype)
     arrays = (series, np.zeros(length + LANES, dtype))
     found, expected = run_both(*SUM_TAPS, arrays, (3, length))
@@ -122,12 +121,11 @@ EVERYWHERE = np.concatenate((np.linspace(-100, 100, 4001), np.linspace(-1e-3, 1e
 def test_smooth_functions_are_right_to_the_last_digits(name: str) -> None:
     vectorised, plain = getattr(products, name), getattr(plain_loops, name)
 
-    @njit
-    def compiled(values: Any) -> None:
+    def call(values: Any) -> None:
         vectorised(values, 0, 4096)
 
     values = np.minimum(EVERYWHERE, np.float32(80)) if name == "exp" else EVERYWHERE.copy()
     expected = values.astype(np.float64)
-    compiled(values)
+    njit(call)(values)
     plain(expected, 0, 4096)
     np.testing.assert_allclose(values, expected, rtol=4e-7, atol=4e-7)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from llvmlite import binding
+from llvmlite import binding  # type: ignore[import-untyped]  # it has no types
 from numba import njit, types
 from numba.extending import intrinsic
 
@@ -29,11 +29,10 @@ def _compile_look_up(method: str) -> Any:
 
     look_up_all = intrinsic(look_up)
 
-    @njit
     def run(table: Any, index: Any, out: Any) -> None:
         look_up_all((table, index, out))
 
-    return run
+    return njit(run)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -70,7 +70,16 @@ def test_values_and_types_stay_as_they_are() -> None:
 def test_a_gpu_gets_pinned_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a GPU only the calls can be seen."""
     calls: list[object] = []
-    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: calls.append("pinned") or tensor)
-    monkeypatch.setattr(torch.Tensor, "to", lambda tensor, device, **how: calls.append((device, how)) or tensor)
+
+    def pin(tensor: torch.Tensor) -> torch.Tensor:
+        calls.append("pinned")
+        return tensor
+
+    def move(tensor: torch.Tensor, device: str, **how: bool) -> torch.Tensor:
+        calls.append((device, how))
+        return tensor
+
+    monkeypatch.setattr(torch.Tensor, "pin_memory", pin)
+    monkeypatch.setattr(torch.Tensor, "to", move)
     to_device("cuda:1", np.zeros(3))
     assert calls == ["pinned", ("cuda:1", {"non_blocking": True})]

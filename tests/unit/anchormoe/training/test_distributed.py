@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 from torch import distributed as dist
-from torch import multiprocessing
+from torch.multiprocessing.spawn import start_processes
 
 from anchormoe.cases import Cases
 from anchormoe.experts import CommitteeSettings, fit_committee
@@ -49,7 +49,8 @@ TRAINED = {"paper": trained_net, "experts": trained_experts}
 
 
 def in_two_processes(function: Callable[..., None], *arguments: str) -> None:
-    multiprocessing.start_processes(function, args=arguments, nprocs=2, start_method="fork")
+    two = {"nprocs": 2, "start_method": "fork"}
+    start_processes(function, args=arguments, **two)  # type: ignore[no-untyped-call]  # torch leaves it untyped
 
 
 def one_process(rank: int, directory: str, kind: str) -> None:
@@ -61,7 +62,7 @@ def one_process(rank: int, directory: str, kind: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", TRAINED)
-def test_two_processes_agree_bitwise_with_each_other_and_closely_with_one(tmp_path: Path, kind: str):
+def test_two_processes_agree_bitwise_with_each_other_and_closely_with_one(tmp_path: Path, kind: str) -> None:
     in_two_processes(one_process, str(tmp_path), kind)
     first, second = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in (0, 1))
     alone = TRAINED[kind]()
@@ -88,7 +89,7 @@ def kernel_process(rank: int, directory: str) -> None:
 
 
 @pytest.mark.slow
-def test_only_the_first_process_fits_the_kernels_and_all_have_them(tmp_path: Path):
+def test_only_the_first_process_fits_the_kernels_and_all_have_them(tmp_path: Path) -> None:
     in_two_processes(kernel_process, str(tmp_path))
     first, second = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in (0, 1))
     alone = fitted_kernel([])
@@ -114,12 +115,12 @@ def failing_process(rank: int, directory: str) -> None:
 
 
 @pytest.mark.slow
-def test_nobody_waits_for_a_first_process_that_fails(tmp_path: Path):
+def test_nobody_waits_for_a_first_process_that_fails(tmp_path: Path) -> None:
     in_two_processes(failing_process, str(tmp_path))
     assert [(tmp_path / f"{rank}.txt").read_text() for rank in (0, 1)] == ["ValueError", "KeyboardInterrupt"]
 
 
-def test_a_checkpoint_survives_as_bytes():
+def test_a_checkpoint_survives_as_bytes() -> None:
     kept = StageCheckpoint(
         {"a/x": torch.arange(6.0).view(2, 3), "empty": torch.zeros(0)}, {"losses": [0.5], "name": "é"}
     )
@@ -139,6 +140,6 @@ def stopping_process(rank: int, directory: str) -> None:
 
 
 @pytest.mark.slow
-def test_all_processes_stop_when_one_is_asked_to(tmp_path: Path):
+def test_all_processes_stop_when_one_is_asked_to(tmp_path: Path) -> None:
     in_two_processes(stopping_process, str(tmp_path))
     assert [(tmp_path / f"{rank}.txt").read_text() for rank in (0, 1)] == ["True", "True"]
