@@ -26,7 +26,7 @@ def test_means_products_and_changes_worked_out_by_hand():
     assert channel_means("A1", CHANNELS, 1, "change").transform(cases).tolist() == [[1.0, 2 / 3]]
 
 
-def test_missing_entries_take_no_part():
+def test_missing_entries_are_left_out():
     valid = np.ones((1, 2, 4), bool)
     valid[0, 0, 3] = False
     valid[0, 1] = False
@@ -44,7 +44,7 @@ def test_soft_segments_add_up_to_1_at_every_step():
     "bank",
     [channel_means("M4", CHANNELS, 4), product_means("C4", CHANNELS, 4), channel_means("A4", CHANNELS, 4, "change")],
 )
-def test_steps_sum_to_the_read_out(bank):
+def test_steps_sum_to_the_readout(bank):
     rng = np.random.default_rng(0)
     valid = rng.random((3, 2, 11)) < 0.7
     cases = _grid(rng.normal(size=(3, 2, 11)), valid)

@@ -91,6 +91,6 @@ def test_one_group_only_cannot_be_left_out():
 
 
 @pytest.mark.parametrize("weight", [[1.0, -1.0], [0.0, 0.0], [np.nan, 1.0], [1.0]])
-def test_sample_weights_that_mean_nothing_are_refused(weight):
+def test_sample_weights_that_are_unusable_are_refused(weight):
     with pytest.raises(DataError, match="sample weights"):
         Problem.of(np.zeros((2, 2)), np.array(weight), None)

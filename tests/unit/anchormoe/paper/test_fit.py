@@ -29,7 +29,7 @@ def a_problem(count: int = 24, classes: int = 2, seed: int = 0) -> tuple[Cases, 
 
 
 @pytest.mark.slow
-def test_it_learns_an_easy_problem_and_out_of_fold_logits_say_so():
+def test_an_easy_problem_is_learned_and_out_of_fold_logits_are_right():
     cases, y = a_problem(60)
     settings = PaperSettings(epochs=25, width=16, experts=2, batch_size=8, patch_length=4, learning_rate=0.01)
     fit = fit_paper(FitTask(cases, y, 2), settings)
@@ -82,7 +82,7 @@ def test_the_chosen_epoch_has_the_least_mean_loss_of_those_every_fold_reached():
     assert chosen_epoch([course(3, 1), course(3, 3, 0)]) == 2
 
 
-def test_the_validation_loss_forgives_overconfidence_but_not_errors():
+def test_the_validation_loss_ignores_overconfidence_but_not_errors():
     logits, y, share = (
         torch.tensor([[0.0, 2.0], [2.0, 0.0], [0.0, 2.0]]),
         torch.tensor([1, 0, 0]),
@@ -116,7 +116,7 @@ def test_a_group_is_never_trained_on_and_held_out_at_once():
     assert accuracy[1] < 0.2
 
 
-def test_cases_of_weight_zero_do_not_matter():
+def test_cases_of_weight_zero_change_nothing():
     cases, y = a_problem()
     weight = np.ones(24)
     weight[:6] = 0
@@ -141,7 +141,7 @@ def test_impossible_weights_are_refused(weight):
         fit_paper(FitTask(cases, y, 2, sample_weight=weight), QUICK)
 
 
-def test_a_constant_a_missing_channel_and_a_fully_masked_case_do_not_hurt():
+def test_a_constant_a_missing_channel_and_a_fully_masked_case_can_be_fitted():
     cases, y = a_problem()
     cases.x[:, 1] = 0
     cases.mask[:, 1] = False

@@ -61,7 +61,7 @@ def fitted(**changes: object) -> tuple[Line, TrainingHistory]:
     return model, train_network(model, some_examples(), a_plan(**changes), loss=squared_error)
 
 
-def test_it_finds_the_slope():
+def test_training_finds_the_slope():
     model, course = fitted()
     assert math.isclose(model.slope.item(), 2, abs_tol=0.05)
     assert course.epochs == course.best_epoch == 40
@@ -134,7 +134,7 @@ def test_training_leaves_the_callers_random_numbers_alone():
     assert torch.equal(torch.rand(1), expected)
 
 
-def test_a_run_resumed_from_a_directory_equals_one_that_was_not(tmp_path):
+def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path):
     class Killed(Exception):
         pass
 
@@ -170,7 +170,7 @@ def test_a_damaged_checkpoint_is_refused(tmp_path):
         checkpoints.load("fold 1")
 
 
-def test_a_checkpoint_of_something_else_is_refused():
+def test_a_checkpoint_of_another_kind_is_refused():
     with pytest.raises(ModelError, match="not one of a training loop"):
         TrainingState.from_checkpoint(StageCheckpoint({"model/a": torch.ones(2)}, {"done": True}))
 
