@@ -215,8 +215,8 @@ def keep_largest(routing: Tensor, count: int) -> Tensor:
     if count >= routing.shape[-1]:
         return routing
     order = routing.topk(count, dim=-1)
-    kept = torch.zeros_like(routing).scatter(-1, order.indices, order.values)
-    return kept / order.values.sum(-1, keepdim=True)
+    largest = torch.zeros_like(routing).scatter(-1, order.indices, order.values)
+    return largest / order.values.sum(-1, keepdim=True)
 
 
 def position_code(tokens: int, geometry: Geometry, device: torch.device) -> Tensor:

@@ -7,7 +7,7 @@ import torch
 
 from anchormoe.cases import Cases
 from anchormoe.errors import DataError
-from anchormoe.paper.fit import chosen_epoch, fit_paper, tempered_loss
+from anchormoe.paper.fit import best_common_epoch, fit_paper, tempered_loss
 from anchormoe.paper.loop import TrainingHistory
 from anchormoe.paper.settings import PaperSettings
 from anchormoe.progress import Progress
@@ -73,13 +73,13 @@ def test_with_test_cases_the_epoch_is_the_best_on_test_and_the_report_says_optim
     assert accuracies[fit.report["epochs"] - 1] == max(accuracies)
 
 
-def test_the_chosen_epoch_has_the_least_mean_loss_of_those_every_fold_reached():
-    def course(*losses: float) -> TrainingHistory:
+def test_the_best_common_epoch_has_the_least_mean_loss_of_those_every_fold_reached():
+    def history(*losses: float) -> TrainingHistory:
         figures = [{"validation_loss": loss} for loss in losses]
         return TrainingHistory(len(losses), 1, figures, [None] * len(losses), interrupted=False)  # type: ignore[list-item]
 
-    assert chosen_epoch([course(3, 1, 2), course(3, 3, 1, 0)]) == 3
-    assert chosen_epoch([course(3, 1), course(3, 3, 0)]) == 2
+    assert best_common_epoch([history(3, 1, 2), history(3, 3, 1, 0)]) == 3
+    assert best_common_epoch([history(3, 1), history(3, 3, 0)]) == 2
 
 
 def test_the_validation_loss_ignores_overconfidence_but_not_errors():
