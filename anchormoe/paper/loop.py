@@ -104,7 +104,7 @@ def train_network(
     """Changes `model`: to its best validated epoch, or to the last one without validation.
 
     `chosen` are the indices of the examples to train on (default: all); only batches are copied. Each epoch has its own
-    seed, so a resumed run equals an uninterrupted one. A KeyboardInterrupt, also one raised by `progress`, ends training
+    seed, so a resumed run equals an uninterrupted one. A KeyboardInterrupt, also one from `progress`, ends training
     and keeps the best epoch so far.
     """
     _keep_freed_memory(examples.x.nbytes)
