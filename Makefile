@@ -14,7 +14,7 @@ SERVICES := tests/integration tests/fault
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup hooks run lint check test docs contracts chaos bench bundles clean
+.PHONY: help setup hooks run lint check test docs contracts pictures chaos bench bundles clean
 
 help:            ## what can be done here
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
@@ -67,6 +67,9 @@ contracts: $(VENV)/.dev   ## write docs/contracts again from the code
 	  $(BIN)/anchormoe-agent schema $$name > docs/contracts/$$name.schema.json || exit 1; \
 	done
 	@$(BIN)/anchormoe-agent schema asyncapi > docs/contracts/asyncapi.json
+
+pictures: $(VENV)/.dev   ## draw the pictures in README again, by the product itself
+	@$(BIN)/python -m docs.site.pictures
 
 chaos: $(VENV)/.dev   ## inject N=100 faults in about an hour: nothing lost, nothing extra; writes docs/results/faults.md
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.fault.campaign --faults $(or $(N),100) --seed $(or $(SEED),1) \

@@ -1,4 +1,4 @@
-"""What leaves the agent, for those who receive it: models, JSON Schemas, an AsyncAPI document. Not on the hot path."""
+"""The published contract: models of events, JSON Schemas, an AsyncAPI document. Not used on the hot path."""
 
 from agent.contracts.headers import DeadLetterHeaders, EventHeaders, StateHeaders
 from agent.contracts.parts import (

@@ -1,4 +1,4 @@
-"""The AsyncAPI 3 document of the topics the agent writes, from the models. Pure."""
+"""The AsyncAPI 3 document of the topics that the agent writes, made from the models. Pure."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ _KEY_OF_ASSET = {"type": "string", "description": "The asset, UTF-8."}
 
 
 def asyncapi() -> Json:
-    """Topic names are the template's; an installation chooses its own in `sinks`."""
+    """Topic names are the defaults; an installation chooses its own under `sinks`."""
     return {
         "asyncapi": "3.0.0",
         "info": _info(),
@@ -62,7 +62,7 @@ def _channels() -> Json:
         STATES: _channel(STATES, "The last state per asset.", [_LAST_STATE], compacted=True),
         DEAD_LETTERS: _channel(DEAD_LETTERS, "Records that could not be used, with their bytes.", [_DEAD_LETTER]),
         ACTIVATIONS: _channel(
-            ACTIVATIONS, "Which model speaks from which window end on.", [_ACTIVATION], compacted=True
+            ACTIVATIONS, "Which bundle is active in a group from which window end on.", [_ACTIVATION], compacted=True
         ),
         TRANSITIONS: _channel(TRANSITIONS, "Every change of an alarm's state.", [_TRANSITION]),
         ALARMS: _channel(ALARMS, "The present state per alarm.", [_ALARM], compacted=True),
@@ -107,7 +107,7 @@ def _event(kind: str) -> Json:
 def _dead_letter() -> Json:
     key = {"type": "string", "description": "The record's own key, unchanged; any bytes."}
     anything = {"description": "The record's own value, unchanged; any bytes."}
-    message = _message("Refused record", "DeadLetterHeaders", anything, key)
+    message = _message("Unusable record", "DeadLetterHeaders", anything, key)
     return message | {"contentType": "application/octet-stream"}
 
 

@@ -1,6 +1,6 @@
-"""JSON Schemas of what is published, from the models. Pure.
+"""JSON Schemas of everything published, made from the models. Pure.
 
-They are open: fields may be added within a version, so a validator must not refuse what it does not know.
+They are open: fields may be added within a version, so a validator must accept fields that it does not know.
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def event_schema() -> dict[str, Any]:
-    """Of the value of a message in the events topic: one of the kinds, told apart by `type`."""
+    """The value of a message in the events topic: one of the kinds, distinguished by `type`."""
     kinds = list(dict.fromkeys(EVENT_MODELS.values()))
     return {
         "$schema": DIALECT,
@@ -37,35 +37,35 @@ def event_schema() -> dict[str, Any]:
 
 
 def state_schema() -> dict[str, Any]:
-    """Of the value of a message in the states topic."""
-    return {"$schema": DIALECT, "$id": STATE_SCHEMA, **opened(LastState.model_json_schema())}
+    """The value of a message in the states topic."""
+    return {"$schema": DIALECT, "$id": STATE_SCHEMA, **without_closing(LastState.model_json_schema())}
 
 
 def alarm_schema() -> dict[str, Any]:
-    """Of the value of a message in the alarms topic."""
-    return {"$schema": DIALECT, "$id": ALARM_SCHEMA, **opened(PresentAlarm.model_json_schema())}
+    """The value of a message in the alarms topic."""
+    return {"$schema": DIALECT, "$id": ALARM_SCHEMA, **without_closing(PresentAlarm.model_json_schema())}
 
 
 def transition_schema() -> dict[str, Any]:
-    """Of the value of a message in the alarm-transitions topic."""
-    return {"$schema": DIALECT, "$id": TRANSITION_SCHEMA, **opened(AlarmTransition.model_json_schema())}
+    """The value of a message in the alarm-transitions topic."""
+    return {"$schema": DIALECT, "$id": TRANSITION_SCHEMA, **without_closing(AlarmTransition.model_json_schema())}
 
 
 def audit_schema() -> dict[str, Any]:
-    """Of the value of a message in the alarm-audit topic."""
-    return {"$schema": DIALECT, "$id": AUDIT_SCHEMA, **opened(AuditRecord.model_json_schema())}
+    """The value of a message in the alarm-audit topic."""
+    return {"$schema": DIALECT, "$id": AUDIT_SCHEMA, **without_closing(AuditRecord.model_json_schema())}
 
 
 def definitions(models: Iterable[type[BaseModel]], ref_template: str) -> dict[str, Any]:
-    """All models and what they are made of, by name."""
+    """All models and their parts, by name."""
     _, schema = models_json_schema([(model, "validation") for model in models], ref_template=ref_template)
-    found: dict[str, Any] = opened(schema["$defs"])
+    found: dict[str, Any] = without_closing(schema["$defs"])
     return found
 
 
-def opened(schema: Any) -> Any:
-    """Without the models' own refusal of further fields, which is for our tests and not for readers."""
+def without_closing(schema: Any) -> Any:
+    """The schema without `additionalProperties: false`, which is for our tests and not for readers."""
     if isinstance(schema, dict):
-        kept = {name: opened(part) for name, part in schema.items()}
+        kept = {name: without_closing(part) for name, part in schema.items()}
         return {name: part for name, part in kept.items() if not (name == "additionalProperties" and part is False)}
-    return [opened(part) for part in schema] if isinstance(schema, list) else schema
+    return [without_closing(part) for part in schema] if isinstance(schema, list) else schema

@@ -1,97 +1,113 @@
-"""The pieces events are made of: windows, evidence, model, place in the input. Pure."""
+"""The parts of events: windows, evidence, model, position in the input. Pure."""
 
-from agent.contracts.base import Contract, Timestamp, described
+from agent.contracts.base import Contract, Timestamp, contract_field
 
 
 class Window(Contract):
-    """A stretch of event time on the group's grid."""
+    """A span of event time on the group's grid."""
 
-    start: Timestamp = described("First step of the window.")
-    end: Timestamp = described("First step after the window.")
+    start: Timestamp = contract_field("First step of the window.")
+    end: Timestamp = contract_field("First step after the window.")
 
 
 class ClassifiedWindow(Window):
     """A window and how much of it was observed."""
 
-    coverage: float = described("Observed share of all values of the window, before filling.", unit="1", ge=0, le=1)
-    missing_channels: list[str] = described("Channels with less than half of their values.")
+    coverage: float = contract_field(
+        "Observed share of all values of the window, before filling.", unit="1", ge=0, le=1
+    )
+    missing_channels: list[str] = contract_field(
+        "Channels without a value at more than half of the steps at which the asset sent anything."
+    )
 
 
 class Gap(Contract):
-    """A hole in an asset's data, longer than the group's `idle_after`."""
+    """A gap in an asset's data, at least as long as the group's `idle_after`."""
 
-    start: Timestamp = described("First step without data.")
-    end: Timestamp = described("The step at which data came back.")
+    start: Timestamp = contract_field("First step without data.")
+    end: Timestamp = contract_field("The step at which data returned.")
 
 
 class Expert(Contract):
     """What one expert of the model added to a patch."""
 
-    name: str = described("Name of the expert, like `kernel` or `m0/e1`.")
-    contribution: float = described("Its part of the patch's contribution; the experts add up to it.", unit="logit")
-    weight: float | None = described("Its routing weight in this patch; null where it has none.", unit="1")
-    reliability: float | None = described("Its reliability in this patch; null where it has none.", unit="1")
+    name: str = contract_field("Name of the expert, like `kernel` or `m0/e1`.")
+    contribution: float = contract_field(
+        "Its part of the patch's contribution; the parts of all experts add up to it.", unit="logit"
+    )
+    weight: float | None = contract_field("Its routing weight in this patch; null where it has none.", unit="1")
+    reliability: float | None = contract_field("Its reliability in this patch; null where it has none.", unit="1")
 
 
 class ChannelEffect(Contract):
-    """What a channel carried of a patch, by the event's `channel_method`."""
+    """The effect of a channel in a patch, by the event's `channel_method`."""
 
-    name: str = described("Name of the channel.")
-    effect: float = described("Change of the score by this channel in this patch, by `channel_method`.", unit="logit")
+    name: str = contract_field("Name of the channel.")
+    effect: float = contract_field("Change of the score that this channel causes in this patch.", unit="logit")
 
 
 class Patch(Contract):
-    """A stretch of the window and its exact part of the score."""
+    """A span of the window and its exact part of the score."""
 
-    start: Timestamp = described("First step of the patch.")
-    end: Timestamp = described("First step after the patch.")
-    contribution: float = described("What it adds to the score of `class`; negative opposes it.", unit="logit")
-    share: float = described("Its |contribution| among those of all patches and the context.", unit="1", ge=0, le=1)
-    far_share: float = described(
-        "Share of its evidence from kernels that look beyond its neighbourhood: placed less sharply.",
+    start: Timestamp = contract_field("First step of the patch.")
+    end: Timestamp = contract_field("First step after the patch.")
+    contribution: float = contract_field(
+        "What it adds to the score of `class`; negative values oppose the class.", unit="logit"
+    )
+    share: float = contract_field(
+        "Its |contribution| relative to the sum over all patches and the context.", unit="1", ge=0, le=1
+    )
+    far_share: float = contract_field(
+        "Share of its evidence from kernels that reach beyond its neighbourhood: its position is less certain.",
         unit="1",
         ge=0,
         le=1,
     )
-    experts: list[Expert] = described("Who added what, strongest first; experts without a say are left out.")
-    channels: list[ChannelEffect] = described("Leading channels, strongest first; empty without a method.")
+    experts: list[Expert] = contract_field(
+        "What each expert added, strongest first; experts that added nothing are left out."
+    )
+    channels: list[ChannelEffect] = contract_field(
+        "The channels with the largest effects, strongest first; empty without a method."
+    )
 
 
 class Evidence(Contract):
     """Why the model scored `class` as it did: context + patches + remainder = its logit, in the published numbers."""
 
-    label: str = described("The class with the highest score, also where the agent abstains.", alias="class")
-    context: float = described("Part of the score that has no place in time.", unit="logit")
-    patches: list[Patch] = described("The strongest patches, in order of time.")
-    remainder: float = described("Sum of all patches that are not shown, and of the rounding.", unit="logit")
-    supporting: float = described("Sum of all positive contributions, shown or not.", unit="logit", ge=0)
-    opposing: float = described("Sum of all negative contributions, shown or not.", unit="logit", le=0)
-    residual: float = described("How far the model's own sum was off before rounding.", unit="logit", ge=0)
+    label: str = contract_field("The class with the highest score, also where the agent abstains.", alias="class")
+    context: float = contract_field("Part of the score that has no position in time.", unit="logit")
+    patches: list[Patch] = contract_field("The strongest patches, in time order.")
+    remainder: float = contract_field("Sum of all patches that are not shown, and of the rounding.", unit="logit")
+    supporting: float = contract_field("Sum of all positive contributions, shown or not.", unit="logit", ge=0)
+    opposing: float = contract_field("Sum of all negative contributions, shown or not.", unit="logit", le=0)
+    residual: float = contract_field(
+        "Difference between the model's score and the sum of its parts, before rounding.", unit="logit", ge=0
+    )
 
     @property
     def total(self) -> float:
-        """What everything published adds up to: the logit of `class`, within the rounding of a float."""
+        """The sum of everything published: the logit of `class`, within the rounding of a float."""
         return self.context + sum(patch.contribution for patch in self.patches) + self.remainder
 
 
 class Model(Contract):
-    """The bundle that judged."""
+    """The bundle that classified the window."""
 
-    name: str = described("Name of the bundle.")
-    version: str = described("Version of the bundle.")
-    digest: str = described("SHA-256 of the bundle's manifest: two bundles with one digest are the same.")
+    name: str = contract_field("Name of the bundle.")
+    version: str = contract_field("Version of the bundle.")
+    digest: str = contract_field("SHA-256 of the bundle's manifest: bundles with the same digest are the same.")
 
 
 class RefusedBundle(Contract):
-    """What an activation named."""
+    """The bundle that an activation named."""
 
-    bundle: str | None = described("Its place in the directory of bundles; null: the one in the configuration.")
-    digest: str = described("SHA-256 of the manifest that was to be there.")
+    bundle: str | None = contract_field("Its name in the directory of bundles; null: the bundle of the configuration.")
+    digest: str = contract_field("SHA-256 of the manifest that was expected.")
 
 
 class Input(Contract):
-    """The record that made the event due."""
+    """The record that caused the event."""
 
-    topic: str = described("Topic, or what stands for it in sources that are not Kafka.")
-    partition: int = described("Partition of the topic.", ge=0)
-    offset: int = described("Offset in the partition.", ge=0)
+    topic: str = contract_field("Topic, or its equivalent in sources other than Kafka.")
+    partition: int = contract_field("Partition of the topic.", ge=0)
+    offset: int = contract_field("Offset in the partition.", ge=0)

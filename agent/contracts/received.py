@@ -1,4 +1,4 @@
-"""A message of the events topic as a typed event. Tolerant of fields and kinds that came later. Pure."""
+"""Parses a message of the events topic into a typed event; accepts fields and kinds that were added later. Pure."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,7 +15,7 @@ NOT_AN_EVENT = "not_an_event"
 
 @dataclass(frozen=True, slots=True)
 class ReceivedEvent:
-    """`time` is event time. `partition` and `offset` say where it was read: keep them to resume there."""
+    """`time` is the event time. `partition` and `offset` are where it was read: store them to resume there."""
 
     id: str
     type: str
@@ -31,13 +31,13 @@ class ReceivedEvent:
 
     @property
     def state(self) -> str | None:
-        """The state it tells; None for technical events."""
+        """None for technical events."""
         return getattr(self.data, "state", None)
 
 
 def parse_event(record: RecordLike, partition: Partition) -> ReceivedEvent:
-    """Raises RecordError for what is no event of ours."""
-    headers = _texts(record.headers)
+    """Raises RecordError for a record that is not one of our events."""
+    headers = _decode_headers(record.headers)
     try:
         kind = headers["ce_type"].removeprefix(TYPE_PREFIX)
         raw = record.value or b""
@@ -71,5 +71,5 @@ def _data(kind: str, raw: bytes) -> EventData:
     return model.model_validate_json(raw, extra="ignore")
 
 
-def _texts(headers: Headers) -> dict[str, str]:
+def _decode_headers(headers: Headers) -> dict[str, str]:
     return {name: value.decode(errors="replace") for name, value in headers or () if value is not None}

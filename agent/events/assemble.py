@@ -1,5 +1,6 @@
 """Turns ingested batches into events: classify the due windows, follow each asset's state. No I/O, no clock."""
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -112,8 +113,8 @@ class EventAssembler:
         changes: dict[str, AssetState | None] = {}
         events, windows, cleared = [*_gap_events(group, batch), *_clock_events(group, batch)], [], deque(batch.cleared)
 
-        def clear(upto: int | None = None) -> None:
-            while cleared and (upto is None or cleared[0].offset <= upto):
+        def clear(upto: float) -> None:
+            while cleared and cleared[0].offset <= upto:
                 asset = cleared.popleft().asset
                 states.pop(asset, None)
                 changes[asset] = None
@@ -126,7 +127,7 @@ class EventAssembler:
             events += _window_events(group, batch.partition, one, previous, state)
             windows.append(_window_result(group, one, state))
             progressed()
-        clear()
+        clear(upto=math.inf)
         return BatchResult(batch.group, sorted(events, key=_log_order), windows, changes)
 
 

@@ -19,10 +19,10 @@ from agent.health.counters import Counters
 from agent.health.progress import Progress
 from agent.health.status import Histogram, RuntimeStatus
 from connectors.records import Partition
+from connectors.timestamps import NS_PER_S
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _PARTITION = ("topic", "partition")
-_NS_PER_S = 1e9
 
 
 class AgentCollector(Collector):
@@ -61,10 +61,10 @@ class AgentCollector(Collector):
         yield _count("source_restarts", "Restarts of the source by the watchdog.", status.source_restarts)
 
     def _partitions(self) -> Iterator[Metric]:
-        owned, now_ns = self._status.partitions, self._wall_s() * _NS_PER_S
+        owned, now_ns = self._status.partitions, self._wall_s() * NS_PER_S
         position = {at: status.position for at, status in owned.items() if status.position is not None}
         behind_s = {
-            at: (now_ns - status.newest_ns) / _NS_PER_S for at, status in owned.items() if status.newest_ns is not None
+            at: (now_ns - status.newest_ns) / NS_PER_S for at, status in owned.items() if status.newest_ns is not None
         }
         yield _per_partition("lag_records", "Records still to be read.", self._progress.lag or {})
         yield _per_partition("position", "Next offset to read.", position)

@@ -39,9 +39,7 @@ class CompatibleBundles:
         predictor = self.load(path)
         if predictor.config.digest != activation.digest:
             found, expected = predictor.config.digest[:12], activation.digest[:12]
-            raise ModelError(
-                f"{activation.bundle or path.name}: its digest is {found}, the activation names {expected}"
-            )
+            raise ModelError(f"{activation.bundle or path.name}: its digest is {found}, the activation says {expected}")
         return active_model(resolve_for_bundle(self.stated, self.running, predictor.config), predictor)
 
 

@@ -55,6 +55,7 @@ class ModelReloader:
         self._loader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="bundles")
         self._refusals: deque[OutgoingEvent] = deque()
         self._started = asyncio.Event()
+        self._publishing = asyncio.Lock()
         self._last_read_s = self._last_unload_s = clock()
 
     async def start(self) -> None:
@@ -88,12 +89,12 @@ class ModelReloader:
 
     async def publish_refusals(self, announce: Announce) -> None:
         """Also at the end of a run. Removed only after it is published, so that a refusal is never lost."""
-        refusals = list(self._refusals)
-        if refusals:
-            await announce(refusals)
-        for refusal in refusals:
-            if refusal in self._refusals:
-                self._refusals.remove(refusal)
+        async with self._publishing:
+            refusals = list(self._refusals)
+            if refusals:
+                await announce(refusals)
+            for _ in refusals:
+                self._refusals.popleft()
 
     async def close(self) -> None:
         self._loader.shutdown(wait=True, cancel_futures=True)

@@ -38,7 +38,7 @@ class ModelThread:
             return
         try:
             future.set_result(call())
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # raised again where the result is awaited
             future.set_exception(error)
 
     def _work(self) -> None:

@@ -49,7 +49,7 @@ class ResolvedChannel:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedGroup:
-    """A group with all defaults resolved. Channels are in the model's order; times without a unit are in steps."""
+    """A group with all defaults resolved. Channels are in the model's order."""
 
     name: str
     assets: tuple[str, ...]
@@ -58,9 +58,9 @@ class ResolvedGroup:
     grid: Grid
     shape: WindowShape
     min_coverage: float
-    idle_after: int
+    idle_after_steps: int
     max_assets: int
-    forget_after: int
+    expire_after_steps: int
 
     @property
     def channel_names(self) -> tuple[str, ...]:
@@ -71,8 +71,8 @@ class ResolvedGroup:
         return tuple(channel.fill for channel in self.channels)
 
     @property
-    def rebuild_horizon(self) -> int:
-        """Steps without samples after which an asset's windows start anew in a rebuild: there is a gap anyway."""
+    def rebuild_horizon_steps(self) -> int:
+        """Without samples for so long, an asset's windows start anew in a rebuild: there is a gap anyway."""
         return _REBUILD_HORIZON_WINDOWS * self.shape.length
 
     @property
@@ -175,7 +175,7 @@ def _resolve(group: Group, facts: BundleFacts) -> ResolvedGroup:
     grid = Grid(int(group.period or facts.period_ns or 0))
     window = group.window
     shape = WindowShape(facts.length, window.hop or max(1, facts.length // 8), window.lateness)
-    default_idle = shape.length + shape.lateness
+    default_idle_steps = shape.length + shape.lateness
     return ResolvedGroup(
         name=group.name,
         assets=group.assets,
@@ -184,8 +184,8 @@ def _resolve(group: Group, facts: BundleFacts) -> ResolvedGroup:
         grid=grid,
         shape=shape,
         min_coverage=window.min_coverage,
-        idle_after=default_idle if window.idle_after is None else window.idle_after // grid.period_ns,
-        forget_after=window.forget_after // grid.period_ns,
+        idle_after_steps=default_idle_steps if window.idle_after is None else window.idle_after // grid.period_ns,
+        expire_after_steps=window.forget_after // grid.period_ns,
         max_assets=group.max_assets,
     )
 

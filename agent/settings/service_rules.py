@@ -45,7 +45,7 @@ def retention_needed_ms(groups: Sequence[ResolvedGroup]) -> int:
 
 
 def _rebuilt_steps(group: ResolvedGroup) -> int:
-    return group.shape.length + group.shape.lateness + group.rebuild_horizon
+    return group.shape.length + group.shape.lateness + group.rebuild_horizon_steps
 
 
 def kafka_problems(uses: Sequence[Use], facts: "ClusterFacts", needs: Needs) -> Problems:

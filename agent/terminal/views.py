@@ -45,8 +45,7 @@ class LineView:
                 self._say(f"    {line}")
 
     def warned(self, message: str | None) -> None:
-        if message is not None:
-            self._say(f"warning: {message}")
+        """The log has it."""
 
     def stop(self) -> None:
         """Nothing to stop."""
@@ -64,7 +63,7 @@ class LiveView:
         self._last_change: OutgoingEvent | None = None
         self._recent: list[str] = []
         self._warning: str | None = None
-        self._live = Live(console=console, refresh_per_second=_REFRESH_PER_S, get_renderable=self._render)
+        self._live = Live(console=console, refresh_per_second=_REFRESH_PER_S, get_renderable=self.render)
 
     def start(self) -> None:
         self._live.start()
@@ -84,7 +83,7 @@ class LiveView:
     def stop(self) -> None:
         self._live.stop()
 
-    def _render(self) -> Group:
+    def render(self) -> Group:
         recent = [Panel(_one_line_each(self._recent or ["no events yet"]), title="events")] if self._is_high else []
         footer = Text(f"{self._counters}   Ctrl-C stops", style="dim")
         warning = [Text(self._warning, style="yellow")] if self._warning else []

@@ -204,10 +204,11 @@ def _apply(windows: GroupWindows, batch: Batch, arrived: _Arrived, rows: Index, 
 
 
 def _due_windows(windows: GroupWindows, assigned: AssignedWindows, offset: Index) -> Iterator[DueWindow]:
-    due, names = assigned.due, windows.rings.names
+    due, names, any_lost = assigned.due, windows.rings.names, bool(windows.complete_from)
     columns = zip(due.row.tolist(), due.end.tolist(), offset[due.sample].tolist(), due.windows, strict=True)
     for row, end, at, values in columns:
-        yield DueWindow(names[row], end, at, values, windows.is_complete(names[row], end))
+        complete = not any_lost or windows.is_complete(names[row], end)
+        yield DueWindow(names[row], end, at, values, complete)
 
 
 def _data_gaps(windows: GroupWindows, assigned: AssignedWindows, offset: Index) -> Iterator[DataGap]:

@@ -33,8 +33,8 @@ class GroupSpec:
             channels=group.channel_names,
             grid=group.grid,
             shape=group.shape,
-            idle_after_steps=group.idle_after,
-            rebuild_horizon_steps=group.rebuild_horizon,
+            idle_after_steps=group.idle_after_steps,
+            rebuild_horizon_steps=group.rebuild_horizon_steps,
             max_assets=min(group.max_assets, assets_per_partition),
-            expire_after_steps=group.forget_after,
+            expire_after_steps=group.expire_after_steps,
         )

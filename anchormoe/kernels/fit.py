@@ -111,7 +111,7 @@ class _Stage:
         return self._parts(dual), predictions
 
     def _parts(self, dual: dict[str, Float64]) -> list[Part]:
-        """Turns dual coefficients (N, Y) of blocks into weights of the features; leaves out banks without weight."""
+        """Turns the blocks' dual coefficients (N, Y) into feature weights; banks without weight are left out."""
         weights = [np.zeros((bank.n_features, self.problem.targets.shape[1])) for bank in self.banks]
         for name, coefficients in dual.items():
             block = self.columns[name]

@@ -119,7 +119,7 @@ class _Worker:
         try:
             with asyncio.Runner(loop_factory=lambda: loop) as runner:
                 runner.run(self._serve())
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # raised again where the reader is closed
             self._stopped.set_exception(error)
         else:
             self._stopped.set_result(None)

@@ -182,7 +182,7 @@ class BoundedKafkaSource:
 async def read_batches(cluster: Cluster, topic: str, *, timeout_s: float | None = None) -> AsyncGenerator[Batch, None]:
     """Everything up to the topic's present end, in log order per partition. Raises ConnectorError.
 
-    `timeout_s` limits the time from the first call to the end, whatever the caller does meanwhile.
+    `timeout_s` is how long to wait for the broker, counted from the first call; what is fetched already is still given.
     """
     deadline_s = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
     source = BoundedKafkaSource(cluster, [topic])
@@ -195,7 +195,7 @@ async def read_batches(cluster: Cluster, topic: str, *, timeout_s: float | None 
             for batch in batches:
                 yield batch
     except TimeoutError as error:
-        raise ConnectorError(f"cannot read {topic} at {cluster.bootstrap} within {timeout_s:.0f} s") from error
+        raise ConnectorError(f"cannot read {topic} at {cluster.bootstrap} within {timeout_s:g} s") from error
     finally:
         await source.close()
 

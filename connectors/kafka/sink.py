@@ -53,7 +53,7 @@ class KafkaSink:
         try:
             async with asyncio.timeout(2 * self._delivery.timeout_ms / 1000):
                 sent = [await self._send(message) for message in messages]
-                await asyncio.gather(*sent)
+                await asyncio.gather(*sent)  # noqa: TID251  # acknowledgements, not tasks
         except (KafkaError, OSError, TimeoutError) as error:
             raise ConnectorError(f"publishing failed: {describe_error(error)}") from error
 

@@ -5,6 +5,7 @@ reStructuredText, because that is what autodoc writes.
 
 from collections.abc import Iterator
 from importlib import import_module
+from inspect import isroutine
 from typing import Any, get_args
 
 from docs.site.sources import Field, read_fields
@@ -43,15 +44,15 @@ def _rank(named: tuple[str, Any]) -> tuple[int, str]:
     name, thing = named
     if isinstance(thing, type):
         return 1 + hasattr(thing, "model_fields"), name
-    return (0 if callable(thing) else 3), name
+    return (0 if isroutine(thing) else 3), name
 
 
 def _entry(path: str, thing: Any) -> str:
     if isinstance(thing, type):
         return _class(path, thing)
-    if callable(thing):
+    if isroutine(thing):
         return f".. autofunction:: {path}\n"
-    kinds = " | ".join(kind.__name__ for kind in get_args(thing))
+    kinds = " | ".join(getattr(kind, "__name__", str(kind)) for kind in get_args(thing))
     return f".. autodata:: {path}\n   :no-value:\n" + (f"\n   {kinds}\n" if kinds else "")
 
 

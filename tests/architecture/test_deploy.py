@@ -178,7 +178,9 @@ def test_the_commands_of_the_unit_are_those_of_the_command_line() -> None:
 
 def test_the_plant_of_the_stack_is_valid_inside_and_outside() -> None:
     bundles = (ROOT / "configs" / "bundles").is_dir()
-    for environ in ({}, SERVICES["agent"]["environment"]):
+    inside: dict[str, str] = SERVICES["agent"]["environment"]
+    outside: dict[str, str] = {}
+    for environ in (outside, inside):
         examination = examine(PLANT, environ, with_bundles=bundles)
         assert [str(problem) for problem in examination.problems] == []
     schema = json.loads((ROOT / "docs" / "contracts" / "settings.schema.json").read_text())

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -104,8 +105,8 @@ def serve(backend: str) -> None:
         source = sources.setdefault(name, build_source(name))
         if source.backend != ("torch" if backend == "torch" else "numba"):
             raise SystemExit(f"{name} runs on {source.backend}, not on {backend}")
-        first_s = seconds(lambda source=source, windows=windows: source.forward(windows))
-        print(json.dumps({"first_s": first_s, "best_s": best_seconds(lambda: source.forward(windows))}), flush=True)  # noqa: B023
+        forward = partial(source.forward, windows)
+        print(json.dumps({"first_s": seconds(forward), "best_s": best_seconds(forward)}), flush=True)
 
 
 def best_seconds(call: Callable[[], object]) -> float:

@@ -143,7 +143,7 @@ def bench_patches() -> str:
     counts = (128, 256, 512, 1024)
     problems = [Problem.of(config, 8 * count + 8, 8) for count in counts]
     serving = ServingNet(problems[0].net)
-    times = seconds(*(lambda p=problem: serving.forward(p.x, p.mask) for problem in problems))  # type: ignore[misc]
+    times = seconds(*(lambda p=problem: serving.forward(p.x, p.mask) for problem in problems))
     slope = float(np.polyfit(np.log(counts), np.log(times), 1)[0])
     each = ", ".join(f"{count}: {1e3 * t:.1f} ms" for count, t in zip(counts, times, strict=True))
     return f"Time against patches, batch 8: {each}; log-log slope {slope:.2f} (1 is linear)."

@@ -5,6 +5,9 @@
 
 import asyncio
 import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -12,6 +15,8 @@ from agent.chaos.config import ExperimentNames, ExperimentPace
 from agent.chaos.context import Services
 from agent.chaos.experiment import Experiment, ExperimentSize, run_experiment
 from agent.chaos.faults import FAULTS
+from agent.chaos.report import ExperimentResult
+from tests.conftest import RedisFactory
 from tests.support.agent_process import Names, write_plant
 from tests.support.services.kafka import KafkaBroker
 
@@ -23,8 +28,14 @@ REDIS_FAULTS = ["redis-flush", "redis-flush-agents-kill", "redis-full", "redis-s
 KAFKA_FAULTS = ["sink-refuses", "broker-restart", "broker-kill"]
 
 
+class Inject(Protocol):
+    """Runs an experiment with these faults."""
+
+    async def __call__(self, *kinds: str, persistent: bool = True) -> ExperimentResult: ...
+
+
 @pytest.fixture(scope="module")
-def broker():
+def broker() -> Iterator[KafkaBroker]:
     broker = KafkaBroker(properties={"group.min.session.timeout.ms": "1000"})
     try:
         broker.start()
@@ -34,8 +45,8 @@ def broker():
 
 
 @pytest.fixture
-def inject(broker, redis_factory, tmp_path):
-    async def inject(*kinds, persistent=True):
+def inject(broker: KafkaBroker, redis_factory: RedisFactory, tmp_path: Path) -> Inject:
+    async def inject(*kinds: str, persistent: bool = True) -> ExperimentResult:
         redis = redis_factory("redis", persistent=persistent)
         emission = {"policy": "all", "channels": "none"}
         plant = write_plant(
@@ -58,41 +69,43 @@ def inject(broker, redis_factory, tmp_path):
     return inject
 
 
-def assert_nothing_lost(result):
+def assert_nothing_lost(result: ExperimentResult) -> None:
     assert result.same, result.as_json()
     assert result.expected > 50
     assert result.history_lost == 0
 
 
-def test_every_fault_is_tried():
+def test_every_fault_is_tried() -> None:
     assert set(FAULTS) == {*AGENT_FAULTS, *GROUP_FAULTS, *REDIS_FAULTS, *KAFKA_FAULTS}
 
 
-async def test_agents_that_die_anywhere_lose_nothing(inject):
+async def test_agents_that_die_anywhere_lose_nothing(inject: Inject) -> None:
     assert_nothing_lost(await inject(*AGENT_FAULTS))
 
 
-async def test_partitions_move_and_a_replaced_owner_that_resumes_may_not_write(inject):
+async def test_partitions_move_and_a_replaced_owner_that_resumes_may_not_write(inject: Inject) -> None:
     result = await inject(*GROUP_FAULTS)
     assert_nothing_lost(result)
     assert [outcome.note for outcome in result.outcomes if outcome.note.startswith("refused")]
 
 
-async def test_whatever_happens_to_redis_loses_nothing(inject):
+async def test_whatever_happens_to_redis_loses_nothing(inject: Inject) -> None:
     assert_nothing_lost(await inject(*REDIS_FAULTS))
 
 
-async def test_a_redis_without_persistence_that_dies_is_filled_again(inject):
+async def test_a_redis_without_persistence_that_dies_is_filled_again(inject: Inject) -> None:
     assert_nothing_lost(await inject("redis-kill", "all-agents-kill", "redis-kill", persistent=False))
 
 
-async def test_a_topic_that_rejects_messages_and_a_broker_that_dies_lose_nothing(inject):
+async def test_a_topic_that_rejects_messages_and_a_broker_that_dies_lose_nothing(inject: Inject) -> None:
     assert_nothing_lost(await inject(*KAFKA_FAULTS))
 
 
-async def test_without_faults_nothing_is_repeated_and_nothing_is_left_behind(inject, broker):
+async def test_without_faults_nothing_is_repeated_and_nothing_is_left_behind(
+    inject: Inject, broker: KafkaBroker
+) -> None:
     result = await inject()
     assert result.same
     assert (result.outcomes, result.repeated) == ([], 0)
-    left = await asyncio.to_thread(broker._ask, lambda admin: admin.list_topics())
+    left = await asyncio.to_thread(broker.call_admin, lambda admin: admin.list_topics())
     assert not [topic for topic in left if topic.startswith(result.namespace)]

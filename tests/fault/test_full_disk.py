@@ -2,10 +2,13 @@
 
 import asyncio
 import resource
+from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
+from connectors.base import Sink, WindowStore
 from connectors.errors import ConnectorError
 from connectors.jsonl import JsonlSink, read_messages
 from connectors.memory import MemoryLog, MemorySink, MemoryWindowStore
@@ -14,7 +17,7 @@ from tests.support.plant import A, B, events_of, pipeline_on, pumps, put
 
 
 @contextmanager
-def file_size_limit(size):
+def file_size_limit(size: int) -> Iterator[None]:
     """No file of this process may grow beyond it: a real error of the kernel, in the middle of a write."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
@@ -24,22 +27,24 @@ def file_size_limit(size):
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def filled():
+def filled() -> MemoryLog:
     log = MemoryLog([A, B])
     for step in range(60):
         put(log, "p1", 100 + step, 1.0 if step % 9 < 5 else -1.0)
     return log
 
 
-async def run(log, sink, store):
+async def run(log: MemoryLog, sink: Sink, store: WindowStore) -> None:
     await pipeline_on(log, sink, store, group=pumps(policy="all")).run(asyncio.Event())
 
 
-async def test_a_full_disk_ends_the_agent_and_loses_nothing(tmp_path):
+async def test_a_full_disk_ends_the_agent_and_loses_nothing(tmp_path: Path) -> None:
     log, store, reference = filled(), MemoryWindowStore(), MemorySink()
     with file_size_limit(9_000), pytest.raises(ConnectorError, match="File too large"):
         await run(log, JsonlSink(tmp_path), store)
-    assert log.commits.get(A).offset < 60
+    committed = log.commits.get(A)
+    assert committed is not None
+    assert committed.offset < 60
     content = (tmp_path / "events.jsonl").read_bytes()
     assert content
     assert content.endswith(b"\n")
@@ -52,7 +57,7 @@ async def test_a_full_disk_ends_the_agent_and_loses_nothing(tmp_path):
     assert len(events_of(reference)) > 20
 
 
-async def test_the_sink_goes_on_when_there_is_space_again(tmp_path):
+async def test_the_sink_goes_on_when_there_is_space_again(tmp_path: Path) -> None:
     source = MemorySink()
     await run(filled(), source, MemoryWindowStore())
     sink = JsonlSink(tmp_path)

@@ -2,14 +2,17 @@
 
 import asyncio
 import os
+from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
 from aiokafka import TopicPartition
 from aiokafka.admin import RecordsToDelete
+from aiokafka.structs import OffsetAndMetadata
 
 from agent.app import build_pipeline
-from agent.offline.compare import compare
+from agent.offline.compare import Comparison, compare
 from agent.offline.event_set import EventSet
 from agent.offline.replay import replay
 from agent.settings import load_plant
@@ -17,10 +20,13 @@ from agent.windows.rebuild_offset import parse_rebuild_offset
 from connectors.kafka.bounded import BoundedKafkaSource, read_records
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.group_offsets import GroupOffsets
-from connectors.records import EVENTS, Message
+from connectors.records import EVENTS, Message, RecordLike
 from connectors.simulator import CLEAN
 from connectors.timestamps import parse_iso
+from tests.conftest import RedisFactory
 from tests.support.agent_process import START_NS, Names, create_topics, produce, pump_records, write_plant
+from tests.support.services.kafka import Broker
+from tests.support.services.redis import RedisServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -33,10 +39,10 @@ SILENT = "pump-2"
 class World:
     """One partition, one agent in this process, windows in a Redis of its own."""
 
-    def __init__(self, kafka, redis, names, path):
+    def __init__(self, kafka: Broker, redis: RedisServer, names: Names, path: Path) -> None:
         self.kafka, self.redis, self.names = kafka, redis, names
         create_topics(kafka, names, 1)
-        changes = {
+        changes: dict[str, Any] = {
             "emission": {"policy": "all", "channels": "none"},
             "checkpoint": {"records": 200, "every": "500ms", "revoke_deadline": "8s"},
             "limits": {"max_batch_records": 200},
@@ -45,10 +51,10 @@ class World:
         self.plant = load_plant(written, os.environ)
         self.cluster = Cluster(kafka.bootstrap)
 
-    async def send(self, records):
+    async def send(self, records: list[RecordLike]) -> None:
         await produce(self.kafka.bootstrap, self.names.input, [(0, record) for record in records], per_second=None)
 
-    async def run_to_the_end(self):
+    async def run_to_the_end(self) -> None:
         stop = asyncio.Event()
         progress = GroupOffsets(self.cluster, self.names.input, self.plant.settings.consumer_group, partitions=1)
         agent = asyncio.create_task(build_pipeline(self.plant).run(stop))
@@ -58,52 +64,52 @@ class World:
         stop.set()
         await agent
 
-    async def published(self):
+    async def published(self) -> EventSet:
         found = EventSet()
         async for record in read_records(self.cluster, self.names.output("events")):
             found.add(Message(EVENTS, record.key, record.value, tuple(record.headers)))
         assert found.conflicts == 0
         return found
 
-    async def compared(self):
+    async def compared(self) -> Comparison:
         source = BoundedKafkaSource(self.cluster, [self.names.input])
         calm = await replay(self.plant, source, stop=asyncio.Event(), report=lambda done, total: None)
         return compare(calm.events, await self.published(), without_input=False)
 
-    def committed(self):
+    def committed(self) -> OffsetAndMetadata:
         at = TopicPartition(self.names.input, 0)
         group = self.plant.settings.consumer_group
-        return self.kafka._ask(lambda admin: admin.list_consumer_group_offsets(group, partitions=[at]))[at]
+        return self.kafka.call_admin(lambda admin: admin.list_consumer_group_offsets(group, partitions=[at]))[at]
 
-    def forget_the_log_before(self, offset):
+    def forget_the_log_before(self, offset: int) -> None:
         """What retention does."""
         gone = {TopicPartition(self.names.input, 0): RecordsToDelete(offset)}
-        self.kafka._ask(lambda admin: admin.delete_records(gone))
+        self.kafka.call_admin(lambda admin: admin.delete_records(gone))
 
 
 @pytest.fixture
-def world(kafka, redis_factory, topic_name, tmp_path):
+def world(kafka: Broker, redis_factory: RedisFactory, topic_name: str, tmp_path: Path) -> World:
     return World(kafka, redis_factory("redis"), Names(topic_name), tmp_path / "plant.yaml")
 
 
-async def clean_pumps(samples):
+async def clean_pumps(samples: int) -> list[RecordLike]:
     return [record for _, record in await pump_records(3, samples, partitions=1, corruption=CLEAN)]
 
 
-def index_of(record):
+def index_of(record: RecordLike) -> int:
     return (record.timestamp * 1_000_000 - START_NS) // PERIOD_NS
 
 
-def silent_for(records, first, stop):
+def silent_for(records: list[RecordLike], first: int, stop: int) -> list[RecordLike]:
     """The records, without those that the silent asset would have sent in between."""
     return [record for record in records if record.key != SILENT.encode() or not first <= index_of(record) < stop]
 
 
-def time_index(text):
+def time_index(text: str) -> int:
     return (parse_iso(text) - START_NS) // PERIOD_NS
 
 
-async def test_an_asset_that_was_silent_for_a_while_is_rebuilt_with_its_gap(world):
+async def test_an_asset_that_was_silent_for_a_while_is_rebuilt_with_its_gap(world: World) -> None:
     records = silent_for(await clean_pumps(1500), 400, 1100)
     part = [record for record in records if index_of(record) < 1000]
     await world.send(part)
@@ -116,7 +122,7 @@ async def test_an_asset_that_was_silent_for_a_while_is_rebuilt_with_its_gap(worl
     assert compared.equal > 100
 
 
-async def test_an_asset_silent_beyond_the_horizon_holds_up_no_rebuild_and_begins_anew(world):
+async def test_an_asset_silent_beyond_the_horizon_holds_up_no_rebuild_and_begins_anew(world: World) -> None:
     """What it last sent is not read again for its sake: its gap and the windows that reach behind it are not told."""
     fell_silent, back = 300, 300 + HORIZON + 400
     records = silent_for(await clean_pumps(back + 500), fell_silent, back)
@@ -124,7 +130,9 @@ async def test_an_asset_silent_beyond_the_horizon_holds_up_no_rebuild_and_begins
     await world.send(part)
     await world.run_to_the_end()
     last = max(at for at, record in enumerate(part) if record.key == SILENT.encode())
-    assert parse_rebuild_offset(world.committed().metadata) > last
+    needed = parse_rebuild_offset(world.committed().metadata)
+    assert needed is not None
+    assert needed > last
     world.redis.flush()
     await world.send(records[len(part) :])
     await world.run_to_the_end()
@@ -136,7 +144,7 @@ async def test_an_asset_silent_beyond_the_horizon_holds_up_no_rebuild_and_begins
     assert compared.equal > 200
 
 
-async def test_history_that_retention_deleted_is_told_as_lost_until_the_windows_are_whole_again(world):
+async def test_history_that_retention_deleted_is_told_as_lost_until_the_windows_are_whole_again(world: World) -> None:
     records = await clean_pumps(1200)
     part = [record for record in records if index_of(record) < 800]
     await world.send(part)

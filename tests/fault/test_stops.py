@@ -4,6 +4,8 @@ import asyncio
 import os
 import signal
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import orjson
 import pytest
@@ -14,11 +16,14 @@ from agent.offline.replay import replay
 from agent.settings import load_plant
 from connectors.kafka.bounded import BoundedKafkaSource, read_records
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.group_offsets import GroupOffsets
+from connectors.kafka.group_offsets import GroupOffsets, Offsets
 from connectors.records import EVENTS, Message
 from connectors.redis.fault_injection import delay_replies
 from connectors.redis.server import Server
+from tests.conftest import RedisFactory
 from tests.support.agent_process import Names, create_topics, produce, pump_records, write_plant
+from tests.support.services.kafka import Broker
+from tests.support.services.redis import RedisServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -27,7 +32,7 @@ PARTITIONS = 2
 
 
 class World:
-    def __init__(self, kafka, redis, names, directory):
+    def __init__(self, kafka: Broker, redis: RedisServer, names: Names, directory: Path) -> None:
         self.kafka, self.redis, self.names = kafka, redis, names
         create_topics(kafka, names, PARTITIONS)
         emission = {"policy": "all", "channels": "none"}
@@ -36,15 +41,15 @@ class World:
         self.plant, self.cluster = load_plant(path, os.environ), Cluster(kafka.bootstrap)
         self.agent = AgentProcess("agent", path, directory / "agent.log")
 
-    async def flow(self, samples, *, per_second):
+    async def flow(self, samples: int, *, per_second: float | None) -> None:
         records = await pump_records(3, samples, partitions=PARTITIONS)
         await produce(self.kafka.bootstrap, self.names.input, records, per_second=per_second)
 
-    async def working(self):
+    async def working(self) -> None:
         self.agent.start()
         assert await wait_until(lambda: self.agent.has_partition, STARTING_S), self.agent.read_log().decode()
 
-    async def committed(self):
+    async def committed(self) -> Offsets:
         group = self.plant.settings.consumer_group
         progress = GroupOffsets(self.cluster, self.names.input, group, partitions=PARTITIONS)
         try:
@@ -52,34 +57,34 @@ class World:
         finally:
             await progress.close()
 
-    async def published(self):
+    async def published(self) -> set[bytes]:
         found = EventSet()
         async for record in read_records(self.cluster, self.names.output("events")):
             found.add(Message(EVENTS, record.key, record.value, tuple(record.headers)))
         return set(found.values())
 
-    async def expected_below(self, committed):
+    async def expected_below(self, committed: Offsets) -> set[bytes]:
         """What a replay publishes for the records that were committed."""
         source = BoundedKafkaSource(self.cluster, [self.names.input])
         reference = await replay(self.plant, source, stop=asyncio.Event(), report=lambda done, total: None)
         places = ((value, orjson.loads(value)["input"]) for value in reference.events.values())
         return {value for value, place in places if place["offset"] < committed[place["partition"]]}
 
-    def members(self):
+    def members(self) -> tuple[str, int]:
         group = self.plant.settings.consumer_group
-        [answer] = self.kafka._ask(lambda admin: admin.describe_consumer_groups([group]))
+        [answer] = self.kafka.call_admin(lambda admin: admin.describe_consumer_groups([group]))
         [(_, _, state, _, _, members, *_)] = answer.groups
         return state, len(members)
 
 
 @pytest.fixture
-def world(kafka, redis_factory, topic_name, tmp_path):
+def world(kafka: Broker, redis_factory: RedisFactory, topic_name: str, tmp_path: Path) -> Iterator[World]:
     world = World(kafka, redis_factory("redis"), Names(topic_name), tmp_path)
     yield world
     world.agent.kill()
 
 
-async def test_sigterm_under_load_publishes_stores_commits_and_leaves_the_group(world):
+async def test_sigterm_under_load_publishes_stores_commits_and_leaves_the_group(world: World) -> None:
     await world.working()
     flow = asyncio.create_task(world.flow(1500, per_second=600))
     await asyncio.sleep(4)
@@ -94,7 +99,7 @@ async def test_sigterm_under_load_publishes_stores_commits_and_leaves_the_group(
     assert await world.published() == await world.expected_below(committed)
 
 
-async def test_a_second_signal_cancels_what_the_first_one_waits_for(world):
+async def test_a_second_signal_cancels_what_the_first_one_waits_for(world: World) -> None:
     await world.working()
     await world.flow(300, per_second=None)
     await delay_replies(Server(world.redis.url), 60)

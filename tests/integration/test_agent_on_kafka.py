@@ -1,9 +1,12 @@
 """`anchormoe-agent run` as people run it: a process between a real broker and a real Redis."""
 
 import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.conftest import RedisFactory
 from tests.support.agent_process import (
     Agent,
     Names,
@@ -17,21 +20,23 @@ from tests.support.agent_process import (
     read_topic,
     write_plant,
 )
+from tests.support.services.kafka import Broker
 
 pytestmark = pytest.mark.slow
+MakeAgent = Callable[[Path], Agent]
 
 
 @pytest.fixture
-def names(topic_name):
+def names(topic_name: str) -> Names:
     return Names(topic_name)
 
 
 @pytest.fixture
-def agents(tmp_path):
+def agents(tmp_path: Path) -> Iterator[MakeAgent]:
     """Makes agents that are gone when the test is."""
-    made = []
+    made: list[Agent] = []
 
-    def make(plant):
+    def make(plant: Path) -> Agent:
         made.append(Agent(plant, tmp_path / f"agent-{len(made)}.log"))
         return made[-1]
 
@@ -40,7 +45,9 @@ def agents(tmp_path):
         agent.close()
 
 
-async def test_records_become_explained_events_and_a_stop_is_orderly(kafka, redis_factory, names, agents, tmp_path):
+async def test_records_become_explained_events_and_a_stop_is_orderly(
+    kafka: Broker, redis_factory: RedisFactory, names: Names, agents: MakeAgent, tmp_path: Path
+) -> None:
     create_topics(kafka, names, 2)
     redis = redis_factory("redis")
     plant = write_plant(tmp_path / "plant.yaml", names, bootstrap=kafka.bootstrap, redis_url=redis.url)
@@ -68,7 +75,9 @@ async def test_records_become_explained_events_and_a_stop_is_orderly(kafka, redi
     assert agent.starts == 1
 
 
-async def test_two_agents_share_the_partitions_and_hand_over_under_load(kafka, redis_factory, names, agents, tmp_path):
+async def test_two_agents_share_the_partitions_and_hand_over_under_load(
+    kafka: Broker, redis_factory: RedisFactory, names: Names, agents: MakeAgent, tmp_path: Path
+) -> None:
     create_topics(kafka, names, 4)
     redis = redis_factory("valkey")
     plant = write_plant(tmp_path / "plant.yaml", names, bootstrap=kafka.bootstrap, redis_url=redis.url)

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import jsonschema
 import pytest
+from pydantic import BaseModel
 
 from agent.contracts.alarms import AlarmTransition, AuditRecord, PresentAlarm
 from connectors.records import Message
@@ -136,7 +137,8 @@ def test_from_events_to_an_acknowledged_alarm(
 
 
 def _check_contracts(plant: AlarmPlant) -> None:
-    for stream, model in {"transitions": AlarmTransition, "alarms": PresentAlarm, "audit": AuditRecord}.items():
+    models: dict[str, type[BaseModel]] = {"transitions": AlarmTransition, "alarms": PresentAlarm, "audit": AuditRecord}
+    for stream, model in models.items():
         documents = plant.read(stream)
         assert documents
         for one in documents:

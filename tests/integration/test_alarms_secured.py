@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from agent.alarms.core.inputs import Input
 from tests.support.alarm_log import command, event
 from tests.support.alarm_workers import AlarmPlant
 from tests.support.services.kafka import KafkaBroker
@@ -48,7 +49,11 @@ def test_inputs_become_alarms_behind_tls_and_a_login(
     try:
         plant.wait(lambda: plant.exists("inputs"))
         asset = "pump-1-a"
-        entries = [event(0, 0.9, asset=asset), event(5, 0.9, asset=asset), command(6, "ack", f"wear:{asset}")]
+        entries: list[Input] = [
+            event(0, 0.9, asset=asset),
+            event(5, 0.9, asset=asset),
+            command(6, "ack", f"wear:{asset}"),
+        ]
         plant.write(("hall-1", entry) for entry in entries)
         plant.wait(lambda: len(plant.read("transitions")) >= 2)
         assert [one["after"] for one in plant.read("transitions")] == ["unacknowledged", "acknowledged"]

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,12 +58,12 @@ def test_every_technical_event_raises_its_alarm(plant: AlarmPlant, worker: Worke
     assert answer.stdout == "refused:pumps: ack done by ada\n", answer.stderr
 
 
-def alarms_raised(plant: AlarmPlant) -> set[object]:
+def alarms_raised(plant: AlarmPlant) -> set[str]:
     """A bundle is refused for a whole group; `unknown` states raise the same rule for their asset."""
     return {one["alarm"] for one in plant.read("transitions") if one["change"] == "raised"}
 
 
-def raised(plant: AlarmPlant) -> dict[str, dict[str, object]]:
+def raised(plant: AlarmPlant) -> dict[str, dict[str, Any]]:
     """The first raise per rule."""
     found = [one for one in plant.read("transitions") if one["change"] == "raised"]
     return {one["rule"]: one for one in reversed(found)}

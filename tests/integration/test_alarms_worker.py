@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.alarms.core.inputs import Input
 from tests.support.alarm_log import command, event
 from tests.support.alarm_workers import AlarmPlant, Worker
 from tests.support.services.kafka import Broker
@@ -27,7 +28,7 @@ def worker(plant: AlarmPlant) -> Iterator[Worker]:
 
 def test_inputs_become_transitions_and_present_alarms(plant: AlarmPlant, worker: Worker) -> None:
     asset = "pump-1-a"
-    entries = [event(0, 0.9, asset=asset), event(5, 0.9, asset=asset), command(6, "ack", f"wear:{asset}")]
+    entries: list[Input] = [event(0, 0.9, asset=asset), event(5, 0.9, asset=asset), command(6, "ack", f"wear:{asset}")]
     plant.wait(lambda: plant.exists("inputs"))
     plant.write(("hall-1", entry) for entry in [*entries, event(9, 0.1, asset=asset)])
     plant.wait(lambda: len(plant.read("transitions")) >= 3)

@@ -4,19 +4,24 @@ import asyncio
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from tests.conftest import RedisFactory
 from tests.support.agent_process import Names, create_topics, write_plant
+from tests.support.services.kafka import Broker
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
-def topics_of(kafka):
-    return set(kafka._ask(lambda admin: admin.list_topics())) - {"__consumer_offsets"}
+def topics_of(kafka: Broker) -> set[str]:
+    return set(kafka.call_admin(lambda admin: admin.list_topics())) - {"__consumer_offsets"}
 
 
-async def test_an_experiment_leaves_the_cluster_as_it_was(kafka, redis_factory, topic_name, tmp_path):
+async def test_an_experiment_leaves_the_cluster_as_it_was(
+    kafka: Broker, redis_factory: RedisFactory, topic_name: str, tmp_path: Path
+) -> None:
     redis, names = redis_factory("valkey"), Names(topic_name)
     create_topics(kafka, names, 1)
     with redis.connect() as client:

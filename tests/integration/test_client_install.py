@@ -7,7 +7,6 @@ import subprocess
 import sys
 import venv
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,6 +14,7 @@ from connectors.kafka.cluster import Cluster
 from connectors.kafka.sink import Delivery, KafkaSink
 from connectors.records import DEAD_LETTERS, EVENTS, STATES
 from tests.support.event_samples import samples
+from tests.support.services.kafka import Broker
 
 ROOT = Path(__file__).parents[2]
 HEAVY = {"torch", "numpy", "redis", "uvicorn", "starlette", "msgspec", "typer", "faust-streaming", "pyyaml"}
@@ -83,7 +83,9 @@ def test_the_command_says_what_to_install(python: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-async def test_it_reads_typed_events_from_the_broker(python: Path, kafka: Any, topic_name: str, tmp_path: Path) -> None:
+async def test_it_reads_typed_events_from_the_broker(
+    python: Path, kafka: Broker, topic_name: str, tmp_path: Path
+) -> None:
     events = samples().events
     kafka.create_topic(topic_name, 1)
     topics = {EVENTS: topic_name, STATES: f"{topic_name}-states", DEAD_LETTERS: f"{topic_name}-dead"}
@@ -95,7 +97,7 @@ async def test_it_reads_typed_events_from_the_broker(python: Path, kafka: Any, t
         await sink.close()
     script = tmp_path / "reader.py"
     script.write_text(READER)
-    command = [python, script, kafka.bootstrap, topic_name, str(len(events))]
+    command = [str(python), str(script), kafka.bootstrap, topic_name, str(len(events))]
     done = await asyncio.to_thread(
         subprocess.run, command, capture_output=True, text=True, check=False, timeout=60, cwd=tmp_path
     )

@@ -25,7 +25,9 @@ from connectors.errors import ConnectorError
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.sink import Delivery, KafkaSink
 from connectors.records import DEAD_LETTERS, EVENTS, STATES, Message
+from tests.conftest import KafkaFactory
 from tests.support.event_samples import samples
+from tests.support.services.kafka import Broker
 from tests.support.tls_connections import connections_closed
 
 REPOSITORY = Path(__file__).parents[2]
@@ -41,7 +43,7 @@ sinks: [{{kind: kafka, bootstrap: "{bootstrap}", topics: {{events: {topic}, stat
 class World:
     """A broker with a topic of two partitions, and who writes to it."""
 
-    def __init__(self, kafka: Any, topic: str) -> None:
+    def __init__(self, kafka: Broker, topic: str) -> None:
         self.kafka, self.topic = kafka, topic
         self.topics = {EVENTS: topic, STATES: f"{topic}-states", DEAD_LETTERS: f"{topic}-dead"}
         kafka.create_topic(topic, 2)
@@ -65,7 +67,7 @@ class World:
 
 
 @pytest.fixture
-def world(kafka: Any, topic_name: str) -> World:
+def world(kafka: Broker, topic_name: str) -> World:
     return World(kafka, topic_name)
 
 
@@ -105,12 +107,14 @@ async def test_events_on_the_broker_fit_the_written_schema_and_an_independent_re
     expected = {dict(message.headers)["ce_id"].decode(): message for message in samples().events}
     for record in await world.stored(EVENTS, len(samples().events)):
         event = from_binary(KafkaMessage(dict(record.headers), record.key, record.value), JSONFormat())
-        validator.validate(event.get_data())
+        data = event.get_data()
+        assert isinstance(data, dict)
+        validator.validate(data)
         assert event.get_specversion() == "1.0"
         assert event.get_dataschema() == schema["$id"]
         assert event.get_datacontenttype() == "application/json"
-        assert event.get_subject() == event.get_data()["asset"] == record.key.decode()
-        assert event.get_type() == f"anchormoe.{event.get_data()['type']}"
+        assert event.get_subject() == data["asset"] == record.key.decode()
+        assert event.get_type() == f"anchormoe.{data['type']}"
         assert expected.pop(event.get_id()).value == record.value
     assert not expected
 
@@ -228,7 +232,7 @@ finally:
 
 
 def members(world: World, group: str) -> int:
-    [answer] = world.kafka._ask(lambda admin: admin.describe_consumer_groups([group]))
+    [answer] = world.kafka.call_admin(lambda admin: admin.describe_consumer_groups([group]))
     return sum(len(each[5]) for each in answer.groups)
 
 
@@ -274,7 +278,7 @@ async def test_what_is_no_event_is_logged_and_skipped(world: World, caplog: pyte
     assert "@0 skipped: header 'ce_type' is missing" in caplog.text
 
 
-async def test_a_topic_that_is_not_there_is_named(kafka: Any) -> None:
+async def test_a_topic_that_is_not_there_is_named(kafka: Broker) -> None:
     with pytest.raises(ConnectorError, match=r"cannot read no-such-topic at .*: there is no such topic"):
         await taken(read_events(kafka.bootstrap, topic="no-such-topic"), 1)
 
@@ -285,7 +289,7 @@ async def test_a_broker_that_is_not_there_is_named() -> None:
 
 
 @pytest.mark.slow
-async def test_events_are_read_over_tls_with_a_login(kafka_factory: Any, topic_name: str) -> None:
+async def test_events_are_read_over_tls_with_a_login(kafka_factory: KafkaFactory, topic_name: str) -> None:
     broker = kafka_factory(users={"reader": "secret"})
     world = World(broker, topic_name)
     cluster = Cluster(

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from anchormoe import Predictor
+from anchormoe.bundle.config import BundleConfig
 from anchormoe.windows import FillRule, Grid, WindowShape, cut, fill, on_grid
 from connectors.simulator.plants import KINDS, labelled_recording
 
@@ -25,9 +27,10 @@ def agent(*arguments: str, cwd: Path = ROOT, timeout_s: float = 280) -> subproce
     return subprocess.run(command, cwd=cwd, env=environ, capture_output=True, text=True, timeout=timeout_s, check=False)
 
 
-def windows_of(kind: str, seed: int, config) -> tuple[np.ndarray, list[str]]:
+def windows_of(kind: str, seed: int, config: BundleConfig) -> tuple[NDArray[np.float32], list[str]]:
     """Windows of a simulated individual, cut by the agent's own rules; without those in transition, as in training."""
     time_ns, values, labels, states = labelled_recording(kind, seed, 6 * KINDS[kind].cycle_samples)
+    assert config.period_ns is not None
     start, steps = on_grid(Grid(config.period_ns).index(time_ns), values.astype(np.float32))
     hop = config.length // 4
     ends, windows = cut(start, steps, WindowShape(config.length, hop))
@@ -40,14 +43,14 @@ def windows_of(kind: str, seed: int, config) -> tuple[np.ndarray, list[str]]:
     return windows[settled], [states[one] for one, kept in zip(state, settled, strict=True) if kept]
 
 
-def test_the_bundles_fit_into_two_megabytes():
+def test_the_bundles_fit_into_two_megabytes() -> None:
     size = sum(file.stat().st_size for file in BUNDLES.rglob("*") if file.is_file())
     assert 0 < size < 2 * MEGABYTE
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KIND_NAMES)
-def test_a_shipped_bundle_does_on_new_individuals_what_its_card_says(kind):
+def test_a_shipped_bundle_does_on_new_individuals_what_its_card_says(kind: str) -> None:
     predictor = Predictor.load(BUNDLES / kind, threads=1)
     assert predictor.config.channels == KINDS[kind].channels
     manifest = json.loads((BUNDLES / kind / "manifest.json").read_text())
@@ -65,7 +68,7 @@ def test_a_shipped_bundle_does_on_new_individuals_what_its_card_says(kind):
 
 
 @pytest.mark.slow
-def test_a_demo_bundle_can_be_made_again_on_a_short_schedule(tmp_path):
+def test_a_demo_bundle_can_be_made_again_on_a_short_schedule(tmp_path: Path) -> None:
     made = agent("simulate", "recordings", "pump", "--out", str(tmp_path / "pump"), "--count", "4", "--samples", "4096")
     assert made.returncode == 0, made.stderr
     trained = agent(
@@ -80,7 +83,7 @@ def test_a_demo_bundle_can_be_made_again_on_a_short_schedule(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_demo_prints_explained_states_without_a_terminal_and_ends_by_itself(tmp_path):
+def test_the_demo_prints_explained_states_without_a_terminal_and_ends_by_itself(tmp_path: Path) -> None:
     plant = (
         (ROOT / "configs" / "demo.yaml").read_text().replace("bundles/", f"{BUNDLES}/").replace("speed: 5", "speed: 20")
     )

@@ -24,6 +24,8 @@ from connectors.kafka.cluster import Cluster
 from connectors.kafka.source import KafkaSource, Subscription
 from connectors.memory import MemorySink
 from connectors.records import EVENTS
+from tests.conftest import KafkaFactory, RedisFactory
+from tests.support.services.kafka import Broker
 from tests.support.services.processes import ServiceProcess
 from tests.support.small_plant import pipeline
 
@@ -105,8 +107,11 @@ class Agent:
         return next((line["url"] for line in self.lines() if line["event"] == "serving health and metrics"), None)
 
 
+Closing = Callable[[Agent], Agent]
+
+
 @pytest.fixture
-def closing() -> Iterator[Callable[[Agent], Agent]]:
+def closing() -> Iterator[Closing]:
     agents: list[Agent] = []
 
     def close_later(agent: Agent) -> Agent:
@@ -153,12 +158,15 @@ def wait_for(what: Callable[[], bool], timeout_s: float = 60) -> None:
 
 
 @pytest.mark.slow
-def test_the_running_agent_tells_how_it_is_and_keeps_its_loop_free(kafka, redis_factory, topic_name, bundle, closing):
+def test_the_running_agent_tells_how_it_is_and_keeps_its_loop_free(
+    kafka: Broker, redis_factory: RedisFactory, topic_name: str, bundle: Path, closing: Closing
+) -> None:
     kafka.create_topic(topic_name, 2)
     redis = redis_factory("redis")
     agent = closing(Agent(bundle, bootstrap=kafka.bootstrap, topic=topic_name, redis=redis.url, port=0))
     agent.launch()
     agent.process.wait_until(lambda: agent.url is not None, 90)
+    assert agent.url is not None
     with httpx.Client(base_url=agent.url, trust_env=False, timeout=10) as client:
         wait_for(lambda: client.get("/readyz").status_code == 200)
         asyncio.run(produce(kafka.bootstrap, topic_name, range(1000)))
@@ -188,7 +196,9 @@ def test_the_running_agent_tells_how_it_is_and_keeps_its_loop_free(kafka, redis_
 
 
 @pytest.mark.slow
-def test_sigterm_ends_agent_and_pages_in_order(kafka, redis_factory, topic_name, bundle, closing):
+def test_sigterm_ends_agent_and_pages_in_order(
+    kafka: Broker, redis_factory: RedisFactory, topic_name: str, bundle: Path, closing: Closing
+) -> None:
     kafka.create_topic(topic_name, 1)
     redis = redis_factory("redis")
     agent = closing(Agent(bundle, bootstrap=kafka.bootstrap, topic=topic_name, redis=redis.url, port=0))
@@ -200,7 +210,7 @@ def test_sigterm_ends_agent_and_pages_in_order(kafka, redis_factory, topic_name,
     assert "Traceback" not in text
 
 
-def test_a_taken_port_ends_the_run_before_anything_is_connected(bundle, closing):
+def test_a_taken_port_ends_the_run_before_anything_is_connected(bundle: Path, closing: Closing) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -216,7 +226,7 @@ def test_a_taken_port_ends_the_run_before_anything_is_connected(bundle, closing)
 
 
 @pytest.mark.slow
-async def test_a_restart_of_the_consumer_loses_nothing_and_repeats_nothing(kafka, topic_name):
+async def test_a_restart_of_the_consumer_loses_nothing_and_repeats_nothing(kafka: Broker, topic_name: str) -> None:
     kafka.create_topic(topic_name, 1)
     source = KafkaSource(Cluster(kafka.bootstrap), Subscription((topic_name,), f"group-{topic_name}"))
     sink, stop = MemorySink(), asyncio.Event()
@@ -253,18 +263,20 @@ async def send(bootstrap: str, topic: str, steps: range) -> None:
 
 @pytest.mark.slow
 def test_a_broker_that_stops_answering_ends_the_agent_with_one_line(
-    kafka_factory, redis_factory, topic_name, bundle, closing
-):
+    kafka_factory: KafkaFactory, redis_factory: RedisFactory, topic_name: str, bundle: Path, closing: Closing
+) -> None:
     broker, redis = kafka_factory(), redis_factory("redis")
     broker.create_topic(topic_name, 1)
     agent = closing(Agent(bundle, bootstrap=broker.bootstrap, topic=topic_name, redis=redis.url, port=0))
     agent.launch()
     agent.process.wait_until(lambda: agent.url is not None and agent.answer("/readyz").is_success, 90)
-    os.kill(broker.pid, signal.SIGSTOP)
+    stopped = broker.pid
+    assert stopped is not None
+    os.kill(stopped, signal.SIGSTOP)
     try:
         wait_for(lambda: agent.process.pid is None, 120)
     finally:
-        os.kill(broker.pid, signal.SIGCONT)
+        os.kill(stopped, signal.SIGCONT)
     assert "no progress; restarting the source" in [line["event"] for line in agent.lines()]
     error, code = agent.last_words()
     assert error.startswith("error: ")

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -16,13 +15,15 @@ from connectors.kafka.compacted_log import CompactedLog
 from connectors.kafka.sink import Delivery, KafkaSink
 from connectors.kafka.source import KafkaSource, Subscription
 from connectors.records import DEAD_LETTERS, EVENTS, STATES, Batch, Message, Partition, Position
+from tests.conftest import KafkaFactory
 from tests.contracts.sink import SinkContract
 from tests.contracts.source import SourceContract, Watcher, started
+from tests.support.services.kafka import Broker
 from tests.support.tls_connections import connections_closed
 
 
 class SourceWorld:
-    def __init__(self, kafka: Any, topic: str) -> None:
+    def __init__(self, kafka: Broker, topic: str) -> None:
         self.kafka, self.topic = kafka, topic
         self.filled = False
 
@@ -36,7 +37,7 @@ class SourceWorld:
         return KafkaSource(Cluster(self.kafka.bootstrap), quick)
 
 
-async def fill(kafka: Any, topic: str, *, records: int = 20, partitions: int = 2) -> None:
+async def fill(kafka: Broker, topic: str, *, records: int = 20, partitions: int = 2) -> None:
     kafka.create_topic(topic, partitions)
     producer = AIOKafkaProducer(bootstrap_servers=kafka.bootstrap)
     await producer.start()
@@ -50,12 +51,12 @@ async def fill(kafka: Any, topic: str, *, records: int = 20, partitions: int = 2
 
 class TestKafkaSource(SourceContract):
     @pytest.fixture
-    def world(self, kafka: Any, topic_name: str) -> SourceWorld:
+    def world(self, kafka: Broker, topic_name: str) -> SourceWorld:
         return SourceWorld(kafka, topic_name)
 
 
 class SinkWorld:
-    def __init__(self, kafka: Any, topic: str) -> None:
+    def __init__(self, kafka: Broker, topic: str) -> None:
         self.kafka = kafka
         self.topics = {stream: f"{topic}-{stream}" for stream in (EVENTS, STATES, DEAD_LETTERS)}
         for name in self.topics.values():
@@ -80,11 +81,11 @@ class SinkWorld:
 
 class TestKafkaSink(SinkContract):
     @pytest.fixture
-    def world(self, kafka: Any, topic_name: str) -> SinkWorld:
+    def world(self, kafka: Broker, topic_name: str) -> SinkWorld:
         return SinkWorld(kafka, topic_name)
 
 
-async def test_a_commit_stores_its_metadata_for_the_next_owner(kafka: Any, topic_name: str) -> None:
+async def test_a_commit_stores_its_metadata_for_the_next_owner(kafka: Broker, topic_name: str) -> None:
     world = SourceWorld(kafka, topic_name)
     source, partitions = await started(world)
     await source.commit({partitions[0]: Position(7, "rebuild=3")})
@@ -96,7 +97,7 @@ async def test_a_commit_stores_its_metadata_for_the_next_owner(kafka: Any, topic
     await other.close()
 
 
-async def test_a_second_member_gets_a_share_and_the_first_one_is_revoked(kafka: Any, topic_name: str) -> None:
+async def test_a_second_member_gets_a_share_and_the_first_one_is_revoked(kafka: Broker, topic_name: str) -> None:
     world = SourceWorld(kafka, topic_name)
     watchers = [Watcher(), Watcher()]
     sources = [await world.open() for _ in watchers]
@@ -108,7 +109,7 @@ async def test_a_second_member_gets_a_share_and_the_first_one_is_revoked(kafka: 
         await source.close()
 
 
-async def test_a_failing_revocation_is_raised_by_the_next_poll(kafka: Any, topic_name: str) -> None:
+async def test_a_failing_revocation_is_raised_by_the_next_poll(kafka: Broker, topic_name: str) -> None:
     class Broken(Watcher):
         async def revoked(self, partitions: Collection[Partition]) -> None:
             if partitions:
@@ -137,7 +138,9 @@ async def test_an_unreachable_broker_is_named_in_the_error() -> None:
         await KafkaSink(cluster, Delivery({EVENTS: "events"})).start()
 
 
-async def test_sasl_over_tls_works_and_a_wrong_password_is_refused(kafka_factory: Any, topic_name: str) -> None:
+async def test_sasl_over_tls_works_and_a_wrong_password_is_refused(
+    kafka_factory: KafkaFactory, topic_name: str
+) -> None:
     broker = kafka_factory(users={"agent": "secret"})
     await asyncio.to_thread(broker.create_topic, topic_name, 1)
     given = {
@@ -178,7 +181,7 @@ async def poll_until(
 
 
 async def test_missing_output_topics_are_created_and_a_missing_input_topic_is_named(
-    kafka: Any, topic_name: str
+    kafka: Broker, topic_name: str
 ) -> None:
     topics = {stream: f"{topic_name}-{stream}" for stream in (EVENTS, STATES)}
     sink = KafkaSink(Cluster(kafka.bootstrap), Delivery(topics, partitions=2))
@@ -190,7 +193,9 @@ async def test_missing_output_topics_are_created_and_a_missing_input_topic_is_na
         await source.start(Watcher())
 
 
-async def test_a_compacted_log_creates_its_topic_and_is_read_once_by_each_reader(kafka: Any, topic_name: str) -> None:
+async def test_a_compacted_log_creates_its_topic_and_is_read_once_by_each_reader(
+    kafka: Broker, topic_name: str
+) -> None:
     cluster = Cluster(kafka.bootstrap)
     first, second = CompactedLog(cluster, topic_name), CompactedLog(cluster, topic_name)
     await first.start()
@@ -213,7 +218,7 @@ async def test_a_compacted_log_creates_its_topic_and_is_read_once_by_each_reader
 
 
 async def test_a_topic_with_another_number_of_partitions_is_refused_where_it_matters(
-    kafka: Any, topic_name: str
+    kafka: Broker, topic_name: str
 ) -> None:
     cluster = Cluster(kafka.bootstrap)
     await ensure_topics(cluster, [TopicPlan(topic_name, 2)])
@@ -223,7 +228,9 @@ async def test_a_topic_with_another_number_of_partitions_is_refused_where_it_mat
         await ensure_topics(cluster, [TopicPlan(topic_name, 3)])
 
 
-async def test_a_topic_that_the_broker_refuses_to_create_is_named_with_the_reason(kafka: Any, topic_name: str) -> None:
+async def test_a_topic_that_the_broker_refuses_to_create_is_named_with_the_reason(
+    kafka: Broker, topic_name: str
+) -> None:
     plan = TopicPlan(topic_name, 1, replication=9, config=COMPACTED)
     wanted = rf"no topic {topic_name}, and it cannot be created \(.+\); create it yourself with cleanup.policy=compact"
     with pytest.raises(ConnectorError, match=wanted):

@@ -5,7 +5,10 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterator
 from datetime import datetime
+from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -18,6 +21,7 @@ from connectors.kafka.cluster import Cluster
 from connectors.kafka.compacted_log import CompactedLog
 from connectors.records import Partition
 from connectors.timestamps import format_iso
+from tests.conftest import RedisFactory
 from tests.support.agent_process import (
     Agent,
     Names,
@@ -31,18 +35,19 @@ from tests.support.agent_process import (
     write_plant,
 )
 from tests.support.agent_process import decoded as payloads
+from tests.support.services.kafka import Broker
 from tests.support.waves import ASSETS, PERIOD_MS, group, records, train
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def names(topic_name):
+def names(topic_name: str) -> Names:
     return Names(topic_name)
 
 
 @pytest.fixture
-def bundles(tmp_path):
+def bundles(tmp_path: Path) -> Path:
     train(tmp_path / "bundles" / "first", version="1")
     train(tmp_path / "bundles" / "second", version="2", turned=True)
     train(tmp_path / "bundles" / "damaged", version="3")
@@ -51,10 +56,10 @@ def bundles(tmp_path):
 
 
 @pytest.fixture
-def plant(kafka, redis_factory, names, bundles, tmp_path):
+def plant(kafka: Broker, redis_factory: RedisFactory, names: Names, bundles: Path, tmp_path: Path) -> Path:
     create_topics(kafka, names, len(ASSETS))
     redis = redis_factory("redis")
-    changes = {
+    changes: dict[str, Any] = {
         "groups": [group(bundles / "first")],
         "models": {"directory": str(bundles)},
         "emission": {"policy": "all", "channels": "none"},
@@ -63,33 +68,33 @@ def plant(kafka, redis_factory, names, bundles, tmp_path):
 
 
 @pytest.fixture
-def agent(plant, tmp_path):
+def agent(plant: Path, tmp_path: Path) -> Iterator[Agent]:
     made = Agent(plant, tmp_path / "agent.log")
     made.start()
     yield made
     made.close()
 
 
-def digest_of(bundle):
+def digest_of(bundle: Path) -> str:
     return sha256((bundle / "manifest.json").read_bytes())
 
 
 class Stream:
     """Records of event time around now: it begins half a minute ago and is fed on up to a moment."""
 
-    def __init__(self, kafka, names):
+    def __init__(self, kafka: Broker, names: Names) -> None:
         self._kafka, self._names = kafka, names
         self._start_ms = (time.time_ns() // 10**9 - 30) * 1000
         self._fed = 0
 
-    async def up_to(self, time_ns, *, per_second=None):
+    async def up_to(self, time_ns: int, *, per_second: float | None = None) -> None:
         last = (time_ns // 10**6 - self._start_ms) // PERIOD_MS
         batch = records(self._start_ms, range(self._fed, last))
         self._fed = last
         await produce(self._kafka.bootstrap, self._names.input, batch, per_second=per_second)
 
 
-async def call(*arguments):
+async def call(*arguments: str) -> str:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "agent.cli.main", "models", *arguments,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env=os.environ | {"OMP_NUM_THREADS": "1"},
@@ -99,14 +104,14 @@ async def call(*arguments):
     return out.decode()
 
 
-async def says(agent, words, timeout_s=120):
+async def says(agent: Agent, words: bytes, timeout_s: float = 120) -> None:
     async with asyncio.timeout(timeout_s):
         while words not in agent.log.read_bytes():
             assert agent.running, last_lines(agent.log)
             await asyncio.sleep(0.2)
 
 
-async def activations(kafka, names):
+async def activations(kafka: Broker, names: Names) -> list[Activation]:
     journal = CompactedLog(Cluster(kafka.bootstrap), names.output("activations"))
     await journal.start()
     try:
@@ -115,12 +120,14 @@ async def activations(kafka, names):
         await journal.close()
 
 
-async def append(kafka, names, activation):
+async def append(kafka: Broker, names: Names, activation: Activation) -> None:
     journal = CompactedLog(Cluster(kafka.bootstrap), names.output("activations"))
     await journal.append(activation.key, encode_activation(activation))
 
 
-async def test_a_model_takes_over_at_its_end_and_a_damaged_one_does_not(kafka, names, plant, bundles, agent):
+async def test_a_model_takes_over_at_its_end_and_a_damaged_one_does_not(
+    kafka: Broker, names: Names, plant: Path, bundles: Path, agent: Agent
+) -> None:
     stream = Stream(kafka, names)
     now_ns = time.time_ns()
     flow = asyncio.create_task(stream.up_to(now_ns + 45 * 10**9, per_second=150))
@@ -156,16 +163,16 @@ async def test_a_model_takes_over_at_its_end_and_a_damaged_one_does_not(kafka, n
     assert {one["bundle"]: one["problem"] for one in listed} == {"first": None, "second": None, "damaged": None}
 
 
-def repeated(events):
+def repeated(events: dict[str, bytes]) -> dict[str, bytes]:
     """A refusal depends on the disk, so it is outside what a replay repeats."""
     return {name: value for name, value in events.items() if orjson.loads(value)["type"] != "model_refused"}
 
 
-def end_of(event):
+def end_of(event: dict[str, Any]) -> datetime:
     return datetime.fromisoformat(event["window"]["end"])
 
 
-async def refusal_is_published(kafka, names, refused):
+async def refusal_is_published(kafka: Broker, names: Names, refused: Activation) -> None:
     records = await read_topic(kafka.bootstrap, names.output("events"))
     events = [parse_event(record, Partition(record.topic, record.partition)) for record in records]
     (event,) = {event.id: event for event in events if event.type == "model_refused"}.values()
@@ -175,7 +182,7 @@ async def refusal_is_published(kafka, names, refused):
     assert event.data.input.topic == names.output("activations")
 
 
-async def test_a_journal_topic_is_made_compacted_and_read_whole_by_everyone(kafka, names):
+async def test_a_journal_topic_is_made_compacted_and_read_whole_by_everyone(kafka: Broker, names: Names) -> None:
     topic = names.output("activations")
     first, second = (CompactedLog(Cluster(kafka.bootstrap), topic) for _ in range(2))
     await first.start()
@@ -192,12 +199,12 @@ async def test_a_journal_topic_is_made_compacted_and_read_whole_by_everyone(kafk
     await second.close()
 
 
-async def test_a_topic_that_would_forget_is_refused(kafka, topic_name):
+async def test_a_topic_that_would_forget_is_refused(kafka: Broker, topic_name: str) -> None:
     await asyncio.to_thread(kafka.create_topic, topic_name)
     with pytest.raises(ConnectorError, match="must be compacted"):
         await CompactedLog(Cluster(kafka.bootstrap), topic_name).start()
 
 
-async def test_a_journal_without_a_broker_says_where_it_looked():
+async def test_a_journal_without_a_broker_says_where_it_looked() -> None:
     with pytest.raises(ConnectorError, match="somewhere-activations at 127"):
         await CompactedLog(Cluster("127.0.0.1:1"), "somewhere-activations").start()

@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -11,25 +14,30 @@ from structlog.testing import capture_logs
 from agent import app
 from agent.app import build_pipeline
 from agent.cli.main import main
+from agent.health.counters import Counters
 from agent.runtime.instruments import Instruments
 from connectors.files.rows import to_log_line
 from connectors.kafka.bounded import BoundedKafkaSource
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.producer import RecordProducer
-from connectors.records import Record
+from connectors.records import Record, RecordLike
 from tests.support.offline_plant import load_offline_plant, load_rule, records, write_plant
+from tests.support.services.kafka import Broker
+from tests.support.services.redis import RedisClients
 
 SECONDS = 120
 BROKEN = SECONDS * 2 // 17
+Command = Callable[..., tuple[int, str]]
+"""Arguments of the command line to exit code and stdout."""
 
 
 @pytest.fixture
-def command(monkeypatch, capsys):
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Command]:
     """Runs a command line in this process with a rule instead of a model: exit code and stdout."""
     monkeypatch.setattr(app, "model_loader", lambda settings: load_rule)
     monkeypatch.setattr("agent.logs.set_up_logs", lambda *_, **__: None)  # would take pytest's own handlers away
 
-    def call(*arguments):
+    def call(*arguments: str | Path) -> tuple[int, str]:
         monkeypatch.setattr("sys.argv", ["anchormoe-agent", *map(str, arguments)])
         capsys.readouterr()
         code = 0
@@ -43,13 +51,13 @@ def command(monkeypatch, capsys):
         yield call
 
 
-def kafka_plant(directory, kafka, topic, **sections):
+def kafka_plant(directory: Path, kafka: Broker, topic: str, **sections: Any) -> Path:
     source = {"kind": "kafka", "bootstrap": kafka.bootstrap, "topics": [topic]}
     topics = {name: f"{topic}-{name}" for name in ("events", "states", "dead_letters")}
     return write_plant(directory, source=source, sinks=[{"kind": "kafka", "topics": topics}], **sections)
 
 
-async def fill(kafka, topic, given):
+async def fill(kafka: Broker, topic: str, given: list[Record]) -> None:
     kafka.create_topic(topic, 2)
     for name in ("events", "states", "dead_letters"):
         kafka.create_topic(f"{topic}-{name}", 1)
@@ -59,13 +67,13 @@ async def fill(kafka, topic, given):
     await writer.close()
 
 
-async def live(path, count):
+async def live(path: Path, count: int) -> Counters:
     """An agent on its own until it has read everything."""
     instruments, stop = Instruments(), asyncio.Event()
     tally = instruments.counters
     pipeline = build_pipeline(load_offline_plant(path), instruments=instruments, load_model=load_rule)
 
-    async def watch():
+    async def watch() -> None:
         while tally.records < count:  # noqa: ASYNC110  # a tally has no event to wait for
             await asyncio.sleep(0.05)
         stop.set()
@@ -77,8 +85,8 @@ async def live(path, count):
 
 
 def test_replay_gives_what_the_live_agent_published_and_windows_can_be_looked_at(
-    kafka, redis_server, topic_name, key_prefix, tmp_path, command
-):
+    kafka: Broker, redis_server: RedisClients, topic_name: str, key_prefix: str, tmp_path: Path, command: Command
+) -> None:
     store = {"kind": "redis", "url": redis_server.url, "key_prefix": key_prefix}
     plant = kafka_plant(tmp_path, kafka, topic_name, store=store)
     given = records(SECONDS)
@@ -101,7 +109,7 @@ def test_replay_gives_what_the_live_agent_published_and_windows_can_be_looked_at
     assert (code, summary["records"], summary["dead_letters"]) == (0, len(given), {"not_json": BROKEN})
 
     for first in ("60", given[150 * 2 // 3].timestamp):
-        begin = first if first == "60" else datetime.fromtimestamp(first / 1000, UTC).isoformat()
+        begin = first if isinstance(first, str) else datetime.fromtimestamp(first / 1000, UTC).isoformat()
         options = ("--from", begin, "--compare", "kafka", "--json")
         code, said = command("replay", "-c", plant, "--input", "kafka", *options)
         part = json.loads(said)
@@ -128,7 +136,9 @@ def test_replay_gives_what_the_live_agent_published_and_windows_can_be_looked_at
     assert command("windows", "show", "pump-9", "-c", plant)[0] == 1
 
 
-def test_a_published_set_that_differs_is_told_and_fails(kafka, topic_name, tmp_path, command):
+def test_a_published_set_that_differs_is_told_and_fails(
+    kafka: Broker, topic_name: str, tmp_path: Path, command: Command
+) -> None:
     plant = kafka_plant(tmp_path, kafka, topic_name)
     given = records(SECONDS)
     asyncio.run(fill(kafka, topic_name, given))
@@ -143,7 +153,9 @@ def test_a_published_set_that_differs_is_told_and_fails(kafka, topic_name, tmp_p
     assert compared["different"][0]["fields"] == ["window.coverage"]
 
 
-def test_dead_letters_are_listed_shown_corrected_and_replayed_once(kafka, topic_name, tmp_path, command):
+def test_dead_letters_are_listed_shown_corrected_and_replayed_once(
+    kafka: Broker, topic_name: str, tmp_path: Path, command: Command
+) -> None:
     plant = kafka_plant(tmp_path, kafka, topic_name)
     given = records(SECONDS)
     asyncio.run(fill(kafka, topic_name, given))
@@ -173,10 +185,10 @@ def test_dead_letters_are_listed_shown_corrected_and_replayed_once(kafka, topic_
     assert json.loads(command(*send, "--force")[1])["replayed"] == 1
 
 
-async def everything(kafka, topic) -> list[Record]:
+async def everything(kafka: Broker, topic: str) -> list[RecordLike]:
     source = BoundedKafkaSource(Cluster(kafka.bootstrap), [topic])
     await source.open()
-    found = []
+    found: list[RecordLike] = []
     while not source.exhausted:
         for batch in await source.poll(max_records=1000, timeout_s=1):
             found += batch.records
@@ -184,7 +196,9 @@ async def everything(kafka, topic) -> list[Record]:
     return found
 
 
-def test_a_simulated_stream_in_kafka_is_the_one_in_a_file(kafka, topic_name, tmp_path, command):
+def test_a_simulated_stream_in_kafka_is_the_one_in_a_file(
+    kafka: Broker, topic_name: str, tmp_path: Path, command: Command
+) -> None:
     plant = kafka_plant(tmp_path, kafka, topic_name)
     kafka.create_topic(topic_name, 2)
     same = ("--asset", "pump-1=pump", "--for", "30s", "--seed", "4", "--start", "2026-11-01T00:00:00Z")

@@ -22,6 +22,7 @@ from connectors.records import Record
 from connectors.timestamps import format_iso
 from tests.support.agent_process import read_topic
 from tests.support.offline_plant import load_offline_plant, load_rule, write_plant
+from tests.support.services.kafka import Broker
 
 START_MS = 1_760_000_000_000
 SECONDS = 40
@@ -146,7 +147,7 @@ FORMS = {
 class World:
     """A broker with topics of one partition each, and a plant that reads them."""
 
-    def __init__(self, kafka: Any, base: str, inputs: Sequence[str], directory: Path) -> None:
+    def __init__(self, kafka: Broker, base: str, inputs: Sequence[str], directory: Path) -> None:
         self.bootstrap, self.inputs, self.directory = kafka.bootstrap, inputs, directory
         self.outputs = {name: f"{base}-{name}" for name in ("events", "states", "dead_letters")}
         for topic in (*inputs, *self.outputs.values()):
@@ -221,7 +222,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 async def test_the_same_samples_give_the_same_states_in_every_form(
-    form: FormatCase, kafka: Any, topic_name: str, tmp_path: Path
+    form: FormatCase, kafka: Broker, topic_name: str, tmp_path: Path
 ) -> None:
     world, given = World(kafka, topic_name, [topic_name], tmp_path), form.made()
     plant = world.plant(form.settings, **({} if form.channels is None else {"channels": form.channels}))
@@ -231,7 +232,7 @@ async def test_the_same_samples_give_the_same_states_in_every_form(
     assert states_by_asset(await world.events()) == CHANGES
 
 
-async def test_several_topics_are_read_as_one_plant(kafka: Any, topic_name: str, tmp_path: Path) -> None:
+async def test_several_topics_are_read_as_one_plant(kafka: Broker, topic_name: str, tmp_path: Path) -> None:
     topics = [f"{topic_name}-{asset}" for asset in ASSETS]
     world = World(kafka, topic_name, topics, tmp_path)
     for topic, asset in zip(topics, ASSETS, strict=True):
@@ -267,7 +268,7 @@ def bad_records() -> dict[str, tuple[Record, str]]:
 
 
 async def test_every_reason_reaches_the_dead_letters_with_bytes_key_headers_and_origin(
-    kafka: Any, topic_name: str, tmp_path: Path
+    kafka: Broker, topic_name: str, tmp_path: Path
 ) -> None:
     elsewhere = f"{topic_name}-elsewhere"
     world, good, bad = World(kafka, topic_name, [topic_name, elsewhere], tmp_path), wide(), bad_records()

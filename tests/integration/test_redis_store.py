@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from agent.app import build
+from agent.app import build_pipeline
 from agent.cli.main import main
-from agent.health.counters import Counters
 from connectors.base import Checkpoint, RingWrite, WindowStore
 from connectors.errors import ConnectorError, TransientError
 from connectors.files.rows import to_log_line
@@ -21,8 +20,10 @@ from connectors.redis.fault_injection import limit_memory
 from connectors.redis.server import Server
 from connectors.redis.window_reader import WindowReader
 from connectors.redis.window_store import RedisWindowStore
+from tests.conftest import RedisFactory
 from tests.contracts.window_store import HERE, WindowStoreContract, checkpoint, opened, whole
 from tests.support.offline_plant import load_offline_plant, load_rule, records, write_plant
+from tests.support.services.redis import RedisClients
 from tests.support.services.redis_binaries import FLAVOURS
 from tests.support.tls_connections import connections_closed
 
@@ -31,7 +32,7 @@ Command = Callable[..., tuple[int, str, str]]
 
 
 class RedisWorld:
-    def __init__(self, server: Any, prefix: str) -> None:
+    def __init__(self, server: RedisClients, prefix: str) -> None:
         self.server, self.prefix = server, prefix
 
     def open(self) -> WindowStore:
@@ -55,7 +56,7 @@ class RedisWorld:
 
 class TestRedisWindowStore(WindowStoreContract):
     @pytest.fixture
-    def world(self, redis_server: Any, key_prefix: str) -> RedisWorld:
+    def world(self, redis_server: RedisClients, key_prefix: str) -> RedisWorld:
         return RedisWorld(redis_server, key_prefix)
 
     async def test_every_key_has_a_time_to_live(self, world: RedisWorld) -> None:
@@ -124,7 +125,7 @@ class Listening:
 
 
 @pytest.fixture
-async def store(redis_server: Any, key_prefix: str) -> AsyncIterator[RedisWindowStore]:
+async def store(redis_server: RedisClients, key_prefix: str) -> AsyncIterator[RedisWindowStore]:
     store = RedisWindowStore(Server(redis_server.url), prefix=key_prefix)
     await store.start()
     yield store
@@ -169,10 +170,10 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 async def run_agent(plant: Path) -> None:
     """Over a file of records, to its end; the windows are stored on the way out."""
     with capture_logs():
-        await build(load_offline_plant(plant), tally=Counters(), load_model=load_rule).run(asyncio.Event())
+        await build_pipeline(load_offline_plant(plant), load_model=load_rule).run(asyncio.Event())
 
 
-async def tear(server: Any, prefix: str, asset: str) -> None:
+async def tear(server: RedisClients, prefix: str, asset: str) -> None:
     """What an agent does that dies between the rings and the header of a checkpoint."""
     with server.connect() as client:
         [key] = [key.decode() for key in client.scan_iter(f"{prefix}:*:ring:{asset}")]
@@ -193,7 +194,7 @@ async def tear(server: Any, prefix: str, asset: str) -> None:
 
 
 def test_a_torn_checkpoint_is_reported_by_the_windows_commands_and_never_shown_as_data(
-    redis_server: Any, key_prefix: str, tmp_path: Path, command: Command
+    redis_server: RedisClients, key_prefix: str, tmp_path: Path, command: Command
 ) -> None:
     (tmp_path / "records.jsonl").write_bytes(b"".join(map(to_log_line, records(20))))
     plant = write_plant(
@@ -220,7 +221,7 @@ def test_a_torn_checkpoint_is_reported_by_the_windows_commands_and_never_shown_a
 
 
 async def test_a_checkpoint_that_is_written_while_it_is_read_is_read_again(
-    redis_server: Any, key_prefix: str, store: RedisWindowStore
+    redis_server: RedisClients, key_prefix: str, store: RedisWindowStore
 ) -> None:
     """The header of before with the rings of after would be data that never was."""
     claim = await store.claim(HERE)
@@ -259,7 +260,9 @@ async def test_a_write_that_arrives_after_a_later_one_changes_nothing(store: Red
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
-async def test_a_server_without_memory_is_a_transient_error(redis_factory: Any, key_prefix: str, flavour: str) -> None:
+async def test_a_server_without_memory_is_a_transient_error(
+    redis_factory: RedisFactory, key_prefix: str, flavour: str
+) -> None:
     server = redis_factory(flavour)
     store = RedisWindowStore(Server(server.url), prefix=key_prefix)
     await store.start()
@@ -273,7 +276,7 @@ async def test_a_server_without_memory_is_a_transient_error(redis_factory: Any, 
     await store.close()
 
 
-async def test_a_server_that_evicts_is_refused(redis_factory: Any, key_prefix: str) -> None:
+async def test_a_server_that_evicts_is_refused(redis_factory: RedisFactory, key_prefix: str) -> None:
     server = redis_factory("redis", max_memory="64mb", max_memory_policy="allkeys-lru")
     store = RedisWindowStore(Server(server.url), prefix=key_prefix)
     with pytest.raises(ConnectorError, match="allkeys-lru"):
@@ -282,7 +285,7 @@ async def test_a_server_that_evicts_is_refused(redis_factory: Any, key_prefix: s
 
 
 async def test_a_server_that_is_away_is_final_at_the_start_and_transient_later(
-    redis_factory: Any, key_prefix: str
+    redis_factory: RedisFactory, key_prefix: str
 ) -> None:
     server = redis_factory("redis")
     store = RedisWindowStore(Server(server.url, timeout_s=1), prefix=key_prefix)
@@ -300,7 +303,9 @@ async def test_a_server_that_is_away_is_final_at_the_start_and_transient_later(
     await other.close()
 
 
-async def test_windows_survive_kill_and_restart_of_a_persistent_server(redis_factory: Any, key_prefix: str) -> None:
+async def test_windows_survive_kill_and_restart_of_a_persistent_server(
+    redis_factory: RedisFactory, key_prefix: str
+) -> None:
     server = redis_factory("redis", persistent=True)
     store = RedisWindowStore(Server(server.url), prefix=key_prefix)
     await store.start()
@@ -315,7 +320,7 @@ async def test_windows_survive_kill_and_restart_of_a_persistent_server(redis_fac
 
 
 async def test_tls_and_an_acl_user_with_exactly_the_rights_that_the_store_needs(
-    redis_factory: Any, key_prefix: str
+    redis_factory: RedisFactory, key_prefix: str
 ) -> None:
     allowed = "+@connection +eval +hget +hmget +hset +hincrby +pexpire +mget +set +setrange +strlen"
     rules = f"agent on >secret ~{key_prefix}:* {allowed}"

@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
+from tests.conftest import KafkaFactory
 from tests.support.services.certificates import Authority
 from tests.support.services.java import HOW_TO_GET_KAFKA, Java, choose_java
 from tests.support.services.kafka import ExistingBroker, KafkaBroker
@@ -74,7 +76,7 @@ async def test_two_members_share_the_partitions_and_the_last_one_takes_all(kafka
 
 
 @pytest.mark.slow
-async def test_data_and_commits_survive_kill_9_and_a_restart(kafka_factory: Any, topic_name: str) -> None:
+async def test_data_and_commits_survive_kill_9_and_a_restart(kafka_factory: KafkaFactory, topic_name: str) -> None:
     broker = kafka_factory()
     broker.create_topic(topic_name)
     await produce(broker.bootstrap, topic_name, [b"a", b"b", b"c"])
@@ -93,7 +95,7 @@ async def test_data_and_commits_survive_kill_9_and_a_restart(kafka_factory: Any,
 
 @pytest.mark.slow
 async def test_secured_listeners_accept_only_clients_that_authenticate(
-    kafka_factory: Any, topic_name: str, tmp_path: Any
+    kafka_factory: KafkaFactory, topic_name: str, tmp_path: Path
 ) -> None:
     broker = kafka_factory(users=PASSWORDS)
     broker.create_topic(topic_name)
@@ -134,7 +136,7 @@ def test_without_java_maven_or_docker_the_failure_names_both_ways_and_the_variab
     assert all(word in HOW_TO_GET_KAFKA for word in ("Java 17", "Maven", "Docker", "ANCHORMOE_TEST_KAFKA"))
 
 
-def test_a_docker_engine_replaces_missing_java(tmp_path: Any) -> None:
+def test_a_docker_engine_replaces_missing_java(tmp_path: Path) -> None:
     java = choose_java(has_tools=lambda: False, install=lambda: "no root", docker=lambda: True)
     assert java == Java(classpath="/opt/kafka/libs/*", container=True)
     assert java.command(tmp_path, ["kafka.Kafka"], quick_start=True)[:2] == ["docker", "run"]
@@ -146,7 +148,7 @@ def test_an_existing_broker_that_does_not_answer_is_a_failure() -> None:
         ExistingBroker("127.0.0.1:9").start()
 
 
-def test_without_users_only_the_plain_listener_is_open(tmp_path: Any) -> None:
+def test_without_users_only_the_plain_listener_is_open(tmp_path: Path) -> None:
     properties = server_properties(tmp_path, Ports(1, 2, 3, 4, 5), security=None)
     assert properties["advertised.listeners"] == "PLAIN://127.0.0.1:1"
     assert properties["listeners"] == "PLAIN://127.0.0.1:1,CONTROLLER://127.0.0.1:2"

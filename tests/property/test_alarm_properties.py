@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import hypothesis.strategies as st
 from hypothesis import given, settings
@@ -13,6 +13,7 @@ from hypothesis.stateful import rule as can_happen
 from agent.alarms.core.console import Console
 from agent.alarms.core.inputs import EventInput, Input, Tick, decode_input, encode_input
 from agent.alarms.core.step import step
+from agent.alarms.core.transitions import Transition
 from agent.alarms.worker.recovery import restore_console, step_rows
 from tests.support.alarm_log import Run, S, at, catalogue, command, event, rule, technical, tick
 
@@ -193,10 +194,13 @@ def test_the_log_keeps_what_an_input_says(entries: list[Input]) -> None:
 
 @given(logs(), st.data())
 @settings(max_examples=150, deadline=None)
-def test_a_crash_anywhere_and_a_replay_give_the_same_alarms_and_transitions(entries: list[Input], data: Any) -> None:
+def test_a_crash_anywhere_and_a_replay_give_the_same_alarms_and_transitions(
+    entries: list[Input], data: st.DataObject
+) -> None:
     undisturbed = Run(PLANT).apply(*entries)
     table: dict[bytes, bytes] = {}
-    sent, place = {}, 0
+    sent: dict[str, Transition] = {}
+    place = 0
     crashes = data.draw(st.lists(st.integers(0, len(entries) * 3), max_size=4))
     while place < len(entries):
         console, offset = restore_console("hall", table.items())
@@ -225,7 +229,7 @@ def test_a_crash_anywhere_and_a_replay_give_the_same_alarms_and_transitions(entr
 
 @given(logs(), st.data())
 @settings(max_examples=100, deadline=None)
-def test_repeated_events_and_commands_change_nothing(entries: list[Input], data: Any) -> None:
+def test_repeated_events_and_commands_change_nothing(entries: list[Input], data: st.DataObject) -> None:
     """Delivery is at least once. Without clock jumps, because a repeat may confirm one."""
     entries = [entry for entry in entries if entry.time_ns < at(5_000)]
     repeated = list(entries)

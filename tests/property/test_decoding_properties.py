@@ -7,6 +7,7 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from numpy.typing import NDArray
 
 from connectors.decoding import REASONS, Decoded, Decoder, encode_chunk
 from connectors.record_schema import ChannelField, GroupLayout, RecordFormat
@@ -121,7 +122,7 @@ def test_good_records_carry_their_numbers(rows: list[dict[str, float | None]]) -
     st.integers(0, 1000),
     st.integers(1, 10**9),
 )
-def test_a_binary_chunk_comes_back_as_it_was(table: np.ndarray, start_ms: int, period_ns: int) -> None:  # type: ignore[type-arg]
+def test_a_binary_chunk_comes_back_as_it_was(table: NDArray[np.float32], start_ms: int, period_ns: int) -> None:
     plain = GroupLayout("g", (ChannelField("a", "a"), ChannelField("b", "b")), ("*",))
     value = encode_chunk(table, start_ns=(T0 + start_ms) * 10**6, period_ns=period_ns)
     decoder = Decoder([plain], RecordFormat(kind="binary"))

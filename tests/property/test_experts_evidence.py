@@ -17,7 +17,7 @@ def _committee(channels: int, classes: int, length: int, seed: int) -> Committee
     net = CommitteeNet(shape, torch.Generator().manual_seed(seed))
     with torch.no_grad():
         for parameter in net.parameters():
-            parameter += torch.randn(parameter.shape, generator=torch.Generator().manual_seed(seed + 1))
+            parameter.add_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(seed + 1)))
     return Committee(net)
 
 

@@ -11,10 +11,14 @@ from connectors.records import DEAD_LETTERS
 from tests.support.plant import A, events_of, pipeline_on, pumps, put
 
 AFTER, ROOM = 30, 3
+Entry = tuple[str, int, float]
+"""Asset, second and flow."""
+Published = tuple[dict[str, bytes], list[tuple[bytes | None, bytes | None]]]
+"""Events by id, and keys and values of the dead letters."""
 
 
 @st.composite
-def logs(draw):
+def logs(draw: st.DrawFn) -> list[Entry]:
     """A few assets, more than there is room for, that come and go; one has a clock of its own, far behind."""
     steps = st.tuples(st.sampled_from("abcde"), st.integers(-2, 6) | st.integers(8, 40), st.sampled_from([1.0, -1.0]))
     at = {"a": 500, "b": 500, "c": 480, "d": 520, "e": 100}
@@ -28,23 +32,25 @@ def logs(draw):
 @settings(max_examples=150, deadline=None)
 @given(logs(), st.lists(st.integers(1, 9), min_size=1, max_size=4), st.integers(1, 30))
 @example([("a", 500, 1.0), ("a", 500, 1.0), ("b", 500, 1.0), ("a", 498, 1.0), ("c", 480, 1.0), ("d", 520, 1.0)], [3], 1)
-def test_any_cutting_and_any_take_over_expires_the_same_assets(entries, cuts, checkpoint_records):
+def test_any_cutting_and_any_take_over_expires_the_same_assets(
+    entries: list[Entry], cuts: list[int], checkpoint_records: int
+) -> None:
     assert asyncio.run(cut_up(entries, cuts, checkpoint_records)) == asyncio.run(one_by_one(entries))
 
 
-async def one_by_one(entries):
+async def one_by_one(entries: list[Entry]) -> Published:
     """Batches of one record, so that every decision is taken exactly where the log stands."""
     return await published(entries, [PipelineLimits(max_records=1, checkpoint_records=1 << 40, checkpoint_every_s=1e9)])
 
 
-async def cut_up(entries, cuts, checkpoint_records):
+async def cut_up(entries: list[Entry], cuts: list[int], checkpoint_records: int) -> Published:
     """Several owners after each other, with batches of different sizes; all but the last one stop on the way."""
     return await published(
         entries, [PipelineLimits(max_records=cut, checkpoint_records=checkpoint_records) for cut in cuts]
     )
 
 
-async def published(entries, owners):
+async def published(entries: list[Entry], owners: list[PipelineLimits]) -> Published:
     log, sink, store = MemoryLog([A]), MemorySink(), MemoryWindowStore()
     group = pumps(policy="all", max_assets=ROOM, expire_after_steps=AFTER)
     share = -(-len(entries) // len(owners))

@@ -10,12 +10,13 @@ from anchormoe.cases import Cases
 from anchormoe.evidence import residual
 from anchormoe.kernels.fit import fit_kernel
 from anchormoe.kernels.settings import KernelSettings
+from anchormoe.kernels.source import KernelSource
 from anchormoe.model.normalizer import Normalizer
 from anchormoe.training.task import FitTask
 
 
 @cache
-def _model():
+def _model() -> tuple[Normalizer, KernelSource]:
     """Every block has a weight: 64 cases of unequal length, one constant channel, some entries missing."""
     rng = np.random.default_rng(0)
     y = np.arange(64) % 3
@@ -32,7 +33,7 @@ def _model():
 
 
 @st.composite
-def _batches(draw):
+def _batches(draw: st.DrawFn) -> Cases:
     rng = np.random.default_rng(draw(st.integers(0, 10**6)))
     missing = draw(st.sampled_from([0.0, 0.1, 0.5, 1.0]))
     series = []
@@ -45,7 +46,7 @@ def _batches(draw):
 
 @settings(deadline=None, max_examples=40)
 @given(_batches())
-def test_context_and_steps_add_up_to_the_pooled_logit(cases):
+def test_context_and_steps_add_up_to_the_pooled_logit(cases: Cases) -> None:
     output = _model()[1].forward(cases)
     allowed = 1e-5 * np.maximum(1, np.abs(output.logits).max(axis=1))
     assert np.isfinite(output.evidence.values).all()
@@ -54,15 +55,16 @@ def test_context_and_steps_add_up_to_the_pooled_logit(cases):
 
 @settings(deadline=None, max_examples=25)
 @given(_batches())
-def test_steps_without_a_valid_channel_get_exactly_0(cases):
+def test_steps_without_a_valid_channel_get_exactly_0(cases: Cases) -> None:
     output = _model()[1].forward(cases)
     assert not output.evidence.values[~cases.step_mask].any()
+    assert output.evidence.far is not None
     assert not output.evidence.far[~cases.step_mask].any()
 
 
 @settings(deadline=None, max_examples=25)
 @given(_batches(), st.integers(1, 30))
-def test_padding_changes_nothing(cases, extra):
+def test_padding_changes_nothing(cases: Cases, extra: int) -> None:
     plain, padded = (_model()[1].forward(one) for one in (cases, cases.resized(cases.steps + extra)))
     np.testing.assert_array_equal(plain.logits, padded.logits)
     np.testing.assert_array_equal(plain.evidence.values, padded.evidence.values[:, : cases.steps])
@@ -71,7 +73,7 @@ def test_padding_changes_nothing(cases, extra):
 
 @settings(deadline=None, max_examples=25)
 @given(_batches())
-def test_a_case_alone_equals_bitwise_the_same_case_in_a_batch(cases):
+def test_a_case_alone_equals_bitwise_the_same_case_in_a_batch(cases: Cases) -> None:
     together = _model()[1].forward(cases)
     for index in range(len(cases)):
         alone = _model()[1].forward(cases.subset(slice(index, index + 1)))

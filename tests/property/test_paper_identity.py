@@ -12,9 +12,11 @@ from anchormoe.paper.net import PaperNet
 from anchormoe.paper.source import PaperSource
 from tests.support import oracle
 
+Problem = tuple[PaperNet, Cases]
+
 
 @st.composite
-def architectures(draw):
+def architectures(draw: st.DrawFn) -> ModelConfig:
     patch = draw(st.integers(1, 12))
     experts = draw(st.integers(1, 6))
     return ModelConfig(
@@ -33,7 +35,7 @@ def architectures(draw):
 
 
 @st.composite
-def problems(draw):
+def problems(draw: st.DrawFn) -> Problem:
     """A net of trained size with masked cases: holes, unequal lengths, missing channels, nothing at all."""
     config = draw(architectures())
     seed = draw(st.integers(0, 2**16))
@@ -60,9 +62,10 @@ def some_cases(channels: int, steps: int, count: int, seed: int) -> Cases:
 
 @settings(max_examples=60, deadline=None)
 @given(problems())
-def test_contributions_add_up_to_the_independently_pooled_logits(problem):
+def test_contributions_add_up_to_the_independently_pooled_logits(problem: Problem) -> None:
     net, cases = problem
     output = PaperSource(net).forward(cases)
+    assert output.evidence.expert_values is not None
     assert all(np.isfinite(part).all() for part in (output.logits, output.evidence.expert_values))
     tolerance = 1e-5 * np.maximum(1, np.abs(output.logits).max(axis=1))
     assert (residual(output.logits, output.context, output.evidence.values) <= tolerance).all()
@@ -70,7 +73,7 @@ def test_contributions_add_up_to_the_independently_pooled_logits(problem):
 
 @settings(max_examples=60, deadline=None)
 @given(problems())
-def test_the_serving_path_equals_the_dense_equations(problem):
+def test_the_serving_path_equals_the_dense_equations(problem: Problem) -> None:
     net, cases = problem
     expected = oracle.forward(net, torch.from_numpy(cases.x), torch.from_numpy(cases.mask)).logits.detach().numpy()
     found = PaperSource(net).forward(cases).logits
@@ -80,7 +83,9 @@ def test_the_serving_path_equals_the_dense_equations(problem):
 
 @settings(max_examples=60, deadline=None)
 @given(problems(), st.data())
-def test_a_window_alone_equals_bitwise_the_same_window_at_any_place_of_any_batch(problem, data):
+def test_a_window_alone_equals_bitwise_the_same_window_at_any_place_of_any_batch(
+    problem: Problem, data: st.DataObject
+) -> None:
     net, cases = problem
     source = PaperSource(net)
     order = data.draw(st.lists(st.integers(0, len(cases) - 1), min_size=1, max_size=40))
@@ -88,14 +93,13 @@ def test_a_window_alone_equals_bitwise_the_same_window_at_any_place_of_any_batch
     for place, index in enumerate(order):
         alone = source.forward(cases.subset([index]))
         assert np.array_equal(alone.logits[0], batch.logits[place])
-        assert np.array_equal(alone.evidence.expert_values[0], batch.evidence.expert_values[place])
-        assert np.array_equal(alone.evidence.reliability[0], batch.evidence.reliability[place])
-        assert np.array_equal(alone.evidence.admission[0], batch.evidence.admission[place])
+        for name in ("expert_values", "reliability", "admission"):
+            assert np.array_equal(getattr(alone.evidence, name)[0], getattr(batch.evidence, name)[place]), name
 
 
 @settings(max_examples=40, deadline=None)
 @given(problems(), st.integers(1, 30))
-def test_padding_changes_nothing(problem, more):
+def test_padding_changes_nothing(problem: Problem, more: int) -> None:
     net, cases = problem
     source = PaperSource(net)
     short, long = source.forward(cases), source.forward(cases.resized(cases.steps + more))
@@ -108,20 +112,22 @@ def test_padding_changes_nothing(problem, more):
 
 @settings(max_examples=40, deadline=None)
 @given(problems())
-def test_invalid_patches_contribute_exactly_nothing(problem):
+def test_invalid_patches_contribute_exactly_nothing(problem: Problem) -> None:
     net, cases = problem
     evidence = PaperSource(net).forward(cases).evidence
     steps = cases.step_mask
     empty = np.array(
         [[not row[a:b].any() for a, b in zip(evidence.start, evidence.stop, strict=True)] for row in steps]
     )
+    assert evidence.expert_values is not None
     assert not evidence.expert_values[empty].any()
+    assert evidence.admission is not None
     assert not evidence.admission[empty].any()
 
 
 @settings(max_examples=30, deadline=None)
 @given(problems())
-def test_a_source_from_its_parts_is_identical(problem):
+def test_a_source_from_its_parts_is_identical(problem: Problem) -> None:
     net, cases = problem
     source = PaperSource(net)
     again = PaperSource.from_parts(source.config(), source.tensors())

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +12,11 @@ from connectors.errors import ConnectorError
 from connectors.memory import MemoryLog, MemorySink, MemorySource, MemoryWindowStore
 from tests.support.plant import A, B, events_of, pipeline_on, pumps, put
 
+Entry = tuple[str, int, float | None]
+"""Asset, second and flow."""
+PlannedCrash = tuple[str, int, bool, str]
+"""The part that crashes, at which call, whether after it, and what becomes of the store."""
+
 
 class Crash(Exception):
     """The process is gone."""
@@ -19,15 +25,15 @@ class Crash(Exception):
 class Crashing:
     """Passes calls on to `part`; the n-th one fails, before or after it has taken effect."""
 
-    def __init__(self, part, calls, *, after):
+    def __init__(self, part: MemorySink | MemoryWindowStore | MemorySource, calls: int, *, after: bool) -> None:
         self._part, self._left, self._after = part, calls, after
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         found = getattr(self._part, name)
         if name not in ("write", "save", "commit", "verify"):
             return found
 
-        async def call(*arguments):
+        async def call(*arguments: object) -> object:
             self._left -= 1
             if self._left == 0 and not self._after:
                 raise Crash
@@ -40,7 +46,7 @@ class Crashing:
 
 
 @st.composite
-def logs(draw):
+def logs(draw: st.DrawFn) -> list[Entry]:
     steps = st.tuples(st.sampled_from(["p1", "p2", "p3"]), st.integers(-3, 6), st.sampled_from([1.0, -1.0, None]))
     at = {"p1": 100, "p2": 100, "p3": 500}
     entries = []
@@ -50,7 +56,7 @@ def logs(draw):
     return entries
 
 
-def written(entries):
+def written(entries: list[Entry]) -> MemoryLog:
     log = MemoryLog([A, B])
     for asset, second, flow in entries:
         put(log, asset, second, flow, partition=B if asset == "p3" else A)
@@ -70,23 +76,27 @@ crashes = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(logs(), crashes, st.integers(1, 9), st.integers(1, 20))
-def test_crashes_anywhere_lose_nothing_and_invent_nothing(entries, planned, records_per_poll, checkpoint_records):
+def test_crashes_anywhere_lose_nothing_and_invent_nothing(
+    entries: list[Entry], planned: list[PlannedCrash], records_per_poll: int, checkpoint_records: int
+) -> None:
     assert asyncio.run(disturbed(entries, planned, records_per_poll, checkpoint_records)) == asyncio.run(
         undisturbed(entries)
     )
 
 
-async def undisturbed(entries):
+async def undisturbed(entries: list[Entry]) -> dict[str, bytes]:
     sink = MemorySink()
     await pipeline_on(written(entries), sink, MemoryWindowStore(), group=pumps(policy="all")).run(asyncio.Event())
     return events_of(sink)
 
 
-async def disturbed(entries, planned, records_per_poll, checkpoint_records):
+async def disturbed(
+    entries: list[Entry], planned: list[PlannedCrash], records_per_poll: int, checkpoint_records: int
+) -> dict[str, bytes]:
     log, sink, store = written(entries), MemorySink(), MemoryWindowStore()
     limits = PipelineLimits(max_records=records_per_poll, checkpoint_records=checkpoint_records, poll_timeout_s=0.01)
     for where, calls, after, memory in planned:
-        parts = {"sink": sink, "store": store, "source": MemorySource(log, bounded=True)}
+        parts: dict[str, Any] = {"sink": sink, "store": store, "source": MemorySource(log, bounded=True)}
         parts[where] = Crashing(parts[where], calls, after=after)
         pipeline = pipeline_on(log, group=pumps(policy="all"), limits=limits, **parts)
         with contextlib.suppress(Crash, ConnectorError):

@@ -12,16 +12,22 @@ from anchormoe.windows import WindowShape
 
 CHANNELS = 2
 IDLE = 40
+Sample = tuple[int, int, list[float]]
+"""Asset, index and values."""
+Due = tuple[int, int, int, bytes]
+"""Asset, end, position in the log and the window's bytes."""
+Gap = tuple[int, int, int, int]
+"""Asset, last index before, first index after and position in the log."""
 
 
 @st.composite
-def shapes(draw):
+def shapes(draw: st.DrawFn) -> WindowShape:
     length = draw(st.integers(1, 12))
     return WindowShape(length, draw(st.integers(1, length)), draw(st.integers(0, 6)))
 
 
 @st.composite
-def logs(draw):
+def logs(draw: st.DrawFn) -> list[Sample]:
     """Samples of a few assets that mostly move on, sometimes repeat, fall back or jump."""
     steps = draw(
         st.lists(
@@ -29,7 +35,7 @@ def logs(draw):
         )
     )
     at = {0: 1000, 1: 2000, 2: -50}
-    log = []
+    log: list[Sample] = []
     for number, (asset, step, given_channels) in enumerate(steps):
         at[asset] += step
         values = [float(number + 1) if given_channels >> c & 1 else np.nan for c in range(CHANNELS)]
@@ -37,11 +43,13 @@ def logs(draw):
     return log
 
 
-def in_batches(log, shape, cuts):
+def in_batches(log: list[Sample], shape: WindowShape, cuts: list[int]) -> tuple[list[Due], list[Gap], list[int]]:
     """Due windows, gaps and late samples of a log that is cut at the given positions."""
     rings = RingBuffers(shape, CHANNELS)
     rows = {asset: rings.row(str(asset)) for asset in range(3)}
-    due, gaps, late = [], [], []
+    due: list[Due] = []
+    gaps: list[Gap] = []
+    late: list[int] = []
     bounds = sorted({0, len(log), *(cut for cut in cuts if cut < len(log))})
     for low, high in itertools.pairwise(bounds):
         part = log[low:high]
@@ -54,18 +62,21 @@ def in_batches(log, shape, cuts):
             ),
             idle_after_steps=IDLE,
         )
-        columns = zip(applied.due.row, applied.due.end, applied.due.sample, applied.due.windows, strict=True)
-        due += [(int(row), int(end), int(sample) + low, window.tobytes()) for row, end, sample, window in columns]
-        columns = zip(applied.gaps.row, applied.gaps.last, applied.gaps.back, applied.gaps.sample, strict=True)
-        gaps += [(int(row), int(last), int(back), int(sample) + low) for row, last, back, sample in columns]
+        windows = zip(applied.due.row, applied.due.end, applied.due.sample, applied.due.windows, strict=True)
+        due += [(int(row), int(end), int(sample) + low, window.tobytes()) for row, end, sample, window in windows]
+        silences = zip(applied.gaps.row, applied.gaps.last, applied.gaps.back, applied.gaps.sample, strict=True)
+        gaps += [(int(row), int(last), int(back), int(sample) + low) for row, last, back, sample in silences]
         late += [low + int(at) for at in np.flatnonzero(applied.late)]
     return due, gaps, late
 
 
-def one_by_one(log, shape):
+def one_by_one(log: list[Sample], shape: WindowShape) -> tuple[list[Due], list[Gap], list[int]]:
     """The rules written down plainly: a dictionary of slots, one sample after the other."""
-    slots, newest = {}, {}
-    due, gaps, late = [], [], []
+    slots: dict[tuple[int, int], list[float]] = {}
+    newest: dict[int, int] = {}
+    due: list[Due] = []
+    gaps: list[Gap] = []
+    late: list[int] = []
     for number, (asset, index, values) in enumerate(log):
         before = newest.get(asset)
         if before is not None and index < before - shape.lateness:
@@ -90,13 +101,15 @@ def one_by_one(log, shape):
 
 @settings(max_examples=300, deadline=None)
 @given(logs(), shapes(), st.lists(st.integers(1, 60), max_size=5))
-def test_any_cutting_of_the_log_gives_what_the_plain_rules_give(log, shape, cuts):
+def test_any_cutting_of_the_log_gives_what_the_plain_rules_give(
+    log: list[Sample], shape: WindowShape, cuts: list[int]
+) -> None:
     assert in_batches(log, shape, cuts) == one_by_one(log, shape)
 
 
 @settings(max_examples=100, deadline=None)
 @given(logs(), shapes(), st.integers(0, 60), st.integers(1, 10))
-def test_records_that_come_twice_change_no_window(log, shape, at, count):
+def test_records_that_come_twice_change_no_window(log: list[Sample], shape: WindowShape, at: int, count: int) -> None:
     """A redelivery repeats the end of what was read; the de-duplicated windows stay the same."""
     again = log[: at + count] + log[at:]
     once = {entry[:2] + entry[3:] for entry in one_by_one(log, shape)[0]}
@@ -104,7 +117,7 @@ def test_records_that_come_twice_change_no_window(log, shape, at, count):
     assert rings_of_twice == once or _overwrites(log, at, count)
 
 
-def _overwrites(log, at, count):
+def _overwrites(log: list[Sample], at: int, count: int) -> bool:
     """Two different samples in one slot inside the repeated part: then the order of the log rightly matters."""
     slots = [(asset, index) for asset, index, _ in log[at:]]
     return len(slots) != len(set(slots))
@@ -112,7 +125,7 @@ def _overwrites(log, at, count):
 
 @settings(max_examples=150, deadline=None)
 @given(shapes(), st.data())
-def test_any_order_within_the_lateness_gives_the_same_windows(shape, data):
+def test_any_order_within_the_lateness_gives_the_same_windows(shape: WindowShape, data: st.DataObject) -> None:
     """Delays that stay within the lateness are absorbed, when no two samples share a slot."""
     count = data.draw(st.integers(1, 50))
     delays = data.draw(st.lists(st.integers(0, shape.lateness), min_size=count, max_size=count))

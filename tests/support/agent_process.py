@@ -6,14 +6,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import orjson
 import yaml
-from aiokafka import AIOKafkaProducer
+from aiokafka import AIOKafkaProducer, ConsumerRecord
 from aiokafka.admin import AIOKafkaAdminClient
 
 from agent.chaos.agents import events_with_code
@@ -24,10 +24,11 @@ from connectors.jsonl import from_line
 from connectors.kafka.bounded import BoundedKafkaSource, read_records
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.group_offsets import GroupOffsets
-from connectors.records import Record
+from connectors.records import Partition, RecordLike
 from connectors.simulator import CorruptionSettings
 from connectors.simulator.plants import KINDS, SimulatedAsset
 from connectors.simulator.source import SimulatorSource
+from tests.support.services.kafka import Broker
 
 BUNDLE = Path(__file__).parents[2] / "configs" / "bundles" / "pump"
 _HOUR_NS = 3_600_000_000_000
@@ -50,7 +51,7 @@ class Names:
         return f"{self.base}-{stream}"
 
 
-def create_topics(broker: Any, names: Names, partitions: int) -> None:
+def create_topics(broker: Broker, names: Names, partitions: int) -> None:
     broker.create_topic(names.input, partitions)
     for stream in ("events", "states", "dead-letters"):
         broker.create_topic(names.output(stream), 2)
@@ -98,17 +99,17 @@ def write_plant(path: Path, names: Names, *, bootstrap: str, redis_url: str, **c
 
 async def pump_records(
     assets: int, samples: int, *, partitions: int = 2, corruption: CorruptionSettings | None = None
-) -> list[tuple[int, Record]]:
+) -> list[tuple[int, RecordLike]]:
     """(partition, record) of some simulated pumps, in order of arrival; each asset has one partition."""
     pumps = [SimulatedAsset(f"pump-{number}", KINDS["pump"], 3) for number in range(assets)]
     source = SimulatorSource(
         pumps, partitions=partitions, start_ns=START_NS, speed=None, samples=samples, corruption=corruption
     )
-    found: list[tuple[int, Record]] = []
+    found: list[tuple[int, RecordLike]] = []
 
     class Nobody:
-        async def assigned(self, partitions: Any) -> None: ...
-        async def revoked(self, partitions: Any) -> None: ...
+        async def assigned(self, partitions: Collection[Partition]) -> None: ...
+        async def revoked(self, partitions: Collection[Partition]) -> None: ...
 
     await source.start(Nobody())
     while not source.exhausted:
@@ -119,7 +120,7 @@ async def pump_records(
 
 
 async def produce(
-    bootstrap: str, topic: str, records: Sequence[tuple[int, Record]], *, per_second: float | None
+    bootstrap: str, topic: str, records: Sequence[tuple[int, RecordLike]], *, per_second: float | None
 ) -> None:
     """Paced, so that faults happen while records flow; retries until a broker that was killed is back."""
     producer = AIOKafkaProducer(
@@ -138,7 +139,7 @@ async def produce(
     await producer.stop()
 
 
-async def read_topic(bootstrap: str, topic: str) -> list[Any]:
+async def read_topic(bootstrap: str, topic: str) -> list[ConsumerRecord]:
     """Everything a topic holds now."""
     return [record async for record in read_records(Cluster(bootstrap), topic)]
 
@@ -154,12 +155,12 @@ async def published_events(bootstrap: str, topic: str) -> dict[str, bytes]:
     return by_id((dict(record.headers), record.value) for record in await read_topic(bootstrap, topic))
 
 
-def by_id(messages: Any) -> dict[str, bytes]:
+def by_id(messages: Iterable[tuple[Mapping[str, bytes], bytes | None]]) -> dict[str, bytes]:
     """Two different contents under one id are a failure."""
     found: dict[str, bytes] = {}
     for headers, value in messages:
         if headers["ce_type"] not in _NOT_REPEATED:
-            assert found.setdefault(headers["ce_id"].decode(), value) == value
+            assert found.setdefault(headers["ce_id"].decode(), value or b"") == value
     return found
 
 

@@ -78,7 +78,8 @@ def expected(plant: AlarmPlant, entries: list[tuple[str, Input]]) -> tuple[dict[
     settings = load_settings(plant.config, {})
     assert settings.alarms is not None
     catalogue = catalogue_from_settings(settings, settings.alarms)
-    transitions, alarms = {}, {}
+    transitions: dict[str, Any] = {}
+    alarms: dict[str, Any] = {}
     for hall in range(4):
         run = Run(catalogue, f"hall-{hall}").apply(*(entry for console, entry in entries if console == f"hall-{hall}"))
         transitions |= {one.id: transition_data(one) for one in run.transitions}

@@ -6,10 +6,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 import yaml
@@ -22,6 +22,7 @@ from connectors.kafka.bounded import read_records
 from connectors.kafka.cluster import Cluster
 from connectors.records import Message
 
+Result = TypeVar("Result")
 PROGRAM = "from agent.cli.main import main; main()"
 RULE = {
     "group": "pumps",
@@ -96,13 +97,11 @@ class AlarmPlant:
 
     def count(self, stream: str) -> int:
         """Messages in a topic, including repeats."""
-        return int(in_thread(lambda: _count(self.bootstrap, self.topics[stream])))
+        return in_thread(lambda: _count(self.bootstrap, self.topics[stream]))
 
     def committed(self) -> int:
         """Committed inputs of the workers' consumer group."""
-        return int(
-            in_thread(lambda: _committed(self.bootstrap, f"anchormoe-alarms-{self.name}", self.topics["inputs"]))
-        )
+        return in_thread(lambda: _committed(self.bootstrap, f"anchormoe-alarms-{self.name}", self.topics["inputs"]))
 
     def exists(self, stream: str) -> bool:
         try:
@@ -158,7 +157,7 @@ class Worker:
             raise
 
 
-def in_thread(coroutine: Callable[[], Any]) -> Any:
+def in_thread(coroutine: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
     """Runs a coroutine in a loop of its own, for tests that are not async."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(lambda: asyncio.run(coroutine())).result()

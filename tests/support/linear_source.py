@@ -45,6 +45,8 @@ class LinearSource:
     def from_parts(cls, config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> "LinearSource":
         if set(tensors) != {"weights", "intercept"}:
             raise ModelError("linear: wrong tensors")
+        if set(config) != {"width"} or type(config["width"]) is not int or not 1 <= config["width"] <= STEPS:
+            raise ModelError("linear: wrong width")
         return cls(tensors["weights"], tensors["intercept"], config["width"])
 
 

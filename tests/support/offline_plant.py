@@ -65,7 +65,7 @@ def load_rule(directory: Path) -> Any:
 
 def records(count: int, *, assets: tuple[str, ...] = ("pump-1", "pump-2")) -> list[Record]:
     """One a second and asset; every flow is high for ten seconds, then low for ten. Every 17th record is broken."""
-    made = []
+    made: list[Record] = []
     for second in range(count):
         for number, asset in enumerate(assets):
             at = START_MS + second * 1000

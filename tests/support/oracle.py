@@ -11,13 +11,13 @@ from anchormoe.paper.net import PaperNet
 from anchormoe.paper.output import Output
 
 
-def forward(net: PaperNet, x: Tensor, mask: Tensor, valid: Tensor | None = None) -> Output:
+def forward(net: PaperNet, x: Tensor, mask: Tensor, valid: Tensor | None = None) -> Output[Tensor]:
     """What `net` (without dropout) should give, every expert computed for every patch.
 
     The bench passes `valid` (B, P): finding it here goes step by step in Python, which would be no fair yardstick.
     """
     config = net.config
-    weights = dict(net.named_parameters())
+    weights: dict[str, Tensor] = dict(net.named_parameters())
     valid = patch_validity(mask, config) if valid is None else valid
     unit = units(weights, config, x, valid)
     query = functional.linear(unit, weights["dpar.query.weight"], weights["dpar.query.bias"])
@@ -80,7 +80,9 @@ def band_vector(padded: Tensor, config: ModelConfig) -> Tensor:
     return torch.log1p(torch.stack(energies, dim=-1)).flatten(2)
 
 
-def compose(weights: dict[str, Tensor], config: ModelConfig, unit: Tensor, routing: Tensor, valid: Tensor) -> Output:
+def compose(
+    weights: dict[str, Tensor], config: ModelConfig, unit: Tensor, routing: Tensor, valid: Tensor
+) -> Output[Tensor]:
     """DPAR's anchors and RGC, all M experts, then the sparse mask."""
     M = config.experts
     m = valid.float()

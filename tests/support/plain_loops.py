@@ -47,7 +47,8 @@ def pool_ppv(arrays: Any, numbers: Any) -> None:
     for t in range(count):
         value[t] = 3 * (at_a[t] + at_b[t] + at_c[t]) - sums[t]
     for i in range(n):
-        threshold, total = biases[bias + i], 0
+        threshold = biases[bias + i]
+        total: Any = 0
         for t in range(count):
             exceeds = np.int32(value[t] > threshold and counts[t] != 0)
             exceeded[t] += exceeds
@@ -142,7 +143,7 @@ def pool_tokens(arrays: Any, numbers: Any) -> None:
     for d in range(width):
         total = 0.0
         for p in range(tokens):
-            of_token = np.float32(0)
+            of_token: Any = np.float32(0)
             for m in range(experts):
                 of_token += gate[m * tokens + p] * hidden[(m * width + d) * tokens + p]
             total += of_token

@@ -42,7 +42,8 @@ class InFlight:
     async def add(self, record: Any, sent: Sequence["asyncio.Future[Any]"]) -> None:
         """`record`: a Faust event; it is never acknowledged if something of `sent` fails."""
         await self._slots.acquire()
-        asyncio.gather(*sent).add_done_callback(partial(self._settle, record))
+        acknowledged = asyncio.gather(*sent)  # noqa: TID251  # acknowledgements, not tasks
+        acknowledged.add_done_callback(partial(self._settle, record))
 
     async def watch(self) -> None:
         """Until something sent was not acknowledged; raises ConnectorError."""

@@ -109,7 +109,7 @@ class _Counting:
     def __init__(self, predictor: Any) -> None:
         self.asked = 0
         self._inner = type(predictor)(predictor.config, predictor.model)
-        self._inner.predict = self._predict  # type: ignore[method-assign]
+        self._inner.predict = self._predict
         self._plain = predictor.predict
 
     def attribute_channels(self, *arguments: Any) -> Any:

@@ -34,9 +34,9 @@ class Broker:
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
         """Returns when every partition has a leader."""
         topic = NewTopic(name, partitions, 1, topic_configs=dict(config or {}))
-        self._call(lambda admin: admin.create_topics([topic]))
+        self.call_admin(lambda admin: admin.create_topics([topic]))
         deadline = time.monotonic() + 30
-        while self._call(lambda admin: _partitions_with_leader(admin, name)) < partitions:
+        while self.call_admin(lambda admin: _partitions_with_leader(admin, name)) < partitions:
             if time.monotonic() > deadline:
                 raise ServiceUnavailable(f"topic {name} has no leaders after 30 s")
             time.sleep(0.05)
@@ -46,11 +46,11 @@ class Broker:
         if not is_open(self.bootstrap):  # aiokafka would log a line for every attempt
             return False
         try:
-            return bool(self._call(lambda admin: admin.describe_cluster())["brokers"])
+            return bool(self.call_admin(lambda admin: admin.describe_cluster())["brokers"])
         except (KafkaError, OSError, TimeoutError):
             return False
 
-    def _call(self, request: Callable[[AIOKafkaAdminClient], Awaitable[Reply]]) -> Reply:
+    def call_admin(self, request: Callable[[AIOKafkaAdminClient], Awaitable[Reply]]) -> Reply:
         """Runs in a thread with its own loop, so that synchronous fixtures and asynchronous tests can both call it."""
         with ThreadPoolExecutor(1) as thread:
             return thread.submit(lambda: asyncio.run(call_admin(self.bootstrap, request))).result()

@@ -241,8 +241,8 @@ def pauses() -> Iterator[list[float]]:
 async def test_pauses_double_with_jitter_and_stay_below_their_limit(log: Log, url: str, pauses: list[float]) -> None:
     log.by_asset = {f"pump-{number}": Reply(500) for number in range(20)}
     events = [event(number, b"pump-%d" % number) for number in range(20)]
-    limited = {"attempts": 5, "first_pause_s": 0.002, "longest_pause_s": 0.004, "max_connections": 4}
-    kept = await write_to(receiver_at(url, **limited), events)
+    limited = receiver_at(url, attempts=5, first_pause_s=0.002, longest_pause_s=0.004, max_connections=4)
+    kept = await write_to(limited, events)
     assert len(log.calls) == 5 * 20
     assert len(pauses) == 4 * 20
     assert 0.001 <= min(pauses) < max(pauses) <= 0.004 + 1e-9

@@ -62,9 +62,9 @@ def test_a_short_recovery_does_not_end_the_alarm() -> None:
 
 @pytest.mark.parametrize("unknown", [{"state": "unknown"}, {"probabilities": None}])
 def test_an_unknown_state_neither_raises_nor_ends_an_alarm(unknown: dict[str, object]) -> None:
-    run = Run(catalogue(rule())).apply(replace(event(0, 0.9), data=event(0, 0.9).data | unknown))
+    run = Run(catalogue(rule())).apply(replace(event(0, 0.9), data={**event(0, 0.9).data, **unknown}))
     assert run.state() == "normal"
-    run.apply(event(1, 0.9), replace(event(2, 0.0), data=event(2, 0.0).data | unknown))
+    run.apply(event(1, 0.9), replace(event(2, 0.0), data={**event(2, 0.0).data, **unknown}))
     assert run.state() == "unacknowledged"
 
 

@@ -1,5 +1,6 @@
 """Published alarms, transitions and audit records match their contracts."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import orjson
 import pytest
 from pydantic import BaseModel
 
+from agent.alarms.core.inputs import Input
 from agent.alarms.core.step import step
 from agent.alarms.messages import step_messages
 from agent.cli.config import PRINTERS
@@ -17,13 +19,13 @@ from agent.contracts.json_schema import alarm_schema, audit_schema, transition_s
 from tests.support.alarm_log import Run, catalogue, command, event, rule, technical, tick
 
 DOCUMENTS = Path(__file__).parents[4] / "docs" / "contracts"
-MODELS = {
+MODELS: dict[str, tuple[type[BaseModel], Callable[[], dict[str, Any]]]] = {
     TRANSITIONS: (contracts.AlarmTransition, transition_schema),
     ALARMS: (contracts.PresentAlarm, alarm_schema),
     AUDIT: (contracts.AuditRecord, audit_schema),
 }
 PLANT = catalogue(rule(latched=True), rule("lost", technical="channel_dropout"), limits={"flood_count": 1})
-LOG = [
+LOG: list[Input] = [
     event(0, 0.9),
     command(1, "ack"),
     event(2, 0.1),

@@ -29,7 +29,7 @@ class Sent(list[tuple[Any, ...]]):
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RowTable:
     app = faust_app(WorkerSettings("alarms-test", Cluster("127.0.0.1:1"), "events", directory=tmp_path))
-    made = app.Table("rows", partitions=4, key_type=bytes, value_type=bytes)
+    made: RowTable = app.Table("rows", partitions=4, key_type=bytes, value_type=bytes)
     monkeypatch.setattr(made, "send_changelog", Sent())
     return made
 

@@ -1,5 +1,7 @@
 """Progress of a worker: skipped inputs, stalls, rows of earlier inputs."""
 
+from collections.abc import Hashable
+
 import orjson
 
 from agent.alarms.worker.recovery import is_older
@@ -8,7 +10,7 @@ from agent.alarms.worker.stall import ExpectedOffsets, StallTimer
 
 def expected(**offsets: int) -> ExpectedOffsets:
     begun = ExpectedOffsets()
-    begun.begin(offsets)
+    begun.begin(dict[Hashable, int](offsets.items()))
     return begun
 
 

@@ -125,7 +125,7 @@ async def test_an_agent_that_is_not_ready_says_so_with_503() -> None:
 @pytest.mark.parametrize("header", ["", "Bearer wrong", f"Basic {TOKEN}", "Bearer", f"Bearer {TOKEN}x", "Bearer ü"])
 async def test_without_the_token_there_are_no_metrics_and_no_details(header: str) -> None:
     async with served(*healthy(), TOKEN) as client:
-        headers = {"Authorization": header.encode()} if header else {}
+        headers = {b"Authorization": header.encode()} if header else {}
         metrics, live = await client.get("/metrics", headers=headers), await client.get("/livez", headers=headers)
     assert metrics.status_code == 401
     assert metrics.headers["www-authenticate"] == "Bearer"

@@ -53,7 +53,7 @@ async def test_cancelling_the_whole_ends_work_and_helpers_without_a_group() -> N
         await task
 
 
-def test_the_collector_is_left_as_it_was_found():
+def test_the_collector_is_left_as_it_was_found() -> None:
     before = gc.get_threshold()
     with gc_tuning():
         assert gc.get_threshold()[0] > before[0]
@@ -62,7 +62,7 @@ def test_the_collector_is_left_as_it_was_found():
     assert gc.get_freeze_count() == 0
 
 
-def test_the_collector_is_left_as_it_was_found_after_a_failure():
+def test_the_collector_is_left_as_it_was_found_after_a_failure() -> None:
     before = gc.get_threshold()
     with pytest.raises(ValueError, match="on purpose"), gc_tuning():
         raise ValueError("on purpose")

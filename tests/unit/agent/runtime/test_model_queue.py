@@ -2,12 +2,14 @@
 
 import asyncio
 import threading
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pytest
 
+from agent.events.assemble import BatchResult
 from agent.health.status import RuntimeStatus
-from agent.runtime.model_queue import ModelLimits, ModelQueue
+from agent.runtime.model_queue import Assembler, ModelLimits, ModelQueue, Results
 from agent.windows.asset_state import AssetState
 from agent.windows.ingest import DueWindow, Ingested
 from connectors.records import Partition
@@ -16,65 +18,78 @@ HERE = Partition("readings", 0)
 
 
 class SlowAssembler:
-    """Returns the groups it is given; each call waits until it is released."""
+    """Finds nothing in the groups it is given; each call waits until it is released."""
 
-    def __init__(self):
-        self.calls, self.release = [], threading.Semaphore(0)
+    def __init__(self) -> None:
+        self.calls: list[list[str] | tuple[object, ...]] = []
+        self.release = threading.Semaphore(0)
 
-    def assemble(self, batches, progressed):
+    def assemble(self, batches: Sequence[Ingested], progressed: Callable[[], None]) -> list[BatchResult]:
         assert self.release.acquire(timeout=5)
         progressed()
         self.calls.append([batch.group for batch in batches])
-        return [batch.group for batch in batches]
+        return [BatchResult(batch.group, [], [], {}) for batch in batches]
 
-    def restore(self, partition, states):
+    def restore(self, partition: Partition, states: Mapping[str, Mapping[str, AssetState]]) -> None:
         self.calls.append(("restore", partition, states))
 
-    def forget(self, partition):
+    def forget(self, partition: Partition) -> None:
         self.calls.append(("forget", partition))
 
 
 @pytest.fixture
-def model():
+def model() -> SlowAssembler:
     return SlowAssembler()
 
 
-def part(name, windows=1):
+def part(name: str, windows: int = 1) -> Ingested:
     due = [DueWindow("p1", end, end, np.zeros((1, 1), np.float32), complete=True) for end in range(windows)]
     return Ingested(name, HERE, due=due)
 
 
-def queue(model, clock=lambda: 0.0, *, batch=32, max_wait_s=0.0, **options):
-    return ModelQueue(model, ModelLimits(batch, max_wait_s), status=RuntimeStatus(), clock=clock, **options)
+def queue(
+    model: Assembler,
+    clock: Callable[[], float] = lambda: 0.0,
+    *,
+    batch: int = 32,
+    max_wait_s: float = 0.0,
+    on_results: Callable[[], None] = lambda: None,
+) -> ModelQueue:
+    limits = ModelLimits(batch, max_wait_s)
+    return ModelQueue(model, limits, status=RuntimeStatus(), clock=clock, on_results=on_results)
 
 
-async def test_what_arrives_while_the_model_works_is_one_call(model):
+async def groups(results: Results) -> list[str]:
+    return [result.group for result in await results]
+
+
+async def test_what_arrives_while_the_model_works_is_one_call(model: SlowAssembler) -> None:
     waiting = queue(model)
     results = [waiting.add([part(name)]) for name in "abc"]
     model.release.release(2)
-    assert [await result for result in results] == [["a"], ["b"], ["c"]]
+    assert [await groups(result) for result in results] == [["a"], ["b"], ["c"]]
     assert model.calls == [["a"], ["b", "c"]]
     await waiting.close()
 
 
-async def test_windows_wait_until_there_are_enough_or_they_have_waited_long_enough(model):
+async def test_windows_wait_until_there_are_enough_or_they_have_waited_long_enough(model: SlowAssembler) -> None:
     now = [0.0]
     waiting = queue(model, clock=lambda: now[0], batch=3, max_wait_s=1.0)
     model.release.release(2)
     first = waiting.add([part("a")])
     assert (waiting.due, waiting.due_in_s) == (False, 1.0)
     second = waiting.add([part("b", windows=2)])
-    assert await asyncio.gather(first, second) == [["a"], ["b"]]
+    assert [await groups(first), await groups(second)] == [["a"], ["b"]]
     third = waiting.add([part("c")])
     now[0] = 1.0
     assert waiting.due
     waiting.flush()
-    assert await third == ["c"]
+    assert await groups(third) == ["c"]
     assert model.calls == [["a", "b"], ["c"]]
     await waiting.close()
 
 
-async def test_states_are_restored_and_forgotten_after_the_windows_that_wait(model):
+async def test_states_are_restored_and_forgotten_after_the_windows_that_wait(model: SlowAssembler) -> None:
     waiting, states = queue(model), {"pumps": {"p1": AssetState(4, "high", 2, ())}}
     results = [waiting.add([part(name)]) for name in "ab"]
     waiting.forget(HERE)
@@ -88,15 +103,15 @@ async def test_states_are_restored_and_forgotten_after_the_windows_that_wait(mod
     await waiting.close()
 
 
-async def test_a_batch_that_affects_no_event_needs_no_model(model):
+async def test_a_batch_that_affects_no_event_needs_no_model(model: SlowAssembler) -> None:
     waiting = queue(model)
     assert await waiting.add([part("a", windows=0)]) == []
     assert waiting.due_in_s is None
     await waiting.close()
 
 
-async def test_the_end_of_a_call_is_reported(model):
-    reported = []
+async def test_the_end_of_a_call_is_reported(model: SlowAssembler) -> None:
+    reported: list[bool] = []
     waiting = queue(model, on_results=lambda: reported.append(True))
     model.release.release()
     await waiting.add([part("a")])
@@ -105,12 +120,12 @@ async def test_the_end_of_a_call_is_reported(model):
     await waiting.close()
 
 
-async def test_an_error_of_the_model_reaches_every_batch_of_the_call(model):
-    def fails(batches, progressed):
-        raise ValueError("the model is broken")
+async def test_an_error_of_the_model_reaches_every_batch_of_the_call() -> None:
+    class Broken(SlowAssembler):
+        def assemble(self, batches: Sequence[Ingested], progressed: Callable[[], None]) -> list[BatchResult]:
+            raise ValueError("the model is broken")
 
-    model.assemble = fails
-    waiting = queue(model, batch=2, max_wait_s=1.0)
+    waiting = queue(Broken(), batch=2, max_wait_s=1.0)
     results = [waiting.add([part(name)]) for name in "ab"]
     for result in results:
         with pytest.raises(ValueError, match="broken"):

@@ -1,18 +1,22 @@
 """Activated models: loaded beside the old one, refused when they do not fit, unloaded when they are not used."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import orjson
 import pytest
 
+from agent.events.assemble import OutgoingEvent
+from agent.events.payloads import Event
 from agent.health.status import RuntimeStatus
-from agent.models.activations import encode_activation
+from agent.models.activations import Activation, encode_activation
 from agent.models.compatibility import CompatibleBundles
-from agent.runtime.model_reload import GIVE_UP_AFTER_S, UNLOAD_EVERY_S
-from agent.runtime.pipeline import PipelineLimits
+from agent.runtime.model_reload import GIVE_UP_AFTER_S, UNLOAD_EVERY_S, Announce
+from agent.runtime.pipeline import Pipeline, PipelineLimits
 from anchormoe.windows import FillRule
 from connectors.errors import ConnectorError
 from connectors.memory import MemoryLog, MemorySink, MemoryWindowStore
@@ -23,6 +27,7 @@ from tests.support.reload_plant import (
     CONFIGURED,
     STATED,
     NamedRule,
+    Shelf,
     activation,
     digest,
     pipeline_with,
@@ -34,26 +39,26 @@ from tests.support.reload_plant import (
 LIMITS = PipelineLimits(max_records=3, checkpoint_records=7, poll_timeout_s=0.01)
 
 
-def states(sink):
-    found = [orjson.loads(message.value) for message in sink.of(EVENTS)]
+def states(sink: MemorySink) -> list[dict[str, Any]]:
+    found = [orjson.loads(message.value or b"") for message in sink.of(EVENTS)]
     return [event for event in found if event["type"] == "state"]
 
 
-async def run(activations, bundles, *, seconds=30):
+async def run(activations: list[Activation], bundles: Shelf) -> tuple[Pipeline, list[dict[str, Any]]]:
     log, sink = MemoryLog([A]), MemorySink()
-    for second in range(100, 100 + seconds):
+    for second in range(100, 130):
         put(log, "p1", second, 1.0)
     pipeline = pipeline_with(log, sink, MemoryWindowStore(), activations, bundles, limits=LIMITS)
     await pipeline.run(asyncio.Event())
     return pipeline, states(sink)
 
 
-def digests(found):
+def digests(found: list[dict[str, Any]]) -> list[tuple[str, str]]:
     """(second of the window's end, first letter of the digest)."""
     return [(event["window"]["end"][-6:-1], event["model"]["digest"][0]) for event in found]
 
 
-async def test_the_digest_changes_exactly_at_the_effective_end():
+async def test_the_digest_changes_exactly_at_the_effective_end() -> None:
     _, found = await run([activation(114, "x")], shelf("x"))
     letters = dict(digests(found))
     assert {end: letter for end, letter in letters.items() if end < "01:54"} == dict.fromkeys(
@@ -64,31 +69,31 @@ async def test_the_digest_changes_exactly_at_the_effective_end():
     assert set(letters.values()) == {"d", "x"}
 
 
-async def test_the_previous_state_across_a_change_is_that_of_the_old_model():
+async def test_the_previous_state_across_a_change_is_that_of_the_old_model() -> None:
     _, found = await run([activation(114, "x")], shelf("x"))
     change = next(event for event in found if event["model"]["digest"] == digest("x"))
     assert (change["previous_state"], change["state"]) == ("high", "low")
 
 
-async def test_the_configured_model_can_be_activated_again():
+async def test_the_configured_model_can_be_activated_again() -> None:
     _, found = await run([activation(108, "x"), activation(116, None)], shelf("x", configured=_configured()))
     letters = [letter for _, letter in digests(found)]
     assert "".join(dict.fromkeys(letters)) == "dx"
     assert letters[-1] == "d"
 
 
-def _configured():
+def _configured() -> NamedRule:
     return NamedRule(replace(FACTS, digest=CONFIGURED))
 
 
-async def test_a_damaged_bundle_is_refused_and_the_previous_one_stays_active():
+async def test_a_damaged_bundle_is_refused_and_the_previous_one_stays_active() -> None:
     pipeline, found = await run([activation(108, "x"), activation(116, "y")], shelf("x"))
     assert {letter for end, letter in digests(found) if end >= "01:48"} == {"x"}
     assert dict(pipeline.status.model_reloads) == {"loaded": 1, "refused": 1}
     assert pipeline.counters.events["model_refused"] == 1
 
 
-def test_a_bundle_fills_holes_as_in_its_own_training_data():
+def test_a_bundle_fills_holes_as_in_its_own_training_data() -> None:
     other = NamedRule(replace(FACTS, digest=digest("y"), fill=(FillRule("hold", 2), FillRule())))
     bundles = CompatibleBundles(Path("bundles"), STATED, running(), shelf(y=other).load)
     model = bundles.load_activated(activation(108, "y"))
@@ -106,9 +111,12 @@ def test_a_bundle_fills_holes_as_in_its_own_training_data():
         ({"period_ns": 5}, "in grid, "),
     ],
 )
-async def test_a_bundle_that_does_not_fit_the_windows_is_refused_with_the_reason(facts, reason):
+async def test_a_bundle_that_does_not_fit_the_windows_is_refused_with_the_reason(
+    facts: dict[str, Any], reason: str
+) -> None:
     other = NamedRule(replace(FACTS, **({"digest": digest("y")} | facts)))
-    events, group = [], pumps()
+    group = pumps()
+    events: list[Event] = []
     models = reloader(group, [encode_activation(activation(108, "y"))], shelf(y=other))
     await models.start()
     await models.check(collect(events))
@@ -120,15 +128,15 @@ async def test_a_bundle_that_does_not_fit_the_windows_is_refused_with_the_reason
     assert group.active_models(np.array([200]))[0].name.digest == CONFIGURED
 
 
-def collect(events):
-    async def announce(outgoing):
+def collect(events: list[Event]) -> Announce:
+    async def announce(outgoing: Sequence[OutgoingEvent]) -> None:
         events.extend(one.event for one in outgoing)
 
     return announce
 
 
-async def test_a_refusal_is_published_once():
-    events = []
+async def test_a_refusal_is_published_once() -> None:
+    events: list[Event] = []
     models = reloader(pumps(), [encode_activation(activation(108, "y"))], shelf())
     await models.start()
     for _ in range(3):
@@ -137,11 +145,12 @@ async def test_a_refusal_is_published_once():
     assert len(events) == 1
 
 
-async def test_a_refusal_is_published_at_the_end_of_a_run_too_and_again_after_a_failed_attempt():
-    events, models = [], reloader(pumps(), [encode_activation(activation(108, "y"))], shelf())
+async def test_a_refusal_is_published_at_the_end_of_a_run_too_and_again_after_a_failed_attempt() -> None:
+    events: list[Event] = []
+    models = reloader(pumps(), [encode_activation(activation(108, "y"))], shelf())
     await models.start()
 
-    async def cut_off(outgoing):
+    async def cut_off(outgoing: Sequence[OutgoingEvent]) -> None:
         raise ConnectorError("gone")
 
     with pytest.raises(ConnectorError):
@@ -152,8 +161,28 @@ async def test_a_refusal_is_published_at_the_end_of_a_run_too_and_again_after_a_
     assert len(events) == 1
 
 
-async def test_a_bundle_outside_the_directory_is_refused():
-    events, bundles = [], shelf("x")
+async def test_a_refusal_is_published_once_although_the_end_of_a_run_and_the_follower_do_it_together() -> None:
+    events: list[Event] = []
+    released = asyncio.Event()
+    models = reloader(pumps(), [encode_activation(activation(108, "y"))], shelf())
+    await models.start()
+
+    async def slow(outgoing: Sequence[OutgoingEvent]) -> None:
+        await released.wait()
+        await collect(events)(outgoing)
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(models.publish_refusals(slow))
+        group.create_task(models.publish_refusals(slow))
+        await asyncio.sleep(0)
+        released.set()
+    await models.close()
+    assert len(events) == 1
+
+
+async def test_a_bundle_outside_the_directory_is_refused() -> None:
+    events: list[Event] = []
+    bundles = shelf("x")
     models = reloader(pumps(), [encode_activation(activation(108, "../x", of=digest("x")))], bundles)
     await models.start()
     await models.check(collect(events))
@@ -162,8 +191,9 @@ async def test_a_bundle_outside_the_directory_is_refused():
     assert bundles.loads == []
 
 
-async def test_an_activation_while_running_is_used_from_its_effective_end_on():
-    values, group = [], pumps()
+async def test_an_activation_while_running_is_used_from_its_effective_end_on() -> None:
+    values: list[bytes] = []
+    group = pumps()
     models = reloader(group, values, shelf("x"))
     await models.start()
     assert group.active_models(np.array([200]))[0].name.digest == CONFIGURED
@@ -174,7 +204,7 @@ async def test_an_activation_while_running_is_used_from_its_effective_end_on():
     await models.close()
 
 
-async def test_what_is_not_an_activation_or_of_an_unknown_group_is_skipped():
+async def test_what_is_not_an_activation_or_of_an_unknown_group_is_skipped() -> None:
     status, group = RuntimeStatus(), pumps()
     values = [b"{", encode_activation(activation(100, "x", group="fans")), encode_activation(activation(100, "x"))]
     models = reloader(group, values, shelf("x"), status=status)
@@ -184,7 +214,7 @@ async def test_what_is_not_an_activation_or_of_an_unknown_group_is_skipped():
     assert len(group.schedule) == 1
 
 
-async def test_earlier_models_are_loaded_on_request_and_unloaded_when_unused():
+async def test_earlier_models_are_loaded_on_request_and_unloaded_when_unused() -> None:
     now = 0.0
     bundles, group = shelf("x", "y"), pumps()
     line = [encode_activation(activation(100, "x")), encode_activation(activation(200, "y"))]
@@ -201,15 +231,15 @@ async def test_earlier_models_are_loaded_on_request_and_unloaded_when_unused():
     await models.close()
 
 
-async def test_activations_that_cannot_be_read_for_too_long_stop_the_agent():
+async def test_activations_that_cannot_be_read_for_too_long_stop_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     models = reloader(pumps(), [], shelf(), clock=lambda: now)
     await models.start()
 
-    async def gone():
+    async def gone() -> None:
         raise ConnectorError("no answer")
 
-    models._activations.read = gone
+    monkeypatch.setattr(models._activations, "read", gone)
     await models.check(collect([]))
     now = GIVE_UP_AFTER_S + 1
     with pytest.raises(ConnectorError, match="no answer"):

@@ -5,21 +5,23 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import CancelledError
+from functools import partial
 
 import pytest
 
 from agent.runtime.model_thread import ModelThread
 
 
-async def test_calls_run_one_after_the_other_in_their_order():
-    thread, seen = ModelThread(), []
-    calls = [thread.submit(lambda number=number: seen.append(number)) for number in range(20)]
+async def test_calls_run_one_after_the_other_in_their_order() -> None:
+    thread = ModelThread()
+    seen: list[int] = []
+    calls = [thread.submit(partial(seen.append, number)) for number in range(20)]
     await asyncio.gather(*map(asyncio.wrap_future, calls))
     await thread.close()
     assert seen == list(range(20))
 
 
-async def test_an_error_reaches_the_caller_and_the_thread_goes_on():
+async def test_an_error_reaches_the_caller_and_the_thread_goes_on() -> None:
     thread = ModelThread()
     with pytest.raises(ZeroDivisionError):
         await asyncio.wrap_future(thread.submit(lambda: 1 // 0))
@@ -27,9 +29,14 @@ async def test_an_error_reaches_the_caller_and_the_thread_goes_on():
     await thread.close()
 
 
-async def test_what_waits_behind_a_call_is_cancelled_by_close():
+async def test_what_waits_behind_a_call_is_cancelled_by_close() -> None:
     thread, under_way, go_on = ModelThread(), threading.Event(), threading.Event()
-    first, second = thread.submit(lambda: under_way.set() or go_on.wait()), thread.submit(lambda: 1)
+
+    def wait_to_go_on() -> bool:
+        under_way.set()
+        return go_on.wait()
+
+    first, second = thread.submit(wait_to_go_on), thread.submit(lambda: 1)
     under_way.wait()
     closing = asyncio.create_task(thread.close())
     await asyncio.sleep(0)
@@ -40,7 +47,7 @@ async def test_what_waits_behind_a_call_is_cancelled_by_close():
         second.result(timeout=1)
 
 
-def test_a_process_exits_although_a_call_never_returns():
+def test_a_process_exits_although_a_call_never_returns() -> None:
     program = "\n".join(
         [
             "import threading",

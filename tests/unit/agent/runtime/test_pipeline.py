@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import Sequence
 
 import pytest
 
@@ -11,7 +12,7 @@ from connectors.decoding import Decoder
 from connectors.errors import ConnectorError
 from connectors.memory import MemoryLog, MemorySink, MemorySource, MemoryWindowStore
 from connectors.record_schema import ChannelField, GroupLayout, RecordFormat
-from connectors.records import DEAD_LETTERS, EVENTS, STATES
+from connectors.records import DEAD_LETTERS, EVENTS, STATES, Message
 from tests.support.plant import (
     CHANNELS,
     A,
@@ -27,7 +28,7 @@ from tests.support.plant import (
 )
 
 
-async def test_a_change_of_state_is_published_once_with_its_evidence():
+async def test_a_change_of_state_is_published_once_with_its_evidence() -> None:
     _, sink = await run(filled([1.0] * 10 + [-1.0] * 10))
     assert states_of(sink) == [(None, "high"), ("high", "low")]
     change = data_of(sink)[-1]
@@ -38,14 +39,14 @@ async def test_a_change_of_state_is_published_once_with_its_evidence():
     assert change["input"]["topic"] == "readings"
 
 
-async def test_every_window_is_published_when_asked_for():
+async def test_every_window_is_published_when_asked_for() -> None:
     _, sink = await run(filled([1.0] * 12), group=pumps(policy="all"))
     ends = [event["window"]["end"] for event in data_of(sink)]
     assert ends == sorted(set(ends))
     assert len(ends) == 5
 
 
-async def test_groups_with_windows_of_different_lengths_are_classified_together():
+async def test_groups_with_windows_of_different_lengths_are_classified_together() -> None:
     log, sink = MemoryLog([A]), MemorySink()
     for second in range(100, 124):
         put(log, "p1", second, 1.0)
@@ -65,7 +66,7 @@ async def test_groups_with_windows_of_different_lengths_are_classified_together(
     assert steps == {("p1", "high", 4), ("f1", "low", 7)}  # seven of eight equal steps hold 80 % of the evidence
 
 
-async def test_the_last_state_follows_its_event_and_is_keyed_by_asset():
+async def test_the_last_state_follows_its_event_and_is_keyed_by_asset() -> None:
     _, sink = await run(filled([1.0] * 10))
     streams = [message.stream for message in sink.messages]
     assert streams.index(EVENTS) < streams.index(STATES)
@@ -73,7 +74,7 @@ async def test_the_last_state_follows_its_event_and_is_keyed_by_asset():
     assert data_of(sink, STATES)[-1]["state"] == "high"
 
 
-async def test_a_new_owner_publishes_the_states_it_found_and_again_from_time_to_time():
+async def test_a_new_owner_publishes_the_states_it_found_and_again_from_time_to_time() -> None:
     now = 0.0
     log, store = filled([1.0] * 10), MemoryWindowStore()
     await run(log, store=store)
@@ -88,7 +89,7 @@ async def test_a_new_owner_publishes_the_states_it_found_and_again_from_time_to_
     assert not [event for event in data_of(sink) if event["type"] == "state"]
 
 
-async def test_unusable_and_late_records_become_dead_letters_with_the_original_bytes():
+async def test_unusable_and_late_records_become_dead_letters_with_the_original_bytes() -> None:
     log = filled([1.0] * 10)
     log.append(A, b"not json", key=b"p1", timestamp_ms=5)
     put(log, "p1", 90, 1.0)
@@ -98,9 +99,10 @@ async def test_unusable_and_late_records_become_dead_letters_with_the_original_b
     assert letters[0].value == b"not json"
     assert dict(letters[0].headers)["dl_offset"] == b"10"
     assert dict(pipeline.counters.dead_letters) == {"not_json": 1, "late": 1}
+    assert pipeline.counters.examples["late"].startswith("readings[0]@11: ")
 
 
-async def test_an_asset_belongs_to_the_partition_where_it_was_first_seen():
+async def test_an_asset_belongs_to_the_partition_where_it_was_first_seen() -> None:
     log = filled([1.0] * 6)
     for step in range(6):
         put(log, "p1", 100 + step, -1.0, partition=B)
@@ -109,14 +111,14 @@ async def test_an_asset_belongs_to_the_partition_where_it_was_first_seen():
     assert len({dict(letter.headers)["dl_partition"] for letter in sink.of(DEAD_LETTERS)}) == 1
 
 
-async def test_assets_beyond_the_limit_are_dead_lettered_and_counted():
+async def test_assets_beyond_the_limit_are_dead_lettered_and_counted() -> None:
     log = filled([1.0] * 4)
     put(log, "p2", 104, 1.0)
     pipeline, _ = await run(log, group=pumps(max_assets=1))
     assert dict(pipeline.counters.dead_letters) == {"too_many_assets": 1}
 
 
-async def test_silence_gives_one_gap_and_no_previous_state_across_it():
+async def test_silence_gives_one_gap_and_no_previous_state_across_it() -> None:
     log = filled([1.0] * 8)
     for step in range(8):
         put(log, "p1", 300 + step, 1.0)
@@ -125,19 +127,22 @@ async def test_silence_gives_one_gap_and_no_previous_state_across_it():
     assert states_of(sink) == [(None, "high"), (None, "high")]
 
 
-async def test_a_channel_that_drops_out_is_named_when_it_goes_and_when_it_comes_back():
+async def test_a_channel_that_drops_out_is_named_when_it_goes_and_when_it_comes_back() -> None:
     _, sink = await run(filled([1.0] * 8 + [None] * 6 + [1.0] * 8))
     technical = [(event["type"], event["channel"]) for event in data_of(sink) if event["kind"] == "technical"]
     assert technical == [("channel_dropout", "flow"), ("channel_back", "flow")]
 
 
-async def test_a_long_classification_counts_as_progress_before_anything_is_published(monkeypatch):
+async def test_a_long_classification_counts_as_progress_before_anything_is_published(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A slow machine with a backlog is not stuck: a watchdog that threw its work away would never let it finish."""
-    progressed, before_writing = [], []
+    progressed: list[int] = []
+    before_writing: list[int] = []
     monkeypatch.setattr("agent.health.progress.Progress.advanced", lambda progress: progressed.append(1))
 
     class Listening(MemorySink):
-        async def write(self, messages):
+        async def write(self, messages: Sequence[Message]) -> None:
             before_writing.append(len(progressed))
             await super().write(messages)
 
@@ -146,7 +151,7 @@ async def test_a_long_classification_counts_as_progress_before_anything_is_publi
     assert before_writing[0] > 1
 
 
-async def test_an_asset_that_stops_sending_is_reported_once_by_the_wall_clock():
+async def test_an_asset_that_stops_sending_is_reported_once_by_the_wall_clock() -> None:
     now = 0.0
     log, sink = filled([1.0] * 6), MemorySink()
     pipeline = pipeline_on(log, sink, MemoryWindowStore(), bounded=False, clock=lambda: now)
@@ -162,16 +167,17 @@ async def test_an_asset_that_stops_sending_is_reported_once_by_the_wall_clock():
     await pipeline.close()
 
 
-async def test_a_model_that_hangs_does_not_keep_the_other_parts_from_closing():
-    hanging, closed = threading.Event(), []
+async def test_a_model_that_hangs_does_not_keep_the_other_parts_from_closing() -> None:
+    hanging = threading.Event()
+    closed: list[str] = []
 
     class Closing(MemorySink):
-        async def close(self):
+        async def close(self) -> None:
             closed.append("sink")
             raise ConnectorError("the disk is full")
 
     class Store(MemoryWindowStore):
-        async def close(self):
+        async def close(self) -> None:
             closed.append("store")
 
     limits = PipelineLimits(poll_timeout_s=0.01, stop_deadline_s=0.1, close_deadline_s=0.1)
@@ -183,7 +189,7 @@ async def test_a_model_that_hangs_does_not_keep_the_other_parts_from_closing():
     hanging.set()
 
 
-async def test_a_clock_that_went_back_is_reported_once_and_its_samples_touch_no_window():
+async def test_a_clock_that_went_back_is_reported_once_and_its_samples_touch_no_window() -> None:
     log = filled([1.0] * 8, start=1000)
     for step in range(12):
         put(log, "p1", 100 + step, -1.0)
@@ -194,8 +200,8 @@ async def test_a_clock_that_went_back_is_reported_once_and_its_samples_touch_no_
     assert states_of(sink) == [(None, "high")]
 
 
-async def test_after_a_reset_in_the_log_an_asset_begins_afresh_in_a_replay_too():
-    def with_reset():
+async def test_after_a_reset_in_the_log_an_asset_begins_afresh_in_a_replay_too() -> None:
+    def with_reset() -> MemoryLog:
         log = filled([1.0] * 8, start=1000)
         put(log, "p1", 100, -1.0)
         log.append(A, b"", key=b"p1", timestamp_ms=1, headers=[("anchormoe_reset", b"clock was ahead")])
@@ -210,7 +216,7 @@ async def test_after_a_reset_in_the_log_an_asset_begins_afresh_in_a_replay_too()
     assert events_of(sink) == events_of(again)
 
 
-async def test_an_asset_that_expired_here_and_came_back_elsewhere_stays_there():
+async def test_an_asset_that_expired_here_and_came_back_elsewhere_stays_there() -> None:
     """What expired long ago releases its asset once, not again with every batch until the next checkpoint."""
     log, group = MemoryLog([A, B]), pumps(expire_after_steps=30)
     sink = MemorySink()
@@ -232,7 +238,7 @@ async def test_an_asset_that_expired_here_and_came_back_elsewhere_stays_there():
     assert dict(pipeline.counters.dead_letters) == {"asset_moved": 1}
 
 
-async def test_an_asset_that_was_reset_and_sends_no_more_is_not_reported_as_idle():
+async def test_an_asset_that_was_reset_and_sends_no_more_is_not_reported_as_idle() -> None:
     now = 0.0
     log, sink = filled([1.0] * 6), MemorySink()
     log.append(A, b"", key=b"p1", timestamp_ms=1, headers=[("anchormoe_reset", b"x")])

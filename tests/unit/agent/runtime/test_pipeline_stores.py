@@ -2,6 +2,9 @@
 
 import asyncio
 import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any, Self, TypeVar
 
 import pytest
 
@@ -10,22 +13,28 @@ from agent.runtime.checkpointer import OutagePolicy
 from agent.runtime.instruments import Instruments
 from agent.runtime.model_thread import ModelThread
 from agent.runtime.pipeline import PipelineLimits
-from connectors.base import Fenced
+from connectors.base import Checkpoint, Claim, Fenced
 from connectors.errors import ConnectorError, TransientError
-from connectors.memory import MemorySink, MemoryWindowStore
-from connectors.records import EVENTS, Position
+from connectors.memory import MemoryLog, MemorySink, MemoryWindowStore
+from connectors.records import EVENTS, Message, Partition, Position
 from tests.support.plant import A, data_of, events_of, filled, pipeline_on, pumps, put, run, states_of
 
 
-async def test_what_is_committed_is_the_next_offset_with_the_rebuild_offset():
+def committed_position(log: MemoryLog) -> Position:
+    position = log.commits.get(A)
+    assert position is not None
+    return position
+
+
+async def test_what_is_committed_is_the_next_offset_with_the_rebuild_offset() -> None:
     log = filled([1.0] * 30)
     await run(log)
-    position = log.commits.get(A)
+    position = committed_position(log)
     assert position.offset == 30
     assert 0 <= int(position.metadata.removeprefix("rebuild=")) <= 30 - 4
 
 
-async def test_a_restart_goes_on_and_says_nothing_twice():
+async def test_a_restart_goes_on_and_says_nothing_twice() -> None:
     log, store, sink = filled([1.0] * 9), MemoryWindowStore(), MemorySink()
     await run(log, sink=sink, store=store)
     before = len(sink.messages)
@@ -39,7 +48,7 @@ async def test_a_restart_goes_on_and_says_nothing_twice():
 
 
 @pytest.mark.parametrize("loss", ["everything", "one ring"])
-async def test_lost_windows_are_rebuilt_from_the_log_without_repeating_events(loss):
+async def test_lost_windows_are_rebuilt_from_the_log_without_repeating_events(loss: str) -> None:
     flows = [1.0] * 9 + [-1.0] * 2
     log, store, sink = filled(flows), MemoryWindowStore(), MemorySink()
     await run(log, sink=sink, store=store)
@@ -54,51 +63,51 @@ async def test_lost_windows_are_rebuilt_from_the_log_without_repeating_events(lo
     assert len(sink.of(EVENTS)) > before
 
 
-async def test_a_crash_in_the_middle_of_a_rebuild_takes_no_published_event_back():
+async def test_a_crash_in_the_middle_of_a_rebuild_takes_no_published_event_back() -> None:
     """Until a rebuild has come to where the log was committed, its windows are incomplete."""
     flows = [1.0 if step % 7 < 4 else -1.0 for step in range(120)]
     log, store, sink = filled(flows), MemoryWindowStore(), MemorySink()
-    every = {"group": pumps(policy="all")}
-    await run(log, sink=sink, store=store, **every)
-    committed = log.commits.get(A)
+    group = pumps(policy="all")
+    await run(log, sink=sink, store=store, group=group)
+    committed = committed_position(log)
     store.flush()
-    rebuilding = pipeline_on(log, sink, store, bounded=False, **every)
+    rebuilding = pipeline_on(log, sink, store, bounded=False, group=group)
     await rebuilding.start()
     while rebuilding._ownership.partitions[A].position < committed.offset - 4:
         await rebuilding.step()
         await rebuilding.checkpoint()
-        assert log.commits.get(A).offset == committed.offset
+        assert committed_position(log).offset == committed.offset
     store.flush()
     put(log, "p1", 220, 1.0)
     await rebuilding.step()
     await rebuilding.checkpoint()
-    assert log.commits.get(A).offset >= committed.offset
+    assert committed_position(log).offset >= committed.offset
     await rebuilding.close()
     for step in range(121, 140):
         put(log, "p1", 100 + step, 1.0)
-    await run(log, sink=sink, store=store, **every)
-    undisturbed = await run(filled([*flows, *[1.0] * 20]), **every)
+    await run(log, sink=sink, store=store, group=group)
+    undisturbed = await run(filled([*flows, *[1.0] * 20]), group=group)
     assert events_of(sink) == events_of(undisturbed[1])
 
 
-async def test_lost_history_is_still_known_as_lost_after_a_restart():
+async def test_lost_history_is_still_known_as_lost_after_a_restart() -> None:
     log, store, sink = filled([1.0] * 30), MemoryWindowStore(), MemorySink()
-    every = {"group": pumps(policy="all")}
-    await run(log, sink=sink, store=store, **every)
+    group = pumps(policy="all")
+    await run(log, sink=sink, store=store, group=group)
     store.flush()
     log.discard_before(A, 29)
     put(log, "p1", 130, 1.0)
-    await run(log, sink=sink, store=store, **every)
+    await run(log, sink=sink, store=store, group=group)
     for step in range(31, 40):
         put(log, "p1", 100 + step, 1.0)
     after = MemorySink()
-    await run(log, sink=after, store=store, **every)
+    await run(log, sink=after, store=store, group=group)
     reasons = [event["abstention"] for event in data_of(after) if event["type"] == "state"]
     assert reasons[0] == "history_lost"
     assert reasons[-1] is None
 
 
-async def test_history_that_is_gone_from_the_log_too_gives_unknown_with_the_reason():
+async def test_history_that_is_gone_from_the_log_too_gives_unknown_with_the_reason() -> None:
     log, store, sink = filled([1.0] * 30), MemoryWindowStore(), MemorySink()
     await run(log, sink=sink, store=store)
     store.flush()
@@ -111,9 +120,9 @@ async def test_history_that_is_gone_from_the_log_too_gives_unknown_with_the_reas
     assert reasons[-1] is None
 
 
-async def test_a_sink_that_fails_for_good_commits_nothing():
+async def test_a_sink_that_fails_for_good_commits_nothing() -> None:
     class Broken(MemorySink):
-        async def write(self, messages):
+        async def write(self, messages: Sequence[Message]) -> None:
             raise ConnectorError("the other side is gone")
 
     log = filled([1.0] * 20)
@@ -122,7 +131,7 @@ async def test_a_sink_that_fails_for_good_commits_nothing():
     assert log.commits.get(A) == Position(0, "rebuild=0")
 
 
-async def test_a_second_owner_stops_the_first_before_it_publishes():
+async def test_a_second_owner_stops_the_first_before_it_publishes() -> None:
     store, log = MemoryWindowStore(), filled([1.0] * 5)
 
     pipeline = pipeline_on(log, MemorySink(), store, bounded=False)
@@ -136,11 +145,11 @@ async def test_a_second_owner_stops_the_first_before_it_publishes():
         await task
 
 
-async def test_a_store_that_is_away_for_a_moment_is_waited_for_when_a_partition_is_taken():
+async def test_a_store_that_is_away_for_a_moment_is_waited_for_when_a_partition_is_taken() -> None:
     class Late(MemoryWindowStore):
         refusals = 2
 
-        async def claim(self, partition):
+        async def claim(self, partition: Partition) -> Claim:
             self.refusals -= 1
             if self.refusals >= 0:
                 raise TransientError("no answer")
@@ -150,16 +159,16 @@ async def test_a_store_that_is_away_for_a_moment_is_waited_for_when_a_partition_
     assert states_of(sink) == [(None, "high")]
 
 
-async def test_without_the_store_publishing_goes_on_and_commits_wait():
+async def test_without_the_store_publishing_goes_on_and_commits_wait() -> None:
     class Down(MemoryWindowStore):
         down = False
 
-        async def verify(self, claim):
+        async def verify(self, claim: Claim) -> None:
             if self.down:
                 raise TransientError("no answer")
             await super().verify(claim)
 
-        async def save(self, claim, layout, checkpoint):
+        async def save(self, claim: Claim, layout: str, checkpoint: Checkpoint) -> Sequence[str]:
             if self.down:
                 raise TransientError("no answer")
             return await super().save(claim, layout, checkpoint)
@@ -172,11 +181,11 @@ async def test_without_the_store_publishing_goes_on_and_commits_wait():
     assert log.commits.get(A) == Position(0, "rebuild=0")
 
 
-async def test_a_store_that_answers_but_keeps_nothing_is_down_all_the_same():
+async def test_a_store_that_answers_but_keeps_nothing_is_down_all_the_same() -> None:
     class Full(MemoryWindowStore):
         full = True
 
-        async def save(self, claim, layout, checkpoint):
+        async def save(self, claim: Claim, layout: str, checkpoint: Checkpoint) -> Sequence[str]:
             if self.full:
                 raise TransientError("the server's memory is full")
             return await super().save(claim, layout, checkpoint)
@@ -185,16 +194,20 @@ async def test_a_store_that_answers_but_keeps_nothing_is_down_all_the_same():
     limits = PipelineLimits(max_records=4, checkpoint_records=4, poll_timeout_s=0.01, outage=OutagePolicy(60.0, 300.0))
     every = pumps(policy="all")  # so that the store is asked before each batch
     pipeline = pipeline_on(log, MemorySink(), store, bounded=False, limits=limits, group=every, clock=lambda: now)
+
+    def waits_for_store() -> bool:
+        return pipeline.progress.waiting_for_store
+
     await pipeline.start()
     for now in (0.0, 30.0, 59.0, 61.0, 62.0):  # noqa: B007  # the pipeline's clock
         await pipeline.step()
-    assert pipeline.progress.waiting_for_store
+    assert waits_for_store()
     store.full = False
     now = 70.0
     for _ in range(6):
         await pipeline.step()
-    assert not pipeline.progress.waiting_for_store
-    assert log.commits.get(A).offset == 20
+    assert not waits_for_store()
+    assert committed_position(log).offset == 20
     store.full = True
     put(log, "p1", 120, 1.0)
     now = 80.0
@@ -205,7 +218,7 @@ async def test_a_store_that_answers_but_keeps_nothing_is_down_all_the_same():
     await pipeline.close()
 
 
-async def test_a_store_that_forgot_everything_is_claimed_anew_and_written_whole():
+async def test_a_store_that_forgot_everything_is_claimed_anew_and_written_whole() -> None:
     log, sink, store = filled([1.0] * 6), MemorySink(), MemoryWindowStore()
     pipeline = pipeline_on(log, sink, store, bounded=False)
     await pipeline.start()
@@ -224,7 +237,7 @@ async def test_a_store_that_forgot_everything_is_claimed_anew_and_written_whole(
     assert events_of(sink) == events_of(undisturbed[1])
 
 
-async def test_a_reset_asset_survives_a_restart():
+async def test_a_reset_asset_survives_a_restart() -> None:
     log, store, sink = filled([1.0] * 8, start=1000), MemoryWindowStore(), MemorySink()
     log.append(A, b"", key=b"p1", timestamp_ms=1, headers=[("anchormoe_reset", b"x")])
     await run(log, store=store, sink=sink)
@@ -234,18 +247,23 @@ async def test_a_reset_asset_survives_a_restart():
     assert states_of(sink) == [(None, "high"), (None, "low")]
 
 
+Answer = TypeVar("Answer")
+
+
 class LaggingThread(ModelThread):
     """Every call begins a little late, as on a busy machine."""
 
-    def submit(self, call):
-        def late():
+    def submit(self, call: Callable[[], Answer]) -> "Future[Answer]":
+        def late() -> Answer:
             time.sleep(0.05)
             return call()
 
         return super().submit(late)
 
 
-async def test_a_checkpoint_in_the_step_of_a_reset_does_not_store_the_state_that_was_reset(monkeypatch):
+async def test_a_checkpoint_in_the_step_of_a_reset_does_not_store_the_state_that_was_reset(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The state is dropped on the model thread; the checkpoint must not be faster."""
     monkeypatch.setattr(model_queue, "ModelThread", LaggingThread)
     log, store = filled([1.0] * 8), MemoryWindowStore()
@@ -255,14 +273,14 @@ async def test_a_checkpoint_in_the_step_of_a_reset_does_not_store_the_state_that
     await pipeline.start()
     await pipeline.step()
     await pipeline.close()
-    assert log.commits.get(A).offset == 9
+    assert committed_position(log).offset == 9
     for step in range(7, 14):
         put(log, "p1", 100 + step, 1.0)
     _, sink = await run(log, store=store)
     assert states_of(sink)[0] == (None, "unknown")
 
 
-async def test_a_window_from_before_an_asset_expired_is_not_taken_for_lost_history():
+async def test_a_window_from_before_an_asset_expired_is_not_taken_for_lost_history() -> None:
     """What is known of lost history is that of the window's own time, however far ingestion is ahead of the model."""
     reasons = []
     for records_per_poll in (1, 100):
@@ -283,43 +301,50 @@ async def test_a_window_from_before_an_asset_expired_is_not_taken_for_lost_histo
     assert (("1970-01-01T00:02:14Z", None)) in reasons[1]
 
 
-async def test_without_instruments_the_work_is_the_same():
+async def test_without_instruments_the_work_is_the_same() -> None:
     """Metrics and status may be removed: nothing is decided by them."""
 
     class Deaf:
         """Takes every report and knows nothing."""
 
-        def __getattr__(self, name):
+        def __getattr__(self, name: str) -> Any:
             return 0 if name in ("records", "windows", "checkpoints", "expired_assets", "checkpoint_bytes") else Deaf()
 
-        def __setattr__(self, name, value): ...
-        def __call__(self, *arguments, **options):
+        def __setattr__(self, name: str, value: object) -> None: ...
+        def __call__(self, *arguments: object, **options: object) -> Self:
             return self
 
-        def __enter__(self): ...
-        def __exit__(self, *error): ...
-        def __getitem__(self, key):
+        def __enter__(self) -> None: ...
+        def __exit__(self, *error: object) -> None: ...
+        def __getitem__(self, key: object) -> int:
             return 0
 
-        def __setitem__(self, key, value): ...
+        def __setitem__(self, key: object, value: object) -> None: ...
 
-    async def outcome(instruments):
-        log, store, sink = filled([1.0] * 20 + [None, -1.0] * 20), MemoryWindowStore(), MemorySink()
+    class Recording(MemoryWindowStore):
+        def __init__(self) -> None:
+            super().__init__()
+            self.headers: list[bytes] = []
+
+        async def save(self, claim: Claim, layout: str, checkpoint: Checkpoint) -> Sequence[str]:
+            self.headers.append(checkpoint.header)
+            return await super().save(claim, layout, checkpoint)
+
+    async def outcome(instruments: Instruments | None) -> tuple[list[Message], list[bytes], Position | None]:
+        log, store, sink = filled([1.0] * 20 + [None, -1.0] * 20), Recording(), MemorySink()
         log.append(A, b"not json", key=b"p1", timestamp_ms=5)
         for step in range(30):
             put(log, "p2", 100 + step, -1.0)
         limits = PipelineLimits(max_records=4, in_flight=1, checkpoint_records=9, checkpoint_every_s=1e9)
         pipeline = pipeline_on(log, sink, store, limits=limits, instruments=instruments, bounded=False)
-        saves = []
-        save, store.save = store.save, lambda *given: saves.append(given[2].header) or save(*given)
         await pipeline.start()
         for _ in range(40):
             await pipeline.step()
         await pipeline.checkpoint()
         await pipeline.close()
-        return list(sink.messages), saves, log.commits.get(A)
+        return list(sink.messages), store.headers, log.commits.get(A)
 
-    deaf = Instruments(counters=Deaf(), status=Deaf())
+    deaf: Any = Deaf()
     plain = await outcome(None)
-    assert await outcome(deaf) == plain
+    assert await outcome(Instruments(counters=deaf, status=deaf)) == plain
     assert len(plain[1]) > 3

@@ -40,7 +40,7 @@ def test_the_bundle_gives_what_the_plant_leaves_out() -> None:
     assert resolved.grid == Grid(100_000_000)
     assert resolved.shape == WindowShape(length=64, hop=8, lateness=0)
     assert resolved.fill_rules == (FillRule(), FillRule())
-    assert (resolved.idle_after, resolved.min_coverage, resolved.max_assets) == (64, 0.5, 1000)
+    assert (resolved.idle_after_steps, resolved.min_coverage, resolved.max_assets) == (64, 0.5, 1000)
     assert resolved.bundle == Path("b")
 
 
@@ -54,7 +54,7 @@ def test_the_plant_gives_what_the_bundle_does_not_know() -> None:
     assert resolved.channel_names == ("flow", "pressure")  # the model's order
     assert resolved.fill_rules == (FillRule("linear", 3), FillRule())
     assert resolved.shape == WindowShape(length=64, hop=16, lateness=5)
-    assert (resolved.idle_after, resolved.forget_after) == (20, 864_000)
+    assert (resolved.idle_after_steps, resolved.expire_after_steps) == (20, 864_000)
     assert resolved.ring_bytes == 2 * (64 + 16 + 5) * 2 * 4 * 3
     assert resolved.hop_ns == 1_600_000_000
     pressure = resolved.channels[1]
@@ -111,4 +111,4 @@ def test_the_offset_from_utc_is_given_in_minutes() -> None:
 def test_an_asset_does_not_expire_while_its_windows_may_still_be_due() -> None:
     with pytest.raises(SettingsError, match="forget_after: 13900ms is shorter than 2 windows; use at least 14s"):
         reconcile(group(window={"lateness": 6, "forget_after": "13900ms"}), FACTS)
-    assert reconcile(group(window={"lateness": 6, "forget_after": "14s"}), FACTS).forget_after == 140
+    assert reconcile(group(window={"lateness": 6, "forget_after": "14s"}), FACTS).expire_after_steps == 140

@@ -231,7 +231,7 @@ def test_a_duplicate_key_is_an_error(write: Write) -> None:
 
 
 def test_a_number_as_a_key_is_an_unknown_setting(write: Write) -> None:
-    assert "known settings" in errors(examine(write(EMBEDDED | {3: 4}), {}))["3"]  # type: ignore[operator]
+    assert "known settings" in errors(examine(write(EMBEDDED | {3: 4}), {}))["3"]  # type: ignore[arg-type]  # not a string
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"name": 1}', '{"channels": NaN}'])

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from agent.event_types import NORMAL_STATES
-from agent.events.assemble import WindowResult
+from agent.events.assemble import OutgoingEvent, WindowResult
 from agent.health.counters import Counters
 from agent.offline.ground_truth import read_truth
 from agent.terminal.sparkline import span_marks, sparkline
@@ -17,30 +17,31 @@ from agent.windows.asset_state import AssetState
 from tests.support.event_samples import samples
 
 
-def sighting(kind):
+def sighting(kind: str) -> OutgoingEvent:
     found = [one for one in samples().outgoing if one.event.type == kind]
     return next(one for one in found if kind != "state" or one.event.data["evidence"])
 
 
-def test_a_sparkline_runs_from_the_lowest_to_the_highest_block():
+def test_a_sparkline_runs_from_the_lowest_to_the_highest_block() -> None:
     assert sparkline(np.arange(8.0), 8) == "▁▂▃▄▅▆▇█"
     assert sparkline(np.full(4, 3.0), 4) == "▅▅▅▅"
 
 
-def test_a_missing_value_is_a_dot_and_bins_average():
+def test_a_missing_value_is_a_dot_and_bins_average() -> None:
     assert sparkline(np.array([0.0, np.nan, 1.0]), 3) == "▁·█"
     assert sparkline(np.array([0.0, 0.0, 1.0, 1.0]), 2) == "▁█"
     assert sparkline(np.full(3, np.nan), 3) == "···"
 
 
-def test_marks_lie_under_the_steps_of_each_span():
+def test_marks_lie_under_the_steps_of_each_span() -> None:
     assert span_marks([(0, 2, 1.0), (4, 6, -1.0)], 8, 8) == "▲▲  ▽▽  "
 
 
-def test_the_picture_marks_every_shown_patch():
+def test_the_picture_marks_every_shown_patch() -> None:
     one = sighting("state")
     *channels, (label, marks) = picture(one, 64)
     assert label == "evidence"
+    assert one.window is not None
     steps = one.window.shape[1]
     assert len(marks) == min(64, steps) == len(channels[0][1])
     patches = one.event.data["evidence"]["patches"]
@@ -48,18 +49,18 @@ def test_the_picture_marks_every_shown_patch():
     assert len(patches) == len(patch_lines(one.event.data["evidence"]))
 
 
-def test_the_sum_line_adds_up_from_its_own_numbers():
+def test_the_sum_line_adds_up_from_its_own_numbers() -> None:
     line = sum_line(sighting("state").event.data)
     numbers = [float(word) for word in line.split() if word[0] in "+-"]
     assert abs(sum(numbers[:3]) - numbers[3]) < 0.002
 
 
-def test_every_kind_has_a_headline_that_names_its_asset():
+def test_every_kind_has_a_headline_that_names_its_asset() -> None:
     for one in samples().outgoing:
         assert one.event.asset in headline(one.event.data)
 
 
-def test_lines_show_a_state_with_its_evidence():
+def test_lines_show_a_state_with_its_evidence() -> None:
     out = io.StringIO()
     view = LineView(Console(file=out, width=200))
     view.published(sighting("state"))
@@ -68,36 +69,36 @@ def test_lines_show_a_state_with_its_evidence():
     assert "= " in text.replace("  ", " ")
 
 
-def test_the_board_shows_every_asset_and_the_last_change():
+def test_the_board_shows_every_asset_and_the_last_change() -> None:
     out = io.StringIO()
     console = Console(file=out, width=140, height=60, force_terminal=False)
     board = LiveView(console, Counters())
     state = AssetState(10, "a", 4, ("q",))
     board.classified(WindowResult("pump-1", "pumps", state, 10**9, 4 * 10**8, 0.9, None))
     board.published(sighting("state"))
-    console.print(board._render())
+    console.print(board.render())
     text = out.getvalue()
     assert "pump-1" in text
     assert "missing: q" in text
     assert "score of" in text
 
 
-def drawn(assets, *, width, height):
+def drawn(states: list[str], *, width: int, height: int) -> list[str]:
     out = io.StringIO()
     console = Console(file=out, width=width, height=height, force_terminal=False)
     board = LiveView(console, Counters())
-    for number, state in enumerate(assets):
+    for number, state in enumerate(states):
         since_ns = number * 10**9
         board.classified(
             WindowResult(f"pump-{number:03}", "pumps", AssetState(10, state, 4, ()), 10**9, since_ns, 0.9, None)
         )
     board.published(sighting("state"))
-    console.print(board._render())
+    console.print(board.render())
     return out.getvalue().splitlines()
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (80, 40), (120, 30), (60, 24)])
-def test_the_board_fits_the_terminal_and_no_picture_is_broken_over_two_lines(width, height):
+def test_the_board_fits_the_terminal_and_no_picture_is_broken_over_two_lines(width: int, height: int) -> None:
     lines = drawn(["normal"] * 200, width=width, height=height)
     assert len(lines) <= height
     assert max(map(len, lines)) <= width
@@ -107,7 +108,29 @@ def test_the_board_fits_the_terminal_and_no_picture_is_broken_over_two_lines(wid
         assert name == "evidence" or set(line) & set("▁▂▃▄▅▆▇█")
 
 
+<<<<<<< HEAD
+def test_a_large_plant_shows_first_what_is_not_normal() -> None:
+=======
+def test_the_board_shows_a_warning_until_it_is_withdrawn_and_still_fits():
+    out = io.StringIO()
+    console = Console(file=out, width=80, height=24, force_terminal=False)
+    board = LiveView(console, Counters())
+    for number in range(50):
+        state = AssetState(10, "normal", 4, ())
+        board.classified(WindowResult(f"pump-{number:03}", "pumps", state, 10**9, 0, 0.9, None))
+    board.warned("1,204 of 1,300 records dead-lettered in the last 10 s, mostly unknown_channel; check the bundle")
+    console.print(board.render())
+    lines = out.getvalue().splitlines()
+    assert "warning: 1,204 of 1,300 records dead-lettered" in lines[0]
+    assert len(lines) <= 24
+    board.warned(None)
+    out.truncate(0)
+    console.print(board.render())
+    assert "warning" not in out.getvalue()
+
+
 def test_a_large_plant_shows_first_what_is_not_normal():
+>>>>>>> core
     lines = drawn(["normal"] * 100 + ["worn", "unknown"] + ["normal"] * 98, width=100, height=36)
     told = "\n".join(lines)
     assert "pump-100" in told
@@ -117,14 +140,14 @@ def test_a_large_plant_shows_first_what_is_not_normal():
     assert "and 190 more" in told
 
 
-def test_a_heartbeat_is_no_change():
+def test_a_heartbeat_is_no_change() -> None:
     data = sighting("state").event.data
     assert "still b" in headline(data | {"state": "b", "previous_state": "b"})
     assert "a → b" in headline(data | {"state": "b", "previous_state": "a"})
 
 
 @pytest.mark.parametrize("state", sorted(NORMAL_STATES))
-def test_a_state_that_is_no_fault_in_the_ground_truth_is_green_on_the_board(state):
+def test_a_state_that_is_no_fault_in_the_ground_truth_is_green_on_the_board(state: str) -> None:
     line = f'{{"asset":"a","state":"{state}","start":"2026-01-01T00:00:00","end":"2026-01-01T00:00:01"}}'
     [interval] = read_truth([line.encode()], "truth.jsonl")
     assert not interval.fault

@@ -4,7 +4,7 @@ import asyncio
 
 import numpy as np
 
-from agent.runtime.pipeline import PipelineLimits
+from agent.runtime.pipeline import Pipeline, PipelineLimits
 from agent.windows.expiry import AssetExpiry
 from agent.windows.ring_buffers import NEVER, RingBuffers
 from anchormoe.windows import WindowShape
@@ -13,12 +13,12 @@ from connectors.records import DEAD_LETTERS, EVENTS
 from tests.support.plant import A, pipeline_on, pumps, put
 
 
-def record(expiry, *samples):
+def record(expiry: AssetExpiry, *samples: tuple[int, int]) -> None:
     rows, index = zip(*samples, strict=True)
     expiry.record(np.array(rows), np.array(index))
 
 
-def test_an_asset_expires_when_the_clock_has_advanced_without_it():
+def test_an_asset_expires_when_the_clock_has_advanced_without_it() -> None:
     expiry = AssetExpiry(after_steps=10)
     record(expiry, (0, 100), (1, 100), (1, 109))
     assert expiry.expired().tolist() == []
@@ -26,13 +26,13 @@ def test_an_asset_expires_when_the_clock_has_advanced_without_it():
     assert expiry.expired().tolist() == [0]
 
 
-def test_an_asset_that_lags_behind_does_not_expire():
+def test_an_asset_that_lags_behind_does_not_expire() -> None:
     expiry = AssetExpiry(after_steps=10)
     record(expiry, (0, 100), (1, 500), (0, 101), (1, 505), (0, 102), (1, 511))
     assert expiry.expired().tolist() == []
 
 
-def test_a_sample_before_which_its_asset_may_have_expired_is_found():
+def test_a_sample_before_which_its_asset_may_have_expired_is_found() -> None:
     expiry = AssetExpiry(after_steps=10)
     record(expiry, (0, 100), (1, 100), (1, 105))
     rows, index = np.array([1, 0, -3]), np.array([112, 113, 114])
@@ -40,7 +40,7 @@ def test_a_sample_before_which_its_asset_may_have_expired_is_found():
     assert expiry.may_have_expired(rows, np.array([112, 113, 122])).tolist() == [True, True, True]
 
 
-def test_a_freed_row_is_empty_and_the_next_assets():
+def test_a_freed_row_is_empty_and_the_next_assets() -> None:
     rings = RingBuffers(WindowShape(length=4, hop=2, lateness=1), 1)
     rows = np.array([rings.row("a"), rings.row("b")])
     rings.advance(rows, np.array([7, 7]))
@@ -53,18 +53,18 @@ def test_a_freed_row_is_empty_and_the_next_assets():
     assert np.isnan(rings.cut(np.array([0]), np.array([8]))).all()
 
 
-def plant_with(*entries, room=2, checkpoint_records=3):
+def plant_with(*entries: tuple[str, int]) -> tuple[MemorySink, Pipeline, MemoryWindowStore]:
     """The sink, the pipeline and the store after a log, where assets expire after 30 seconds."""
     log, sink, store = MemoryLog([A]), MemorySink(), MemoryWindowStore()
     for asset, second in entries:
         put(log, asset, second, 1.0)
-    group = pumps(policy="all", max_assets=room, expire_after_steps=30)
-    pipeline = pipeline_on(log, sink, store, group=group, limits=PipelineLimits(checkpoint_records=checkpoint_records))
+    group = pumps(policy="all", max_assets=2, expire_after_steps=30)
+    pipeline = pipeline_on(log, sink, store, group=group, limits=PipelineLimits(checkpoint_records=3))
     asyncio.run(pipeline.run(asyncio.Event()))
     return sink, pipeline, store
 
 
-def kinds(sink, asset):
+def kinds(sink: MemorySink, asset: bytes) -> list[str]:
     return [
         dict(message.headers)["ce_type"].decode().removeprefix("anchormoe.")
         for message in sink.of(EVENTS)
@@ -72,7 +72,7 @@ def kinds(sink, asset):
     ]
 
 
-def test_a_short_silence_is_a_gap_and_a_long_one_a_new_beginning():
+def test_a_short_silence_is_a_gap_and_a_long_one_a_new_beginning() -> None:
     others = [("b", second) for second in range(100, 160, 5)]
     sink, _, _ = plant_with(("a", 100), *others[:5], ("a", 129))
     assert "gap" in kinds(sink, b"a")
@@ -81,14 +81,14 @@ def test_a_short_silence_is_a_gap_and_a_long_one_a_new_beginning():
     assert pipeline.counters.expired_assets == 1
 
 
-def test_an_expired_asset_makes_room():
+def test_an_expired_asset_makes_room() -> None:
     sink, pipeline, _ = plant_with(("a", 100), ("b", 100), ("c", 101), ("b", 131), ("c", 132), ("c", 133))
     assert [message.key for message in sink.of(DEAD_LETTERS)] == [b"c"]
     assert pipeline.counters.dead_letters["too_many_assets"] == 1
     assert pipeline.counters.expired_assets == 1
 
 
-def test_the_stored_window_of_an_expired_asset_is_removed():
+def test_the_stored_window_of_an_expired_asset_is_removed() -> None:
     entries = [("a", 100), ("b", 100), ("b", 131), ("b", 132), ("b", 133)]
     _, _, store = plant_with(*entries)
     [shelf] = store._stored.values()
