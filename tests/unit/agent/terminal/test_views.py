@@ -108,10 +108,7 @@ def test_the_board_fits_the_terminal_and_no_picture_is_broken_over_two_lines(wid
         assert name == "evidence" or set(line) & set("▁▂▃▄▅▆▇█")
 
 
-<<<<<<< HEAD
-def test_a_large_plant_shows_first_what_is_not_normal() -> None:
-=======
-def test_the_board_shows_a_warning_until_it_is_withdrawn_and_still_fits():
+def test_the_board_shows_a_warning_until_it_is_withdrawn_and_still_fits() -> None:
     out = io.StringIO()
     console = Console(file=out, width=80, height=24, force_terminal=False)
     board = LiveView(console, Counters())
@@ -129,8 +126,7 @@ def test_the_board_shows_a_warning_until_it_is_withdrawn_and_still_fits():
     assert "warning" not in out.getvalue()
 
 
-def test_a_large_plant_shows_first_what_is_not_normal():
->>>>>>> core
+def test_a_large_plant_shows_first_what_is_not_normal() -> None:
     lines = drawn(["normal"] * 100 + ["worn", "unknown"] + ["normal"] * 98, width=100, height=36)
     told = "\n".join(lines)
     assert "pump-100" in told
