@@ -41,6 +41,11 @@ class Predictor:
         require_golden(read.golden, predictor.predict_cases, tolerance=tolerance)
         return predictor
 
+    @property
+    def backends(self) -> dict[str, str]:
+        """What computes each source: numba, torch or numpy; ANCHORMOE_BACKEND overrides the choice."""
+        return {part.name: getattr(part.source, "backend", "numpy") for part in self.model.parts}
+
     def predict(self, windows: Any, mask: Any) -> Prediction:
         """Raw windows (B, C, T) with mask (B, C, T), True where valid. Raises ModelError where they do not fit."""
         try:

@@ -53,9 +53,10 @@ def verify(
     unlisted = _unlisted(directory)
     if as_json:
         facts = {"ok": True, "digest": predictor.config.digest, "name": predictor.config.name, "unlisted": unlisted}
-        typer.echo(json.dumps(facts))
+        typer.echo(json.dumps(facts | {"backends": predictor.backends}))
         return
     typer.echo(f"{directory}: valid, digest {predictor.config.digest}")
+    typer.echo("backends: " + ", ".join(f"{name} {backend}" for name, backend in predictor.backends.items()))
     for name in unlisted:
         typer.echo(f"note: {name} is not a file of the bundle; it was ignored")
 

@@ -1,4 +1,4 @@
-"""Fits a committee: fold models that are trained together and all kept."""
+"""Fits a committee: trains a model per fold, all together, and keeps all folds of the best variants."""
 
 from dataclasses import asdict, replace
 
@@ -11,7 +11,7 @@ from anchormoe.evidence import Json
 from anchormoe.experts.batches import TrainingSet
 from anchormoe.experts.loop import ExpertsHistory, train_committee
 from anchormoe.experts.net import CommitteeNet, NetShape
-from anchormoe.experts.selection import choose, log_losses, out_of_fold
+from anchormoe.experts.selection import choose_variants, log_losses, out_of_fold
 from anchormoe.experts.settings import CommitteeSettings
 from anchormoe.experts.source import Committee
 from anchormoe.experts.tokens import Geometry, prepare
@@ -26,22 +26,23 @@ OUT_OF_FOLD = "experts out of fold"
 def fit_committee(task: FitTask, settings: CommitteeSettings) -> SourceFit[Committee]:
     """Trains all members at once on normalized cases and keeps the variants that are best out of fold.
 
-    A KeyboardInterrupt out of `progress` keeps what was learnt so far; one after training waits for the end.
+    A KeyboardInterrupt from `progress` ends training early; after training it is deferred to the end.
     """
     cases, y, seed, progress = task.cases, task.y, task.seed, task.progress
     net = CommitteeNet(_shape_for(cases, task.n_classes, settings), torch.Generator().manual_seed(seed)).to(task.device)
     held_out, trained = make_folds(y, folds=settings.folds, groups=task.groups, seed=seed)
     data, mean, scale = _training_set(net, task)
     data = replace(data, trained=np.tile(trained, (len(settings.variants), 1)))
-    course = train_committee(net, data, settings, seed=seed, progress=progress, checkpoints=task.checkpoints)
-    net.fold_summaries(mean, scale)
+    history = train_committee(net, data, settings, seed=seed, progress=progress, checkpoints=task.checkpoints)
+    net.fuse_summary_scaling(mean, scale)
     later = DeferredInterrupt(progress)
     oof = _out_of_fold(net, cases, held_out, later)
-    kept = choose(oof, y, kept=settings.kept)
-    source = Committee(net.subset([v * settings.folds + fold for v in kept for fold in range(settings.folds)]))
-    stopped = course.steps < course.planned or distributed.any_rank(later.asked, net.bias.device)
-    report = _report(course, source, oof, y, kept, settings) | {"interrupted": stopped}
-    return SourceFit("experts", source, oof[kept].mean(0), report)
+    chosen = choose_variants(oof, y, count=settings.kept)
+    members = [variant * settings.folds + fold for variant in chosen for fold in range(settings.folds)]
+    source = Committee(net.subset(members))
+    stopped = history.steps < history.planned or distributed.any_rank(later.asked, net.bias.device)
+    report = _report(history, source, oof, y, chosen, settings) | {"interrupted": stopped}
+    return SourceFit("experts", source, oof[chosen].mean(0), report)
 
 
 def _out_of_fold(net: CommitteeNet, cases: Cases, held_out: Bool, progress: ProgressCallback) -> Float64:
@@ -69,7 +70,7 @@ def _shape_for(cases: Cases, n_classes: int, settings: CommitteeSettings) -> Net
 def _training_set(net: CommitteeNet, task: FitTask) -> tuple[TrainingSet, Tensor, Tensor]:
     """With the mean and the scale of the summaries.
 
-    Summaries vary little; trained on as they are, their weights would stay too small to matter.
+    Summaries are standardised: they vary so little that their weights would otherwise stay too small to matter.
     """
     device = net.bias.device
     series = prepare(task.cases, net.shape.geometry, device)
@@ -89,17 +90,17 @@ def _training_set(net: CommitteeNet, task: FitTask) -> tuple[TrainingSet, Tensor
 
 
 def _report(
-    course: ExpertsHistory, source: Committee, oof: Float64, y: Int64, kept: list[int], settings: CommitteeSettings
+    history: ExpertsHistory, source: Committee, oof: Float64, y: Int64, chosen: list[int], settings: CommitteeSettings
 ) -> dict[str, Json]:
     return {
         "members": source.members,
         "geometry": asdict(source.geometry),
-        "variants": [asdict(settings.variants[v]) for v in kept],
+        "variants": [asdict(settings.variants[v]) for v in chosen],
         "candidate_oof_accuracy": [float((logits.argmax(1) == y).mean()) for logits in oof],
         "candidate_oof_log_loss": [float(log_losses(logits, y).mean()) for logits in oof],
-        "oof_accuracy": float((oof[kept].mean(0).argmax(1) == y).mean()),
-        "steps": course.steps,
-        "planned_steps": course.planned,
-        "losses": list(course.losses),
-        "validation": [dict(figures) for figures in course.validation],
+        "oof_accuracy": float((oof[chosen].mean(0).argmax(1) == y).mean()),
+        "steps": history.steps,
+        "planned_steps": history.planned,
+        "losses": list(history.losses),
+        "validation": [dict(figures) for figures in history.validation],
     }

@@ -1,4 +1,4 @@
-"""One loop that trains every member of a committee at once, each on its own fold with its own noise."""
+"""Trains all members of a committee in one loop, each on its own fold with its own noise."""
 
 import math
 from dataclasses import dataclass, field
@@ -19,32 +19,32 @@ from anchormoe.training.optimizer_state import model_tensors, optimizer_tensors,
 
 STAGE = "experts"
 RAMP = 0.3
-"""Share of the steps over which the terms beside the cross-entropy grow to their full weight."""
+"""Share of the steps over which the other terms of the loss grow to their full weight."""
 BATCH_BYTES = 128 << 20
-"""Bound on the values that one batch of all members reads."""
+"""Upper bound for the values that one batch of all members reads."""
 _REPORTS = 50
 _REPORTS_PER_CHECKPOINT = 5
 
 
 @dataclass(frozen=True, slots=True)
 class ExpertsHistory:
-    """What a training run did."""
+    """What happened in a training run."""
 
     steps: int
     planned: int
     losses: tuple[float, ...]
     validation: tuple[dict[str, float], ...] = ()
-    """what was last seen on cases that members do not train on, at each of the losses"""
+    """the latest validation result at each of the losses"""
 
 
 def planned_steps(cases: int, settings: CommitteeSettings) -> int:
-    """`epochs` passes, within the least and the most steps."""
+    """`epochs` passes over the cases, within `min_steps` and `max_steps`."""
     per_epoch = math.ceil(cases / max(1, min(settings.batch, cases)))
     return min(max(settings.epochs * per_epoch, settings.min_steps), settings.max_steps)
 
 
 def batch_size(cases: int, values: int, settings: CommitteeSettings) -> int:
-    """Cases per member and step; `values` is what one case holds for all members together."""
+    """Cases per member and step; `values` is the size of one case for all members together."""
     return max(1, min(settings.batch, cases, max(4, BATCH_BYTES // (4 * values))))
 
 
@@ -61,39 +61,39 @@ class _Run:
 
     @property
     def report_due(self) -> bool:
-        """After the step that was just made."""
+        """After the latest step."""
         return (self.step - 1) % max(1, self.planned // _REPORTS) == 0 or self.step == self.planned
 
-    def kept(self) -> StageCheckpoint:
+    def to_checkpoint(self) -> StageCheckpoint:
         model, optimizer = model_tensors(self.net), optimizer_tensors(self.optimizer)
         tensors = prefix_tensors(model=model, optimizer=optimizer, batches=self.batches.tensors())
         return StageCheckpoint(tensors, {"step": self.step, "losses": self.losses, "validation": self.validation,
                               "orders": self.batches.facts()})  # fmt: skip
 
-    def restore(self, kept: StageCheckpoint) -> None:
-        """Raises ModelError when another kind of run was kept."""
+    def restore(self, checkpoint: StageCheckpoint) -> None:
+        """Raises ModelError if the checkpoint belongs to another run."""
         try:
-            self.net.load_state_dict(kept.group("model"))
-            restore_optimizer(self.optimizer, kept.group("optimizer"))
-            self.batches.restore(kept)
-            self.step, self.losses = int(kept.facts["step"]), list(kept.facts["losses"])
-            self.validation = list(kept.facts["validation"])
+            self.net.load_state_dict(checkpoint.group("model"))
+            restore_optimizer(self.optimizer, checkpoint.group("optimizer"))
+            self.batches.restore(checkpoint)
+            self.step, self.losses = int(checkpoint.facts["step"]), list(checkpoint.facts["losses"])
+            self.validation = list(checkpoint.facts["validation"])
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise ModelError(f"a checkpoint does not fit these experts: {error}") from error
+            raise ModelError(f"the checkpoint does not fit these experts: {error}") from error
 
 
 def train_committee(
     net: CommitteeNet, data: TrainingSet, settings: CommitteeSettings, *, seed: int, progress: ProgressCallback,
     checkpoints: Checkpoints | None = None, mixed_precision: bool | None = None,
 ) -> ExpertsHistory:  # fmt: skip
-    """Changes `net`. A KeyboardInterrupt out of `progress` ends training; the members stay as they are then.
+    """Changes `net`. A KeyboardInterrupt from `progress` ends training and keeps the members as they are.
 
-    A run that is taken up from `checkpoints` ends as one that was never interrupted. On a GPU products are taken in
-    bfloat16, unless `mixed_precision` says otherwise; parameters, losses and what serves stay in float32.
+    A run resumed from `checkpoints` gives the same result as one without interruption. `mixed_precision` (default: on a
+    GPU) computes products in bfloat16; parameters, losses and serving are in float32.
     """
     run = _start(net, data, settings, seed, net.bias.is_cuda if mixed_precision is None else mixed_precision)
-    if checkpoints and (kept := checkpoints.load(STAGE)):
-        run.restore(kept)
+    if checkpoints and (checkpoint := checkpoints.load(STAGE)):
+        run.restore(checkpoint)
     stopped = False
     while run.step < run.planned and not stopped:
         loss = _loss(run, settings, min(1.0, run.step / (RAMP * run.planned)))
@@ -101,7 +101,7 @@ def train_committee(
         run.step += 1
         if run.report_due:
             run.losses.append(float(loss) / net.shape.members)
-            stopped = _reported(run, progress, checkpoints)
+            stopped = _report(run, progress, checkpoints)
             trim_heap(data.series.x.nbytes)
     return ExpertsHistory(run.step, run.planned, tuple(run.losses), tuple(run.validation))
 
@@ -115,14 +115,14 @@ def _start(net: CommitteeNet, data: TrainingSet, settings: CommitteeSettings, se
 
 
 def one_cycle(share: float) -> float:
-    """The learning rate's factor: up along a cosine for the first quarter of the run, then down to almost 0."""
+    """Factor of the learning rate: up along a cosine in the first quarter of the run, then down to almost 0."""
     if share < 0.25:
         return 0.04 + 0.96 * 0.5 * (1 - math.cos(math.pi * share / 0.25))
     return 1e-3 + (1 - 1e-3) * 0.5 * (1 + math.cos(math.pi * (share - 0.25) / 0.75))
 
 
 def _update(run: _Run, loss: Tensor, learning_rate: float) -> Tensor:
-    """One step; gives the loss of all processes together."""
+    """One step; returns the loss summed over all processes."""
     for group in run.optimizer.param_groups:
         group["lr"] = learning_rate
     run.optimizer.zero_grad(set_to_none=True)
@@ -132,58 +132,58 @@ def _update(run: _Run, loss: Tensor, learning_rate: float) -> Tensor:
     return total
 
 
-def _reported(run: _Run, progress: ProgressCallback, checkpoints: Checkpoints | None) -> bool:
-    """In the first process; True for all of them when training is to stop. What is kept then is where it stopped."""
-    asked = False
+def _report(run: _Run, progress: ProgressCallback, checkpoints: Checkpoints | None) -> bool:
+    """Validates, reports and stores in rank 0; True in all ranks if training was interrupted."""
+    interrupted = False
     if distributed.rank() == 0:
         due = len(run.losses) % _REPORTS_PER_CHECKPOINT == 0 or run.step == run.planned
-        run.validation.append(_validated(run) if due or not run.validation else run.validation[-1])
+        run.validation.append(_validate(run) if due or not run.validation else run.validation[-1])
         try:
             progress(Progress(STAGE, run.step, run.planned, {"loss": run.losses[-1], **run.validation[-1]}))
         except KeyboardInterrupt:
-            asked = True
-        if checkpoints and (asked or due):
-            checkpoints.save(STAGE, run.kept())
-    return distributed.any_rank(asked, run.net.bias.device)
+            interrupted = True
+        if checkpoints and (interrupted or due):
+            checkpoints.save(STAGE, run.to_checkpoint())
+    return distributed.any_rank(interrupted, run.net.bias.device)
 
 
-def _validated(run: _Run) -> dict[str, float]:
-    """The mean over members, each on some of the cases it does not train on; nothing where there are none."""
+def _validate(run: _Run) -> dict[str, float]:
+    """The mean over members, each on some of the cases it does not train on; empty if there are none."""
     batch = run.batches.held_out()
     if batch is None:
         return {}
     with torch.inference_mode():
-        routed = run.net.routed(run.batches.read(batch), batch.valid)
-        logits = run.net.context(batch.summary) + (routed.opinions * routed.gate[..., None]).sum(-2).sum(2)
+        routed = run.net.forward_mixed(run.batches.read(batch), batch.valid)
+        logits = run.net.context(batch.summary) + (routed.expert_logits * routed.gate[..., None]).sum(-2).sum(2)
         loss = cross_entropy(logits, batch.y, batch.weight).mean()
         accuracy = (logits.argmax(-1) == batch.y).float().mean()
     return {"validation_loss": float(loss), "validation_accuracy": float(accuracy)}
 
 
 def _loss(run: _Run, settings: CommitteeSettings, ramp: float) -> Tensor:
-    """Summed over members, which share no parameter: each one's gradient is its own.
+    """Summed over members, which share no parameters, so that each gets its own gradient.
 
-    Every process takes its share of the batch, weighed by what it is of the whole.
+    Every process takes its part of the batch, weighted by its share of the whole.
     """
     net, batches = run.net, run.batches
     whole, draws = batches.take()
     rank, world = distributed.rank(), distributed.world()
-    batch, own = whole.every(world, rank), draws.every(world, rank)
+    batch, part = whole.every_nth(world, rank), draws.every_nth(world, rank)
     if not batch.y.shape[1]:
         return net.bias.sum() * 0
     with torch.autocast(net.bias.device.type, torch.bfloat16, enabled=run.mixed_precision):
-        routed = net.routed(batches.read(batch, own), batch.valid)
-    values = (routed.opinions * routed.gate[..., None]).sum(-2)  # (G, B, P, Y)
-    logits = net.context(batch.summary) + (values * own.kept[..., None]).sum(2)
-    entropy = cross_entropy(logits, batch.y, batch.weight) * _part(batch.weight, whole.weight)
-    beside = ramp * settings.sparsity * sparsity(values)
+        routed = net.forward_mixed(batches.read(batch, part), batch.valid)
+    values = (routed.expert_logits * routed.gate[..., None]).sum(-2)  # (G, B, P, Y)
+    logits = net.context(batch.summary) + (values * part.visible[..., None]).sum(2)
+    entropy = cross_entropy(logits, batch.y, batch.weight) * _weight_share(batch.weight, whole.weight)
+    other_terms = ramp * settings.sparsity * sparsity(values)
     if settings.orthogonality:
-        beside = beside + ramp * settings.orthogonality * orthogonality(routed, batch.valid)
+        other_terms = other_terms + ramp * settings.orthogonality * orthogonality(routed, batch.valid)
     if settings.alignment:
-        beside = beside + ramp * settings.alignment * reliability_alignment(routed, batch.valid, logits)
-    return (entropy + beside * (batch.y.shape[1] / whole.y.shape[1])).sum()
+        other_terms = other_terms + ramp * settings.alignment * reliability_alignment(routed, batch.valid, logits)
+    return (entropy + other_terms * (batch.y.shape[1] / whole.y.shape[1])).sum()
 
 
-def _part(own: Tensor, whole: Tensor) -> Tensor:
-    """(G,): the share of the weight that is here; 1 in a single process."""
-    return own.sum(1) / whole.sum(1).clamp(min=1e-8)
+def _weight_share(part: Tensor, whole: Tensor) -> Tensor:
+    """(G,): the share of the batch's weight in this process."""
+    return part.sum(1) / whole.sum(1).clamp(min=1e-8)

@@ -1,10 +1,10 @@
-"""The terms of the training loss of a committee, one value per member."""
+"""Terms of a committee's training loss, one value per member."""
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from anchormoe.experts.net import Routed
+from anchormoe.experts.net import RoutedTokens
 
 _EPSILON = 1e-8
 
@@ -17,11 +17,11 @@ def cross_entropy(logits: Tensor, y: Tensor, weight: Tensor) -> Tensor:
 
 def sparsity(values: Tensor) -> Tensor:
     """(G,): the sum over tokens of the norm of their contributions (G, B, P, Y), averaged over cases."""
-    # The small constant keeps the gradient finite where a token contributes exactly 0.
+    # The constant keeps the gradient finite where a token contributes exactly 0.
     return (values.square().sum(-1) + 1e-12).sqrt().sum(-1).mean(-1)
 
 
-def orthogonality(routed: Routed, valid: Tensor) -> Tensor:
+def orthogonality(routed: RoutedTokens, valid: Tensor) -> Tensor:
     """(G,): the paper's L_orth, the squared cosines between the posterior anchors of a case."""
     share = routed.routing * valid[..., None]  # (G, B, P, M)
     anchors = share.transpose(-1, -2) @ routed.tokens / (share.sum(2)[..., None] + _EPSILON)  # (G, B, M, D)
@@ -31,10 +31,10 @@ def orthogonality(routed: Routed, valid: Tensor) -> Tensor:
     return cosine.square().flatten(2).sum(-1).mean(-1) / float(max(experts * (experts - 1), 1))
 
 
-def reliability_alignment(routed: Routed, valid: Tensor, logits: Tensor) -> Tensor:
+def reliability_alignment(routed: RoutedTokens, valid: Tensor, logits: Tensor) -> Tensor:
     """(G,): the paper's L_ra, cross-entropy between a token's reliability and its support without the gate."""
     with torch.no_grad():
-        free = (routed.weight[..., None] * routed.opinions).sum(-2)  # (G, B, P, Y)
+        free = (routed.weight[..., None] * routed.expert_logits).sum(-2)  # (G, B, P, Y)
         chosen = logits.argmax(-1)[..., None, None].expand(*free.shape[:3], 1)
         support = free.gather(-1, chosen).squeeze(-1).abs() * valid
         target = support / (support.amax(-1, keepdim=True) + _EPSILON)

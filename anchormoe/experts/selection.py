@@ -1,30 +1,29 @@
-"""Which variants of a committee serve, judged by cases that their members did not see. Pure."""
+"""Chooses the variants of a committee by cases that their members were not trained on. Pure."""
 
 import numpy as np
 
 from anchormoe.cases import Bool, Float64, Int64
 
-WORTHWHILE = 0.02
-"""Share of the cases on which a later variant must be right more often than an earlier one, to be taken instead."""
+MIN_GAIN = 0.02
+"""In accuracy, for a later variant to replace an earlier one."""
 _TEMPERATURES = (0.3, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0)
 
 
 def out_of_fold(logits: Float64, held_out: Bool) -> Float64:
-    """(N, Y): of the members' logits (F, N, Y) those of the member that left the case out."""
-    counted = held_out[..., None]
-    return np.asarray((logits * counted).sum(0) / np.maximum(counted.sum(0), 1))
+    """(N, Y): from the members' logits (F, N, Y) those of the member that was not trained on the case."""
+    chosen = held_out[..., None]
+    return np.asarray((logits * chosen).sum(0) / np.maximum(chosen.sum(0), 1))
 
 
-def choose(oof: Float64, y: Int64, *, kept: int) -> list[int]:
-    """Up to `kept` of the variants' out-of-fold logits (V, N, Y), one by one, whichever helps their mean most.
+def choose_variants(oof: Float64, y: Int64, *, count: int) -> list[int]:
+    """Up to `count` of the variants with out-of-fold logits (V, N, Y), each time the one that improves their mean most.
 
-    The order is the caller's preference: in the first choice a later variant must clearly beat an earlier one.
-    When as many are kept as there are, all are.
+    Earlier variants are preferred: the first choice is a later one only if it is clearly better.
     """
-    if kept >= len(oof):
+    if count >= len(oof):
         return list(range(len(oof)))
-    chosen = [_preferred(oof, y)]
-    while len(chosen) < kept:
+    chosen = [_first_choice(oof, y)]
+    while len(chosen) < count:
         rest = [v for v in range(len(oof)) if v not in chosen]
         losses = [log_losses(oof[[*chosen, v]].mean(0), y) for v in rest]
         best = int(np.argmin([loss.mean() for loss in losses]))
@@ -35,12 +34,12 @@ def choose(oof: Float64, y: Int64, *, kept: int) -> list[int]:
 
 
 def log_losses(logits: Float64, y: Int64) -> Float64:
-    """(N,) negative log-likelihoods at the temperature that suits the logits best."""
+    """(N,) log losses at the temperature with the smallest mean."""
     losses = [_log_losses(logits * factor, y) for factor in _TEMPERATURES]
     return min(losses, key=lambda loss: float(loss.mean()))
 
 
-def _preferred(oof: Float64, y: Int64) -> int:
+def _first_choice(oof: Float64, y: Int64) -> int:
     best = 0
     for v in range(1, len(oof)):
         if _clearly_better(oof[v], oof[best], y):
@@ -49,10 +48,10 @@ def _preferred(oof: Float64, y: Int64) -> int:
 
 
 def _clearly_better(new: Float64, old: Float64, y: Int64) -> bool:
-    """More cases right by a worthwhile share, and a log loss that is lower by a standard error."""
-    right = float((new.argmax(1) == y).mean() - (old.argmax(1) == y).mean())
+    """Higher accuracy by MIN_GAIN, and a log loss that is lower by a standard error."""
+    more_accurate = float((new.argmax(1) == y).mean() - (old.argmax(1) == y).mean())
     gain = log_losses(old, y) - log_losses(new, y)
-    return right >= WORTHWHILE and bool(gain.mean() > gain.std() / np.sqrt(len(gain)))
+    return more_accurate >= MIN_GAIN and bool(gain.mean() > gain.std() / np.sqrt(len(gain)))
 
 
 def _log_losses(logits: Float64, y: Int64) -> Float64:

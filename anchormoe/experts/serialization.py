@@ -1,4 +1,4 @@
-"""A committee's network as plain configuration and tensors, and strictly back."""
+"""Stores a committee's network as configuration and tensors, and reads it strictly."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -14,32 +14,32 @@ from anchormoe.evidence import Json
 from anchormoe.experts.net import CommitteeNet, NetShape
 
 
-def config_of(shape: NetShape) -> dict[str, Json]:
-    """JSON; `net_of` takes it back."""
+def shape_config(shape: NetShape) -> dict[str, Json]:
+    """JSON; the inverse of `read_net` with the tensors."""
     return {**asdict(shape), "positioned": list(shape.positioned), "centred": list(shape.centred)}
 
 
-def net_of(config: Mapping[str, Json], tensors: Mapping[str, NDArray[Any]]) -> CommitteeNet:
-    """Raises ModelError on keys, sizes, shapes or values that do not fit each other."""
-    shape = _shape_of(config)
-    # On the meta device nothing is allocated yet, so that a size out of a damaged file cannot fill the memory.
+def read_net(config: Mapping[str, Json], tensors: Mapping[str, NDArray[Any]]) -> CommitteeNet:
+    """Raises ModelError on inconsistent keys, sizes, shapes or values."""
+    shape = _read_shape(config)
+    # The meta device allocates nothing, so that a size from a damaged file cannot fill the memory.
     with torch.device("meta"):
         net = CommitteeNet(shape)
-    wanted = net.state_dict()
-    if set(wanted) != set(tensors):
-        raise ModelError(f"experts: tensors {sorted(set(wanted) ^ set(tensors))} are missing or unknown")
-    checked = {name: _tensor(name, tensors[name], tuple(values.shape)) for name, values in wanted.items()}
+    expected = net.state_dict()
+    if set(expected) != set(tensors):
+        raise ModelError(f"experts: missing or unknown tensors {sorted(set(expected) ^ set(tensors))}")
+    checked = {name: _read_tensor(name, tensors[name], tuple(values.shape)) for name, values in expected.items()}
     net.load_state_dict(checked, assign=True)
     return net.requires_grad_(False)
 
 
-def _tensor(name: str, values: NDArray[Any], shape: tuple[int, ...]) -> torch.Tensor:
+def _read_tensor(name: str, values: NDArray[Any], shape: tuple[int, ...]) -> torch.Tensor:
     if values.shape != shape or values.dtype != np.float32 or not np.isfinite(values).all():
-        raise ModelError(f"experts: tensor {name} should be finite float32 {shape}, not {values.dtype} {values.shape}")
+        raise ModelError(f"experts: tensor {name}: expected finite float32 {shape}, got {values.dtype} {values.shape}")
     return torch.from_numpy(values.copy())
 
 
-def _shape_of(config: Mapping[str, Json]) -> NetShape:
+def _read_shape(config: Mapping[str, Json]) -> NetShape:
     shape = from_stored(NetShape, config, "experts")
     if shape.chosen > shape.experts:
         raise ModelError(f"experts.chosen: {shape.chosen} of {shape.experts} experts")

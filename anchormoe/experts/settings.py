@@ -1,4 +1,4 @@
-"""What a committee of experts is made of and how it is trained, by profile and objective. Pure."""
+"""Sizes and training of a committee of experts, by profile and objective. Pure."""
 
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -13,10 +13,10 @@ from anchormoe.training.task import Objective, Profile
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """How the members of one kind differ.
+    """A kind of members.
 
-    `position` tells tokens their place, `dropout` hides spans of evidence, `centre` takes the median of every series
-    out of its tokens (it is context then), so that the level of a class does not leak into each of them.
+    `position`: tokens have a position code. `dropout`: spans of evidence are hidden in training. `centre`: every series
+    has its median subtracted, which is context then, so that the level of a series does not appear in each token.
     """
 
     position: bool
@@ -32,21 +32,21 @@ B_AS_IS = replace(B, centre=False)
 
 @dataclass(frozen=True, slots=True)
 class CommitteeSettings:
-    """One member per variant and fold; noise is in TRAIN standard deviations, shift a share of a series."""
+    """One member per variant and fold; `noise` in standard deviations of TRAIN, `shift` as a share of a series."""
 
     variants: tuple[Variant, ...] = (A, A_AS_IS)
     kept: Count = 1
-    """variants that serve; the others are candidates that lost out of fold"""
+    """variants used in serving: those that are best out of fold"""
     folds: Annotated[int, Meta(ge=2)] = 3
-    """with one, members would be validated on what they were trained on"""
+    """with one, members would be validated on the cases they were trained on"""
     width: Count = 48
     experts: Count = 4
     chosen: Count = 2
-    """experts that may speak for a token"""
+    """experts per token"""
     tokens: Count = 64
-    """the stride grows until a series has about as many"""
+    """approximate number per series, which sets the stride"""
     sparsity: Amount = 0.02
-    """λ of the sum over tokens of the norm of their contributions"""
+    """λ of the sum over tokens of the norms of their contributions"""
     noise: Amount = 0.3
     shift: Amount = 0.03
     dropout: Amount = 0.4
@@ -67,7 +67,7 @@ class CommitteeSettings:
     """the paper's spectral view: log band energies of what a token reads"""
 
     def per_member(self, switch: str) -> tuple[bool, ...]:
-        """One switch of the variants for every member in training: the folds of the first variant come first."""
+        """One switch of the variants for every member in training; the folds of the first variant come first."""
         return tuple(getattr(variant, switch) for variant in self.variants for _ in range(self.folds))
 
 
@@ -83,7 +83,7 @@ _PROFILES = MappingProxyType(
 def settings_for(
     profile: Profile = "balanced", objective: Objective = "accuracy", alignment: Alignment = "aligned"
 ) -> CommitteeSettings:
-    """`localize` takes both variants and a stronger sparsity; windows cut anywhere (`sliding`) get no position code."""
+    """`localize`: both kinds of members and more sparsity; `sliding` (windows cut anywhere): no position code."""
     settings = _PROFILES[profile]
     if objective == "localize":
         settings = replace(settings, variants=(A, B), kept=2, sparsity=0.05)

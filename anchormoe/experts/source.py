@@ -1,4 +1,4 @@
-"""The fitted committee as a source of evidence: one output per member, with exact token contributions."""
+"""A fitted committee as a source of evidence: one output per member, with exact contributions of its tokens."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
@@ -10,20 +10,20 @@ from numpy.typing import NDArray
 from anchormoe.cases import Cases, Float64, Int64
 from anchormoe.errors import ModelError
 from anchormoe.evidence import Json, SourceEvidence, SourceOutput
-from anchormoe.experts.net import CommitteeNet
-from anchormoe.experts.serialization import config_of, net_of
+from anchormoe.experts.net import CommitteeNet, CommitteeOutput
+from anchormoe.experts.serialization import read_net, shape_config
 from anchormoe.experts.tokens import Geometry, Series, prepare
 from anchormoe.experts.torch_backend import TorchCommittee
 from anchormoe.simd.backend import Backend, choose_backend
 
-PASS = 32
-"""Cases at a time; a case's result does not depend on who shares its pass."""
-PASS_ENTRIES = 8_000_000
-"""Bound on the values that a pass reads for all members; cases of many channels or steps pass by fewer at a time."""
+CASES_PER_PASS = 32
+"""At most; a case's result does not depend on the others in its pass."""
+ENTRIES_PER_PASS = 8_000_000
+"""Values read for all members: a pass has fewer cases if they have many channels or steps."""
 
 
 class Committee:
-    """Several members, one network. `forward` gives one output per member, named m0, m1, …"""
+    """Several members in one network. `forward` returns one output per member, named m0, m1, …"""
 
     def __init__(self, net: CommitteeNet, *, device: torch.device | None = None) -> None:
         self._device = device or net.bias.device
@@ -44,56 +44,54 @@ class Committee:
 
     def forward(self, cases: Cases) -> list[SourceOutput]:
         self._require_channels(cases)
-        passes = [self._pass(part) for part in self._parts(cases)]
-        parts = passes[0] if len(passes) == 1 else [np.concatenate(part, axis=1) for part in zip(*passes, strict=True)]
+        passes = [self._serving.forward(prepare(part, self.geometry, self._device)) for part in self._passes(cases)]
+        output = passes[0] if len(passes) == 1 else _concatenate(passes)
         bounds = self.geometry.bounds(cases.steps)
-        return [_output(f"m{m}", bounds, *(part[m] for part in parts)) for m in range(self.members)]
+        return [_member_output(output, member, bounds) for member in range(self.members)]
 
-    def logits(self, cases: Cases, told: Callable[[int], None] = lambda done: None) -> Float64:
-        """(G, N, Y), without the explanation; `told` hears of how many cases it has them."""
+    def logits(self, cases: Cases, progress: Callable[[int], None] = lambda done: None) -> Float64:
+        """(G, N, Y), without the explanation; `progress` is given the number of cases done."""
         logits = np.empty((self.members, len(cases), self._net.shape.classes))
         done = 0
-        for part in self._parts(cases):
+        for part in self._passes(cases):
             series = prepare(part, self.geometry, self._device)
             logits[:, done : done + len(part)] = self._serving.logits(series)
             done += len(part)
-            told(done)
+            progress(done)
         return logits
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         return {name: values.detach().cpu().numpy() for name, values in self._net.state_dict().items()}
 
     def config(self) -> dict[str, Json]:
-        return config_of(self._net.shape)
+        return shape_config(self._net.shape)
 
     @classmethod
     def from_parts(cls, config: Mapping[str, Json], tensors: Mapping[str, NDArray[Any]]) -> "Committee":
-        return cls(net_of(config, tensors))
+        return cls(read_net(config, tensors))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled by what it was made of: what serving keeps is made again."""
+        """Pickled by its configuration and tensors: another machine may use another backend."""
         return type(self).from_parts, (self.config(), self.tensors())
 
-    def _parts(self, cases: Cases) -> Iterator[Cases]:
+    def _passes(self, cases: Cases) -> Iterator[Cases]:
         entries = self.members * cases.channels * cases.steps
-        size = max(1, min(PASS, PASS_ENTRIES // entries))
+        size = max(1, min(CASES_PER_PASS, ENTRIES_PER_PASS // entries))
         if len(cases) <= size:
             return iter((cases,))
         return (cases.subset(slice(start, start + size)) for start in range(0, len(cases), size))
 
-    def _pass(self, cases: Cases) -> tuple[Float64, ...]:
-        """logits, context, values, expert values, weights, reliabilities, each (G, B, …)."""
-        return self._serving.parts(prepare(cases, self.geometry, self._device))
-
     def _require_channels(self, cases: Cases) -> None:
         if cases.channels != self._net.shape.channels:
-            raise ModelError(f"the experts know {self._net.shape.channels} channels, the data have {cases.channels}")
+            raise ModelError(
+                f"the experts were trained on {self._net.shape.channels} channels, the data have {cases.channels}"
+            )
 
 
 class _ServingNet(Protocol):
     """A committee's network for inference."""
 
-    def parts(self, series: Series) -> tuple[Float64, ...]: ...
+    def forward(self, series: Series) -> CommitteeOutput: ...
 
     def logits(self, series: Series) -> Float64: ...
 
@@ -107,23 +105,18 @@ def _serving_net(net: CommitteeNet, backend: Backend) -> _ServingNet:
     return NumbaCommittee(net)
 
 
-def _output(
-    name: str,
-    bounds: tuple[Int64, Int64],
-    logits: Float64,
-    context: Float64,
-    values: Float64,
-    expert_values: Float64,
-    weight: Float64,
-    reliability: Float64,
-) -> SourceOutput:
-    experts = tuple(f"e{m}" for m in range(weight.shape[-1]))
+def _concatenate(passes: list[CommitteeOutput]) -> CommitteeOutput:
+    return CommitteeOutput(*(np.concatenate(parts, axis=1) for parts in zip(*passes, strict=True)))
+
+
+def _member_output(output: CommitteeOutput, member: int, bounds: tuple[Int64, Int64]) -> SourceOutput:
+    logits, context, values, expert_values, weight, reliability = (part[member] for part in output)
     evidence = SourceEvidence(
-        name=name,
+        name=f"m{member}",
         start=bounds[0],
         stop=bounds[1],
         values=values,
-        experts=experts,
+        experts=tuple(f"e{expert}" for expert in range(weight.shape[-1])),
         expert_values=expert_values,
         weight=weight,
         reliability=reliability,

@@ -1,4 +1,4 @@
-"""Which steps a token reads, and whether enough of them are there. Pure."""
+"""Which steps a token reads, and whether enough of them are valid. Pure."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,10 +15,10 @@ from anchormoe.training.devices import to_device
 LONGEST_KERNEL = 33
 SHORTEST_KERNEL = 3
 LONGEST_SERIES = 1280
-"""Longer series are averaged over `pool` steps first, so that tokens still read everything."""
+"""Longer series are first averaged over `pool` steps, so that tokens still read all of them."""
 _CHUNK = 512
-_KEPT = 32
-"""Geometries and lengths for which tokens are worked out once."""
+_CACHE_SIZE = 32
+"""Geometries and lengths whose tokens are cached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +39,13 @@ class Geometry:
         kernel = min(max(kernel, SHORTEST_KERNEL), LONGEST_KERNEL)
         return cls(kernel, max(1, min(coarse // tokens, (kernel + 1) // 2)), pool, length)
 
-    def coarse(self, steps: int) -> int:
+    def coarse_steps(self, steps: int) -> int:
         return -(-steps // self.pool)
 
-    @lru_cache(maxsize=_KEPT)  # noqa: B019  # a handful of small values; what is kept is immutable
+    @lru_cache(maxsize=_CACHE_SIZE)  # noqa: B019  # a handful of small, immutable values
     def bounds(self, steps: int) -> tuple[Int64, Int64]:
         """Starts and stops of the steps each token reads, inside [0, steps)."""
-        centres = np.arange(0, self.coarse(steps), self.stride, dtype=np.int64)
+        centres = np.arange(0, self.coarse_steps(steps), self.stride, dtype=np.int64)
         half = self.kernel // 2
         start = np.maximum((centres - half) * self.pool, 0)
         return start, np.minimum((centres + half + 1) * self.pool, steps)
@@ -60,11 +60,11 @@ class Series:
     mask: Tensor
     """(N, C, S)"""
     level: Tensor
-    """(N, C) medians, which centring takes out"""
+    """(N, C) medians, which centring subtracts"""
     summary: Tensor
     """(N, 2·C) medians and means, which the context reads"""
     valid: Tensor
-    """(N, P) tokens with enough steps"""
+    """(N, P) tokens with enough valid steps"""
     length: Tensor
     """(N,) coarse steps up to the last valid one"""
 
@@ -75,8 +75,8 @@ class Series:
 def prepare(cases: Cases, geometry: Geometry, device: torch.device) -> Series:
     """Masked means over `pool` steps, their medians, and token validity."""
     if geometry.pool == 1 and cases.mask.all():
-        return _prepare_whole(cases, geometry, device)
-    x, mask = _coarse(cases, geometry, device)
+        return _prepare_complete(cases, geometry, device)
+    x, mask = _average(cases, geometry, device)
     level = torch.cat([_medians(x[i : i + _CHUNK], mask[i : i + _CHUNK]) for i in range(0, len(x), _CHUNK)])
     steps = mask.any(1)  # (N, S)
     place = torch.arange(1, steps.shape[1] + 1, device=device)
@@ -86,26 +86,26 @@ def prepare(cases: Cases, geometry: Geometry, device: torch.device) -> Series:
     return Series(x, mask, level, summary, _valid_tokens(steps, length, geometry), length)
 
 
-def _prepare_whole(cases: Cases, geometry: Geometry, device: torch.device) -> Series:
-    """The same bits, faster where nothing is missing: every case has the same tokens, a median is a selection."""
-    x, mask = _coarse(cases, geometry, device)
+def _prepare_complete(cases: Cases, geometry: Geometry, device: torch.device) -> Series:
+    """The same bits, faster if nothing is missing: all cases have the same tokens, and a median is a selection."""
+    x, mask = _average(cases, geometry, device)
     middle = (cases.steps - 1) // 2
     level = np.partition(cases.x, middle, axis=-1)[..., middle]
     summary = to_device(device, np.concatenate((level, _means(cases)), axis=1))
-    valid, length = (one.to(device) for one in _whole_tokens(geometry, cases.steps))
+    valid, length = (each.to(device) for each in _complete_tokens(geometry, cases.steps))
     return Series(x, mask, to_device(device, level), summary, valid.expand(len(x), -1), length.expand(len(x)))
 
 
-@lru_cache(maxsize=_KEPT)
-def _whole_tokens(geometry: Geometry, steps: int) -> tuple[Tensor, Tensor]:
-    """Valid tokens (1, P) and length (1,) of a case of which nothing is missing."""
-    with torch.inference_mode(False):  # what is kept may be used in training too
+@lru_cache(maxsize=_CACHE_SIZE)
+def _complete_tokens(geometry: Geometry, steps: int) -> tuple[Tensor, Tensor]:
+    """Valid tokens (1, P) and length (1,) of a case without missing steps."""
+    with torch.inference_mode(False):  # the cached values are used in training too
         length = torch.full((1,), steps)
         return _valid_tokens(torch.ones((1, steps), dtype=torch.bool), length, geometry), length
 
 
-def for_members(x: Tensor, mask: Tensor, level: Tensor, centred: tuple[bool, ...]) -> Tensor:
-    """x (G or 1, …, C, S) for each member, its level taken out for those that are centred; (1, …) if none differs."""
+def centre_for_members(x: Tensor, mask: Tensor, level: Tensor, centred: tuple[bool, ...]) -> Tensor:
+    """x (G or 1, …, C, S), minus its level for centred members; (1, …) if all members agree."""
     if not any(centred):
         return x
     flags = centred[:1] if all(centred) else centred
@@ -113,15 +113,15 @@ def for_members(x: Tensor, mask: Tensor, level: Tensor, centred: tuple[bool, ...
     return x - share * level[..., None] * mask
 
 
-def windows(x: Tensor, geometry: Geometry) -> Tensor:
-    """What each token reads: (…, C, S) to (…, P, C·k); beyond the series there are zeros."""
+def unfold_tokens(x: Tensor, geometry: Geometry) -> Tensor:
+    """What each token reads: (…, C, S) to (…, P, C·k), zeros outside the series."""
     half = geometry.kernel // 2
     read = functional.pad(x, (half, half)).unfold(-1, geometry.kernel, geometry.stride)  # (…, C, P, k)
     return read.transpose(-3, -2).flatten(-2)  # (…, P, C·k)
 
 
 def _means(cases: Cases) -> Float32:
-    """(N, C) over valid steps; what is not valid is 0."""
+    """(N, C) over valid steps; x is 0 elsewhere."""
     total = cases.x.sum(axis=-1, dtype=np.float64)
     return np.asarray(total / np.maximum(cases.mask.sum(axis=-1), 1), np.float32)
 
@@ -132,24 +132,25 @@ def _coarse_means(x: Tensor, mask: Tensor) -> Float32:
 
 
 def _medians(x: Tensor, mask: Tensor) -> Tensor:
-    """(N, C) over valid steps. Unlike a mean, a median is not moved by a short event: the rest stays 0."""
+    """(N, C) over valid steps. Unlike a mean, a median is not moved by a short event, so the rest stays near 0."""
     return torch.where(mask, x, torch.nan).nanmedian(-1).values.nan_to_num(0.0)
 
 
-def _coarse(cases: Cases, geometry: Geometry, device: torch.device) -> tuple[Tensor, Tensor]:
+def _average(cases: Cases, geometry: Geometry, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Series and mask in coarse steps: masked means over `pool` steps."""
     x, mask = to_device(device, cases.x), to_device(device, cases.mask)
     if geometry.pool == 1:
         return x, mask
-    coarse = geometry.coarse(cases.steps)
+    coarse = geometry.coarse_steps(cases.steps)
     extra = (0, coarse * geometry.pool - cases.steps)
-    apart = (len(cases), cases.channels, coarse, geometry.pool)
-    x, mask = functional.pad(x, extra).view(apart), functional.pad(mask, extra).view(apart)
+    blocks = (len(cases), cases.channels, coarse, geometry.pool)
+    x, mask = functional.pad(x, extra).view(blocks), functional.pad(mask, extra).view(blocks)
     return x.sum(-1) / mask.sum(-1).clamp(min=1), mask.any(-1)
 
 
 def _valid_tokens(steps: Tensor, length: Tensor, geometry: Geometry) -> Tensor:
-    """A token counts if its centre lies in the series and half of what it reads is valid (all, if less is there)."""
-    read = windows(steps[:, None].float(), geometry).sum(-1)  # (N, P)
+    """A token is valid if its centre lies in the series and half of its steps are valid (all valid ones, if fewer)."""
+    read = unfold_tokens(steps[:, None].float(), geometry).sum(-1)  # (N, P)
     needed = torch.clamp(steps.sum(-1), 1, (geometry.kernel + 1) // 2)
     centre = torch.arange(read.shape[1], device=steps.device) * geometry.stride
     return (read >= needed[:, None]) & (centre < length[:, None])

@@ -1,4 +1,4 @@
-"""Fits the paper recipe honestly: folds of TRAIN choose the epoch, all of TRAIN is then fitted with it."""
+"""Fits the paper recipe: folds of TRAIN choose the number of epochs, then all of TRAIN is fitted."""
 
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -25,54 +25,54 @@ from anchormoe.training.task import FitTask, SourceFit, normalize_weights
 
 
 @dataclass(frozen=True, slots=True)
-class _Task:
-    """Everything a training run of this fit shares with the others."""
+class _PaperTask:
+    """What all training runs of this fit share."""
 
     examples: Examples
     architecture: ModelConfig
     settings: PaperSettings
-    plan: LoopConfig
+    loop: LoopConfig
     device: torch.device
     progress: ProgressCallback
     checkpoints: Checkpoints | None
 
 
 def fit_paper(fit_task: FitTask, settings: PaperSettings) -> SourceFit[PaperSource]:
-    """Fits normalized cases. With `test` the epoch is the one best on TEST: the authors' protocol, `optimistic`.
+    """Fits normalized cases. With `test` the epoch is the best one on TEST: the authors' protocol, `optimistic`.
 
-    1. the folds 2. the epoch with the least validation loss over all folds (half of the epochs below 60 cases)
-    3. a fit of all cases up to that epoch.
-    A KeyboardInterrupt keeps the best so far: the net of the stage it came in.
+    1. fit the folds, 2. choose the epoch with the smallest validation loss over all folds (half of the epochs below
+    FEW_CASES), 3. fit all cases up to that epoch.
+    A KeyboardInterrupt ends the current stage and keeps its best net.
     """
     y, n_classes, test = fit_task.y, fit_task.n_classes, fit_task.test
     task = _task(fit_task, _examples(fit_task.cases, y, _case_weights(fit_task, settings)), settings)
     held_out, trained = _folds(y, settings.folds, fit_task.groups, fit_task.seed)
-    courses, nets = _fit_folds(task, held_out, trained)
-    epoch = _fold_plan(task).last_epoch if len(y) < FEW_CASES else chosen_epoch(courses)
-    oof = _out_of_fold(courses, held_out, epoch, n_classes)
-    if any(course.interrupted for course in courses):
-        return _fit_of(nets[-1], oof, task, courses, courses[-1].best_epoch, "honest")
+    histories, nets = _fit_folds(task, held_out, trained)
+    epoch = _fold_loop(task).last_epoch if len(y) < FEW_CASES else best_common_epoch(histories)
+    oof = _out_of_fold(histories, held_out, epoch, n_classes)
+    if any(history.interrupted for history in histories):
+        return _source_fit(nets[-1], oof, task, histories, histories[-1].best_epoch, "honest")
     if test is not None:
-        net, course = _fit_all(task, task.plan, _examples(*test, np.ones(len(test[1]))))
-        return _fit_of(net, oof, task, [*courses, course], course.best_epoch, "optimistic")
-    net, course = _fit_all(task, replace(task.plan, stop_after=epoch), None)
-    return _fit_of(net, oof, task, [*courses, course], course.epochs, "honest")
+        net, history = _fit_all(task, task.loop, _examples(*test, np.ones(len(test[1]))))
+        return _source_fit(net, oof, task, [*histories, history], history.best_epoch, "optimistic")
+    net, history = _fit_all(task, replace(task.loop, stop_after=epoch), None)
+    return _source_fit(net, oof, task, [*histories, history], history.epochs, "honest")
 
 
-def chosen_epoch(courses: list[TrainingHistory]) -> int:
-    """The epoch (from 1) with the least mean validation loss, of those that every fold reached."""
-    reached = min(len(course.validation) for course in courses)
+def best_common_epoch(histories: list[TrainingHistory]) -> int:
+    """The epoch (from 1) with the smallest mean validation loss, of those that every fold reached."""
+    reached = min(len(history.validation) for history in histories)
     if reached == 0:
         return 1
-    losses = [[figures["validation_loss"] for figures in course.curves[:reached]] for course in courses]
+    losses = [[figures["validation_loss"] for figures in history.curves[:reached]] for history in histories]
     return int(np.argmin(np.mean(losses, axis=0))) + 1
 
 
-def _task(fit_task: FitTask, examples: Examples, settings: PaperSettings) -> _Task:
+def _task(fit_task: FitTask, examples: Examples, settings: PaperSettings) -> _PaperTask:
     device = torch.device(fit_task.device)
     shape = DataShape(examples.x.shape[2], examples.x.shape[1], fit_task.n_classes, len(examples))
     sizes = settings.sizes_for(shape)
-    plan = LoopConfig(
+    loop = LoopConfig(
         epochs=sizes.epochs,
         batch_size=sizes.batch_size,
         learning_rate=sizes.learning_rate,
@@ -81,56 +81,58 @@ def _task(fit_task: FitTask, examples: Examples, settings: PaperSettings) -> _Ta
         mixed_precision=device.type == "cuda",
     )
     architecture = settings.architecture(shape)
-    return _Task(examples, architecture, settings, plan, device, fit_task.progress, fit_task.checkpoints)
+    return _PaperTask(examples, architecture, settings, loop, device, fit_task.progress, fit_task.checkpoints)
 
 
 def _folds(y: Int64, folds: int, groups: Int64 | None, seed: int) -> tuple[Bool, Bool]:
-    """(F, N) held out and trained; no fold at all for a single case."""
+    """(F, N) held out and trained; no folds for a single case."""
     folds = min(folds, len(y))
     if folds < 2:
         return np.zeros((0, len(y)), np.bool_), np.zeros((0, len(y)), np.bool_)
     return make_folds(y, folds=folds, groups=groups, seed=seed)
 
 
-def _fit_folds(task: _Task, held_out: Bool, trained: Bool) -> tuple[list[TrainingHistory], list[PaperNet]]:
-    """Up to the fold that is interrupted."""
-    plan = _fold_plan(task)
-    courses: list[TrainingHistory] = []
+def _fit_folds(task: _PaperTask, held_out: Bool, trained: Bool) -> tuple[list[TrainingHistory], list[PaperNet]]:
+    """All folds, or those up to an interruption."""
+    loop = _fold_loop(task)
+    histories: list[TrainingHistory] = []
     nets: list[PaperNet] = []
     for fold in range(len(held_out)):
-        own, other = (torch.from_numpy(np.flatnonzero(chosen)) for chosen in (trained[fold], held_out[fold]))
-        seen = partial(_validation, examples=task.examples, chosen=other, by_accuracy=False) if len(other) else None
-        net, course = _fit_one(task, plan, own, seen, f"fold {fold + 1}")
-        courses.append(course)
+        inside, outside = (torch.from_numpy(np.flatnonzero(part[fold])) for part in (trained, held_out))
+        validate = (
+            partial(_validate, examples=task.examples, chosen=outside, by_accuracy=False) if len(outside) else None
+        )
+        net, history = _fit_net(task, loop, inside, validate, f"fold {fold + 1}")
+        histories.append(history)
         nets.append(net)
-        if course.interrupted:
+        if history.interrupted:
             break
-    return courses, nets
+    return histories, nets
 
 
-def _fold_plan(task: _Task) -> LoopConfig:
-    """With early stopping; with few cases a fixed number of epochs."""
+def _fold_loop(task: _PaperTask) -> LoopConfig:
+    """With early stopping or, with few cases, a fixed number of epochs."""
     if len(task.examples) < FEW_CASES:
-        return replace(task.plan, stop_after=-(-task.plan.epochs // 2))
-    return replace(task.plan, patience=max(5, round(task.settings.patience_share * task.plan.epochs)))
+        return replace(task.loop, stop_after=-(-task.loop.epochs // 2))
+    return replace(task.loop, patience=max(5, round(task.settings.patience_share * task.loop.epochs)))
 
 
-def _fit_all(task: _Task, plan: LoopConfig, test: Examples | None) -> tuple[PaperNet, TrainingHistory]:
+def _fit_all(task: _PaperTask, loop: LoopConfig, test: Examples | None) -> tuple[PaperNet, TrainingHistory]:
     every = torch.arange(len(task.examples))
     if test is None:
-        return _fit_one(task, plan, every, None, "all cases")
-    seen = partial(_validation, examples=test, chosen=torch.arange(len(test)), by_accuracy=True)
-    return _fit_one(task, plan, every, seen, "all cases")
+        return _fit_net(task, loop, every, None, "all cases")
+    validate = partial(_validate, examples=test, chosen=torch.arange(len(test)), by_accuracy=True)
+    return _fit_net(task, loop, every, validate, "all cases")
 
 
-def _fit_one(
-    task: _Task, plan: LoopConfig, chosen: Tensor, validate: Validate | None, stage: str
+def _fit_net(
+    task: _PaperTask, loop: LoopConfig, chosen: Tensor, validate: Validate | None, stage: str
 ) -> tuple[PaperNet, TrainingHistory]:
-    net = _new_net(task)
-    course = train_network(
+    net = _initial_net(task)
+    history = train_network(
         net,
         task.examples,
-        plan,
+        loop,
         loss=_loss(task.settings),
         chosen=chosen,
         validate=validate,
@@ -138,12 +140,12 @@ def _fit_one(
         stage=stage,
         checkpoints=task.checkpoints,
     )
-    return net, course
+    return net, history
 
 
-def _new_net(task: _Task) -> PaperNet:
+def _initial_net(task: _PaperTask) -> PaperNet:
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(task.plan.seed)
+        torch.manual_seed(task.loop.seed)
         return PaperNet(task.architecture).to(task.device)
 
 
@@ -157,10 +159,10 @@ def _loss(settings: PaperSettings) -> Loss:
     return loss
 
 
-def _validation(net: nn.Module, *, examples: Examples, chosen: Tensor, by_accuracy: bool) -> Validation:
-    """Loss is the tempered log-loss; the optimistic protocol takes the error rate, and the log-loss between equals."""
+def _validate(net: nn.Module, *, examples: Examples, chosen: Tensor, by_accuracy: bool) -> Validation:
+    """The loss is the tempered log loss or, `by_accuracy`, the error rate with the log loss as tie-breaker."""
     assert isinstance(net, PaperNet)
-    logits, y, weight = predicted_logits(net, examples, chosen), examples.y[chosen], examples.weight[chosen]
+    logits, y, weight = predict_logits(net, examples, chosen), examples.y[chosen], examples.weight[chosen]
     share = weight / weight.sum().clamp_min(1e-12)
     nll = tempered_loss(logits, y, share)
     accuracy = float(((logits.argmax(dim=1) == y) * share.double()).sum())
@@ -168,13 +170,13 @@ def _validation(net: nn.Module, *, examples: Examples, chosen: Tensor, by_accura
 
 
 def tempered_loss(logits: Tensor, y: Tensor, share: Tensor) -> float:
-    """The log-loss with the best of some temperatures: calibration comes later, overconfidence does not count here."""
+    """The log loss at the best of some temperatures: overconfidence is corrected by the calibration later."""
     scale = torch.logspace(-2, 1, 25).view(-1, 1, 1)
     losses = -functional.log_softmax(scale * logits, dim=-1).gather(2, y.view(1, -1, 1).expand(25, -1, 1))  # (25, V, 1)
     return float((losses[..., 0] * share).sum(dim=1).min())
 
 
-def predicted_logits(net: PaperNet, examples: Examples, chosen: Tensor) -> Tensor:
+def predict_logits(net: PaperNet, examples: Examples, chosen: Tensor) -> Tensor:
     """(V, Y) of the chosen examples, on the CPU, in passes of bounded size."""
     serving = ServingNet(net)
     device = next(net.parameters()).device
@@ -183,11 +185,11 @@ def predicted_logits(net: PaperNet, examples: Examples, chosen: Tensor) -> Tenso
     return torch.cat([torch.from_numpy(serving.forward(batch.x, batch.mask).logits) for batch in batches])
 
 
-def _out_of_fold(courses: list[TrainingHistory], held_out: Bool, epoch: int, n_classes: int) -> Float64:
+def _out_of_fold(histories: list[TrainingHistory], held_out: Bool, epoch: int, n_classes: int) -> Float64:
     oof = np.zeros((held_out.shape[1], n_classes))
-    for course, left_out in zip(courses, held_out, strict=False):
-        if len(course.validation) >= epoch:
-            oof[left_out] = course.validation[epoch - 1].double().numpy()
+    for history, left_out in zip(histories, held_out, strict=False):
+        if len(history.validation) >= epoch:
+            oof[left_out] = history.validation[epoch - 1].double().numpy()
     return np.asarray(oof - oof.mean(axis=1, keepdims=True))
 
 
@@ -211,21 +213,21 @@ def _case_weights(task: FitTask, settings: PaperSettings) -> Float64:
     return normalize_weights(weights / np.maximum(totals[task.y], 1e-12))
 
 
-def _fit_of(
-    net: PaperNet, oof: Float64, task: _Task, courses: list[TrainingHistory], epoch: int, protocol: str
+def _source_fit(
+    net: PaperNet, oof: Float64, task: _PaperTask, histories: list[TrainingHistory], epoch: int, protocol: str
 ) -> SourceFit[PaperSource]:
-    """`oof` is 0 for cases that no fold got to."""
+    """`oof` is 0 for cases whose fold was not fitted."""
     report: dict[str, Json] = {
         "protocol": protocol,
         "epochs": epoch,
-        "planned_epochs": task.plan.epochs,
-        "interrupted": any(course.interrupted for course in courses),
+        "planned_epochs": task.loop.epochs,
+        "interrupted": any(history.interrupted for history in histories),
         "architecture": task.architecture.to_dict(),
         "settings": asdict(task.settings),
-        "batch_size": task.plan.batch_size,
-        "learning_rate": task.plan.learning_rate,
+        "batch_size": task.loop.batch_size,
+        "learning_rate": task.loop.learning_rate,
         "parameters": sum(parameter.numel() for parameter in net.parameters()),
-        "curves": [course.curves for course in courses],
+        "curves": [history.curves for history in histories],
     }
     patching = Patching(task.architecture.patch_length, task.architecture.patch_stride)
     return SourceFit("paper", PaperSource(net, task.device), oof, report, patching)

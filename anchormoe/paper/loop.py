@@ -1,4 +1,4 @@
-"""The gradient training loop: AdamW, warm-up, early stopping, best so far, resume, several processes."""
+"""Trains a network: AdamW, warm-up, early stopping, resuming, several processes."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -16,13 +16,13 @@ from anchormoe.training.optimizer_state import TrainingState, model_tensors, opt
 WARM_UP = 0.1
 """Share of the planned steps over which the learning rate grows to its full value."""
 MAX_GRADIENT_NORM = 1.0
-KEPT_BYTES = 31 << 20
-"""Just below what glibc's allocator adapts to at most."""
+FREED_BLOCK_BYTES = 31 << 20
+"""Just below the largest block that glibc's allocator adapts to."""
 
 
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """x (N, C, T), mask (N, C, T), y (N,), weight (N,); a batch of them is the same thing."""
+    """x (N, C, T), mask (N, C, T), y (N,), weight (N,): a data set or a batch."""
 
     x: Tensor
     mask: Tensor
@@ -38,7 +38,7 @@ class Examples:
 
 @dataclass(frozen=True, slots=True)
 class LoopConfig:
-    """`epochs` shapes the learning rate; `stop_after` ends earlier without changing it."""
+    """`epochs` determines the course of the learning rate; `stop_after` ends earlier without changing it."""
 
     epochs: int
     batch_size: int
@@ -56,7 +56,7 @@ class LoopConfig:
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """`loss` decides early stopping and the best epoch; `logits` (V, Y) are kept for every epoch."""
+    """`loss` decides on early stopping and the best epoch; `logits` (V, Y) are stored for every epoch."""
 
     loss: float
     figures: dict[str, float]
@@ -65,7 +65,7 @@ class Validation:
 
 @dataclass(frozen=True, slots=True)
 class TrainingHistory:
-    """What happened: figures and validation logits of every epoch, counted from 1."""
+    """Losses, other figures and validation logits of every epoch; epochs are counted from 1."""
 
     epochs: int
     best_epoch: int
@@ -75,7 +75,7 @@ class TrainingHistory:
 
 
 Loss = Callable[[nn.Module, Examples, float], Tensor]
-"""(model, batch, share of the planned epochs) → loss per example (B,), unweighted."""
+"""(model, batch, share of the planned epochs) → unweighted loss per example (B,)."""
 Validate = Callable[[nn.Module], Validation]
 
 
@@ -83,7 +83,7 @@ Validate = Callable[[nn.Module], Validation]
 class _Run:
     model: nn.Module
     optimizer: torch.optim.Optimizer
-    plan: LoopConfig
+    config: LoopConfig
     loss: Loss
     device: torch.device
     state: TrainingState = field(default_factory=TrainingState)
@@ -92,7 +92,7 @@ class _Run:
 def train_network(
     model: nn.Module,
     examples: Examples,
-    plan: LoopConfig,
+    config: LoopConfig,
     *,
     loss: Loss,
     chosen: Tensor | None = None,
@@ -103,18 +103,18 @@ def train_network(
 ) -> TrainingHistory:
     """Changes `model`: to its best validated epoch, or to the last one without validation.
 
-    `chosen` are the numbers of the examples to train on (all without it); nothing is copied but batches.
-    Each epoch draws from its own seed, so a run that was resumed equals one that was not. A KeyboardInterrupt,
-    also one raised by `progress`, ends training and keeps the best so far.
+    `chosen` are the indices of the examples to train on (default: all); only batches are copied. Each epoch has its own
+    seed, so a resumed run equals an uninterrupted one. A KeyboardInterrupt, also one from `progress`, ends training
+    and keeps the best epoch so far.
     """
     _keep_freed_memory(examples.x.nbytes)
-    run = _start(model, plan, loss, checkpoints.load(stage) if checkpoints else None)
+    run = _start(model, config, loss, checkpoints.load(stage) if checkpoints else None)
     chosen = torch.arange(len(examples)) if chosen is None else chosen
     interrupted = False
-    while not interrupted and run.state.epoch < plan.last_epoch and not _is_over(run.state.curves, plan):
+    while not interrupted and run.state.epoch < config.last_epoch and not _stops_early(run.state.curves, config):
         try:
             _finish_epoch(run, _train_epoch(run, examples, chosen, run.state.epoch), validate)
-            interrupted = _told(run, stage, progress, checkpoints)
+            interrupted = _report(run, stage, progress, checkpoints)
             trim_heap(examples.x.nbytes)
         except KeyboardInterrupt:
             interrupted = True
@@ -125,34 +125,36 @@ def train_network(
 
 
 def _keep_freed_memory(data_bytes: int) -> None:
-    """What a step frees stays with this process for the next one, instead of going back to the system page by page.
+    """Makes glibc keep the memory that a step frees for the next one, instead of returning it page by page.
 
     glibc adapts to the largest block it has seen freed; the block is never touched, so it costs no memory. A step of a
-    small net becomes up to a tenth faster; with large data memory matters more (`heap`). Other allocators do not care.
+    small net becomes up to a tenth faster. With large data memory matters more (`heap`). Other allocators ignore this.
     """
     if data_bytes < LARGE_BYTES:
-        torch.empty(KEPT_BYTES, dtype=torch.uint8)
+        torch.empty(FREED_BLOCK_BYTES, dtype=torch.uint8)
 
 
-def _told(run: _Run, stage: str, progress: ProgressCallback, checkpoints: Checkpoints | None) -> bool:
-    """Keeps and reports the epoch, in the first process; True for all of them when it is asked to stop."""
-    asked = False
+def _report(run: _Run, stage: str, progress: ProgressCallback, checkpoints: Checkpoints | None) -> bool:
+    """Stores and reports the epoch in rank 0; True in all ranks if training was interrupted."""
+    interrupted = False
     if distributed.rank() == 0:
         if checkpoints:
-            checkpoints.save(stage, _saved(run).to_checkpoint())
+            checkpoints.save(stage, _state(run).to_checkpoint())
         try:
-            progress(Progress(stage, run.state.epoch, run.plan.last_epoch, run.state.curves[-1]))
+            progress(Progress(stage, run.state.epoch, run.config.last_epoch, run.state.curves[-1]))
         except KeyboardInterrupt:
-            asked = True
-    return distributed.any_rank(asked, run.device)
+            interrupted = True
+    return distributed.any_rank(interrupted, run.device)
 
 
-def _start(model: nn.Module, plan: LoopConfig, loss: Loss, kept: StageCheckpoint | None) -> _Run:
+def _start(model: nn.Module, config: LoopConfig, loss: Loss, checkpoint: StageCheckpoint | None) -> _Run:
     device = next(model.parameters()).device
-    optimizer = torch.optim.AdamW(model.parameters(), lr=plan.learning_rate, weight_decay=plan.weight_decay, fused=True)
-    run = _Run(model, optimizer, plan, loss, device)
-    if kept:
-        run.state = TrainingState.from_checkpoint(kept)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
+    )
+    run = _Run(model, optimizer, config, loss, device)
+    if checkpoint:
+        run.state = TrainingState.from_checkpoint(checkpoint)
         model.load_state_dict(run.state.model)
         restore_optimizer(optimizer, run.state.optimizer)
     return run
@@ -163,10 +165,10 @@ def _train_epoch(run: _Run, examples: Examples, chosen: Tensor, epoch: int) -> f
     run.model.train()
     total, weight = 0.0, 0.0
     with torch.random.fork_rng(devices=_cuda_devices(run.device)):
-        torch.manual_seed(run.plan.seed * 1_000_003 + epoch)
-        batches = list(_batches(chosen, run.plan.batch_size))
+        torch.manual_seed(run.config.seed * 1_000_003 + epoch)
+        batches = list(_batches(chosen, run.config.batch_size))
         for number, index in enumerate(batches):
-            share = (epoch + (number + 1) / len(batches)) / run.plan.epochs
+            share = (epoch + (number + 1) / len(batches)) / run.config.epochs
             batch_weight = float(examples.weight[index].sum())
             total += _step(run, examples, index, batch_weight, share)
             weight += batch_weight
@@ -174,7 +176,7 @@ def _train_epoch(run: _Run, examples: Examples, chosen: Tensor, epoch: int) -> f
 
 
 def _batches(chosen: Tensor, size: int) -> Iterator[Tensor]:
-    """Index batches of one epoch; a last one of a single example joins the one before."""
+    """Indices of the batches of one epoch; a last batch of a single example is joined to the previous one."""
     parts = list(torch.split(chosen[torch.randperm(len(chosen))], size))
     if len(parts) > 1 and len(parts[-1]) == 1:
         parts[-2:] = [torch.cat(parts[-2:])]
@@ -182,15 +184,15 @@ def _batches(chosen: Tensor, size: int) -> Iterator[Tensor]:
 
 
 def _step(run: _Run, examples: Examples, index: Tensor, weight: float, share: float) -> float:
-    """One update; every process takes its share of the batch, divided by the weight of the whole of it."""
+    """One update; every process takes its part of the batch, divided by the weight of the whole batch."""
     for group in run.optimizer.param_groups:
-        group["lr"] = run.plan.learning_rate * learning_rate_factor(share)
+        group["lr"] = run.config.learning_rate * learning_rate_factor(share)
     run.optimizer.zero_grad(set_to_none=True)
     total = torch.zeros((), device=run.device)
-    own = index[distributed.rank() :: distributed.world()]
-    if len(own):
-        batch = examples.subset(own, run.device)
-        with torch.autocast(run.device.type, torch.bfloat16, enabled=run.plan.mixed_precision):
+    part = index[distributed.rank() :: distributed.world()]
+    if len(part):
+        batch = examples.subset(part, run.device)
+        with torch.autocast(run.device.type, torch.bfloat16, enabled=run.config.mixed_precision):
             losses = run.loss(run.model, batch, share)
         value = (losses.float() * batch.weight).sum()
         (value / max(weight, 1e-12)).backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
@@ -202,7 +204,7 @@ def _step(run: _Run, examples: Examples, index: Tensor, weight: float, share: fl
 
 
 def clip_gradients(model: nn.Module) -> None:
-    """To a common norm of at most 1: `nn.utils.clip_grad_norm_`, which takes three times as long, bit for bit."""
+    """To a common norm of at most 1. Bit for bit `nn.utils.clip_grad_norm_`, which takes three times as long."""
     gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
     norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(gradient) for gradient in gradients]))
     factor = MAX_GRADIENT_NORM / (norm + 1e-6)
@@ -212,7 +214,7 @@ def clip_gradients(model: nn.Module) -> None:
 
 
 def learning_rate_factor(share: float) -> float:
-    """Up in a straight line over the warm-up, then down along a cosine to 1 %."""
+    """Linear warm-up, then down along a cosine to 1 %."""
     if share < WARM_UP:
         return share / WARM_UP
     return 0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * (share - WARM_UP) / (1 - WARM_UP)))
@@ -223,9 +225,9 @@ def _finish_epoch(run: _Run, loss: float, validate: Validate | None) -> None:
     figures = {"loss": loss}
     if validate:
         run.model.eval()
-        seen = validate(run.model)
-        figures |= {"validation_loss": seen.loss, **seen.figures}
-        state.validation.append(seen.logits)
+        result = validate(run.model)
+        figures |= {"validation_loss": result.loss, **result.figures}
+        state.validation.append(result.logits)
     state.curves.append(figures)
     state.epoch += 1
     if validate and _best_epoch(state.curves) == state.epoch:
@@ -233,18 +235,18 @@ def _finish_epoch(run: _Run, loss: float, validate: Validate | None) -> None:
 
 
 def _best_epoch(curves: list[dict[str, float]]) -> int:
-    """The first epoch with the least validation loss, counted from 1; the last one without validation."""
+    """The first epoch with the smallest validation loss, counted from 1; without validation the last one."""
     losses = [figures.get("validation_loss", math.nan) for figures in curves]
     known = [(loss, epoch) for epoch, loss in enumerate(losses, start=1) if not math.isnan(loss)]
     return min(known)[1] if known else len(curves)
 
 
-def _is_over(curves: list[dict[str, float]], plan: LoopConfig) -> bool:
-    """Early stopping: no better epoch for `patience` epochs."""
-    return plan.patience is not None and len(curves) - _best_epoch(curves) >= plan.patience and bool(curves)
+def _stops_early(curves: list[dict[str, float]], config: LoopConfig) -> bool:
+    """No better epoch for `patience` epochs."""
+    return config.patience is not None and len(curves) - _best_epoch(curves) >= config.patience and bool(curves)
 
 
-def _saved(run: _Run) -> TrainingState:
+def _state(run: _Run) -> TrainingState:
     run.state.model = model_tensors(run.model)
     run.state.optimizer = optimizer_tensors(run.optimizer)
     return run.state

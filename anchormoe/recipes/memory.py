@@ -69,7 +69,7 @@ def _experts_bytes(cases: Cases, count: int, settings: RecipeSettings) -> float:
     chosen = experts_settings(settings)
     members = chosen.folds * len(chosen.variants)
     geometry = Geometry.for_length(cases.steps, tokens=chosen.tokens)
-    steps, mixes = geometry.coarse(cases.steps), cases.channels > MAX_CHANNELS
+    steps, mixes = geometry.coarse_steps(cases.steps), cases.channels > MAX_CHANNELS
     read = MIXED_CHANNELS if mixes else cases.channels
     batch = members * batch_size(count, members * cases.channels * steps, chosen)
     tokens = batch * len(geometry.bounds(cases.steps)[0])

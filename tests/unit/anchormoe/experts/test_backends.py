@@ -55,7 +55,7 @@ def test_numba_and_torch_agree(name: str, centred: tuple[bool, ...]) -> None:
 
 def require_agreement(net: CommitteeNet, cases: Cases) -> None:
     series = prepare(cases, net.shape.geometry, torch.device("cpu"))
-    for found, expected in zip(NumbaCommittee(net).parts(series), TorchCommittee(net).parts(series), strict=True):
+    for found, expected in zip(NumbaCommittee(net).forward(series), TorchCommittee(net).forward(series), strict=True):
         assert found.dtype == np.float64
         np.testing.assert_allclose(found, expected, atol=2e-6 * max(1, np.abs(expected).max()))
 
@@ -89,7 +89,7 @@ def test_units_and_context_add_up_to_independently_pooled_logits() -> None:
     sizes = SIZES["as in the balanced profile"]
     net = committee(sizes)
     series = prepare(some_cases(sizes), net.shape.geometry, torch.device("cpu"))
-    logits, context, values, by_expert, _, _ = NumbaCommittee(net).parts(series)
+    logits, context, values, by_expert, _, _ = NumbaCommittee(net).forward(series)
     np.testing.assert_allclose(context + values.sum(2), logits, atol=1e-5)
     np.testing.assert_allclose(by_expert.sum(3), values, atol=1e-12)
 

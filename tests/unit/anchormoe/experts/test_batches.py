@@ -9,7 +9,7 @@ from anchormoe.cases import Cases
 from anchormoe.experts.batches import Batches, TrainingSet
 from anchormoe.experts.net import MIXED_CHANNELS, CommitteeNet, NetShape
 from anchormoe.experts.settings import A_AS_IS, A, CommitteeSettings
-from anchormoe.experts.tokens import Geometry, Series, for_members, prepare
+from anchormoe.experts.tokens import Geometry, Series, centre_for_members, prepare
 
 SETTINGS = CommitteeSettings(variants=(A, A_AS_IS), folds=1, shift=0.0, noise=0.3)
 GEOMETRY = Geometry(kernel=3, stride=2, pool=1, length=10)
@@ -36,24 +36,24 @@ def _batches(net: CommitteeNet, series: Series) -> Batches:
 
 
 def _centred(series: Series, index: Tensor) -> Tensor:
-    return for_members(series.x[index], series.mask[index], series.level[index], SETTINGS.per_member("centre"))
+    return centre_for_members(series.x[index], series.mask[index], series.level[index], SETTINGS.per_member("centre"))
 
 
 @pytest.mark.parametrize("channels", [3, 100])
 @pytest.mark.parametrize("missing", [False, True])
-def test_undisturbed_batches_are_read_as_in_serving(channels: int, missing: bool) -> None:
+def test_batches_without_random_changes_are_read_as_in_serving(channels: int, missing: bool) -> None:
     net, series = _net(channels), _series(channels, missing=missing)
     batches = _batches(net, series)
     batch, _ = batches.take()
     with torch.no_grad():
-        expected = net(_centred(series, batch.index), batch.valid).opinions
+        expected = net(_centred(series, batch.index), batch.valid).expert_logits
         torch.testing.assert_close(
-            net.routed(batches.read(batch), batch.valid).opinions, expected, rtol=1e-4, atol=1e-5
+            net.forward_mixed(batches.read(batch), batch.valid).expert_logits, expected, rtol=1e-4, atol=1e-5
         )
 
 
 @pytest.mark.parametrize("channels", [3, 100])
-def test_noise_reaches_what_is_there_and_leaves_the_rest_alone(channels: int) -> None:
+def test_noise_is_added_to_valid_steps_only(channels: int) -> None:
     net, series = _net(channels), _series(channels, missing=True)
     batches = _batches(net, series)
     batch, draws = batches.take()
@@ -64,7 +64,7 @@ def test_noise_reaches_what_is_there_and_leaves_the_rest_alone(channels: int) ->
     assert torch.equal(moved, expected)
 
 
-def test_noise_after_the_mix_varies_with_the_share_of_channels_that_are_there() -> None:
+def test_noise_after_the_mix_varies_with_the_share_of_valid_channels() -> None:
     series = _series(100, missing=True)
     batches = _batches(_net(100), series)
     assert batches.noise_scale is not None
@@ -75,7 +75,7 @@ def test_noise_after_the_mix_varies_with_the_share_of_channels_that_are_there() 
 def test_noise_after_the_mix_has_the_covariance_of_noise_before_it() -> None:
     net = _net(100)
     with torch.no_grad():
-        root = net.mixed_noise(torch.eye(MIXED_CHANNELS).expand(2, 1, -1, -1))[:, 0]  # (G, R, R)
+        root = net.mix_noise(torch.eye(MIXED_CHANNELS).expand(2, 1, -1, -1))[:, 0]  # (G, R, R)
         covariance = net.channel_mix.transpose(1, 2) @ net.channel_mix
     torch.testing.assert_close(root @ root.transpose(1, 2), covariance, rtol=1e-4, atol=1e-4)
 
@@ -84,7 +84,7 @@ def test_noise_after_the_mix_has_the_gradient_of_noise_before_it_on_average() ->
     """The mean square of what noise of variance 1 becomes is tr(WᵀW) per step, so its gradient is 2 W."""
     net = _net(100)
     noise = torch.randn((2, 1, MIXED_CHANNELS, 40_000), generator=torch.Generator().manual_seed(1))
-    (net.mixed_noise(noise).square().sum() / 40_000).backward()  # type: ignore[no-untyped-call]
+    (net.mix_noise(noise).square().sum() / 40_000).backward()  # type: ignore[no-untyped-call]
     assert net.channel_mix.grad is not None
     expected = 2 * net.channel_mix.detach()
     assert (net.channel_mix.grad - expected).norm() < 0.05 * expected.norm()
@@ -92,19 +92,19 @@ def test_noise_after_the_mix_has_the_gradient_of_noise_before_it_on_average() ->
 
 def test_few_channels_are_not_mixed() -> None:
     noise = torch.ones(2, 1, 3, 10)
-    assert _net(3).mixed_noise(noise) is noise
+    assert _net(3).mix_noise(noise) is noise
 
 
-def test_processes_share_a_batch_and_what_was_drawn_for_it() -> None:
+def test_processes_share_a_batch_and_its_random_changes() -> None:
     net, series = _net(3), _series(3, missing=False)
     batches = _batches(net, series)
     batch, draws = batches.take()
     whole = batches.read(batch, draws)
     for rank in (0, 1):
-        assert torch.equal(batches.read(batch.every(2, rank), draws.every(2, rank)), whole[:, rank::2])
+        assert torch.equal(batches.read(batch.every_nth(2, rank), draws.every_nth(2, rank)), whole[:, rank::2])
 
 
-def test_cases_that_are_held_out_are_read_as_they_are() -> None:
+def test_held_out_cases_are_read_unchanged() -> None:
     net, series = _net(3), _series(3, missing=False)
     batches = _batches(net, series)
     batch = batches.held_out()

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from anchormoe.experts.augmentation import drawn_shifts, kept_evidence, shifted
+from anchormoe.experts.augmentation import draw_shifts, draw_visible, rotate
 from anchormoe.experts.loop import BATCH_BYTES, batch_size, one_cycle, planned_steps
 from anchormoe.experts.losses import cross_entropy, orthogonality, reliability_alignment, sparsity
-from anchormoe.experts.net import CommitteeNet, NetShape, Routed, places, sparse
+from anchormoe.experts.net import CommitteeNet, NetShape, RoutedTokens, keep_largest, position_code
 from anchormoe.experts.settings import CommitteeSettings
 from anchormoe.experts.tokens import Geometry
 
@@ -41,7 +41,7 @@ def _oracle(net: CommitteeNet, member: int, x: Tensor) -> Tensor:
     token = functional.conv1d(x, kernel, stride=geometry.stride, padding=geometry.kernel // 2).transpose(1, 2)
     token = token + net.stem_bias[g]
     if net.shape.positioned[g]:
-        token = token + places(token.shape[1], geometry, x.device) @ net.place[g]
+        token = token + position_code(token.shape[1], geometry, x.device) @ net.place[g]
     token = functional.gelu(token)
     token = token + token @ net.mix[g] + net.mix_bias[g]
     token = functional.layer_norm(token, (net.shape.width,)) * net.norm[g] + net.norm_bias[g]
@@ -62,7 +62,7 @@ def test_the_grouped_network_equals_the_formula_of_each_member() -> None:
     x = torch.randn(7, 3, 20, generator=torch.Generator().manual_seed(2))
     with torch.no_grad():
         routed = net(x[None], torch.ones(1, 7, 10))
-        values = (routed.opinions * routed.gate[..., None]).sum(-2)
+        values = (routed.expert_logits * routed.gate[..., None]).sum(-2)
         for member in (0, 1):
             torch.testing.assert_close(values[member], _oracle(net, member, x), rtol=1e-5, atol=1e-6)
 
@@ -76,23 +76,23 @@ def test_admission_shares_the_gain_by_reliability_among_valid_tokens() -> None:
 
 
 def test_sparse_weights_keep_the_two_largest_and_sum_to_one() -> None:
-    kept = sparse(torch.tensor([0.1, 0.4, 0.2, 0.3]), 2)
+    kept = keep_largest(torch.tensor([0.1, 0.4, 0.2, 0.3]), 2)
     torch.testing.assert_close(kept, torch.tensor([0.0, 4 / 7, 0.0, 3 / 7]))
 
 
-def test_folding_the_summaries_keeps_the_context() -> None:
+def test_fusing_the_scaling_of_summaries_keeps_the_context() -> None:
     net, summary = _net(), torch.randn(1, 5, 6)
     mean, scale = torch.tensor([1.0, -2.0, 0.5] * 2), torch.tensor([2.0, 0.1, 1.0] * 2)
     before = net.context((summary - mean) / scale)
-    net.fold_summaries(mean, scale)
+    net.fuse_summary_scaling(mean, scale)
     torch.testing.assert_close(net.context(summary), before, rtol=1e-4, atol=1e-4)
 
 
-def test_a_subset_of_the_members_says_what_they_said() -> None:
+def test_a_subset_of_the_members_gives_the_same_outputs() -> None:
     net, x, valid = _net(), torch.randn(1, 2, 3, 20), torch.ones(1, 2, 10)
     part = net.subset([1])
     assert part.shape.positioned == (False,)
-    torch.testing.assert_close(part(x, valid).opinions[0], net(x, valid).opinions[1])
+    torch.testing.assert_close(part(x, valid).expert_logits[0], net(x, valid).expert_logits[1])
 
 
 def test_cross_entropy_leaves_out_cases_of_weight_zero() -> None:
@@ -106,9 +106,9 @@ def test_sparsity_sums_norms_over_tokens() -> None:
     assert sparsity(values).tolist() == [pytest.approx((5 + 3) / 2)]
 
 
-def _routed(tokens: Tensor, routing: Tensor, reliability: Tensor, opinions: Tensor) -> Routed:
+def _routed(tokens: Tensor, routing: Tensor, reliability: Tensor, expert_logits: Tensor) -> RoutedTokens:
     hidden = torch.zeros(*routing.shape, 2)
-    return Routed(tokens, routing, routing, reliability, hidden, opinions, torch.ones(routing.shape[:3]))
+    return RoutedTokens(tokens, routing, routing, reliability, hidden, expert_logits, torch.ones(routing.shape[:3]))
 
 
 def test_orthogonal_anchors_cost_nothing_and_equal_ones_cost_one() -> None:
@@ -121,24 +121,24 @@ def test_orthogonal_anchors_cost_nothing_and_equal_ones_cost_one() -> None:
     assert orthogonality(alike, valid).item() == pytest.approx(1.0)
 
 
-def test_reliability_is_asked_to_follow_the_support_of_the_predicted_class() -> None:
-    opinions = torch.tensor([[[[[4.0, 0.0]], [[-2.0, 0.0]]]]])  # one expert; supports 4 and 2: targets 1 and 1/2
+def test_reliability_is_trained_to_follow_the_support_of_the_predicted_class() -> None:
+    expert_logits = torch.tensor([[[[[4.0, 0.0]], [[-2.0, 0.0]]]]])  # one expert; supports 4 and 2: targets 1 and 1/2
     reliability = torch.tensor([[[[0.5], [0.5]]]])
-    routed = _routed(torch.zeros(1, 1, 2, 2), torch.ones(1, 1, 2, 1), reliability, opinions)
+    routed = _routed(torch.zeros(1, 1, 2, 2), torch.ones(1, 1, 2, 1), reliability, expert_logits)
     loss = reliability_alignment(routed, torch.ones(1, 1, 2), torch.tensor([[[1.0, 0.0]]]))
     assert loss.item() == pytest.approx(math.log(2))
 
 
-def test_a_shift_turns_a_case_round_within_its_own_length() -> None:
+def test_a_shift_rotates_a_case_within_its_own_length() -> None:
     x = torch.tensor([[[1.0, 2.0, 3.0, 4.0, 0.0, 0.0]]]).expand(50, 1, 6)
     length = torch.full((50,), 4)
-    moved = shifted(x, length, drawn_shifts(length, 0.25, torch.Generator().manual_seed(0)))
+    moved = rotate(x, length, draw_shifts(length, 0.25, torch.Generator().manual_seed(0)))
     seen = {tuple(case) for case in moved[:, 0].int().tolist()}
     assert seen == {(1, 2, 3, 4, 0, 0), (4, 1, 2, 3, 0, 0), (2, 3, 4, 1, 0, 0)}
 
 
 def test_hidden_spans_take_15_to_50_percent_of_the_tokens_of_members_with_dropout() -> None:
-    kept = kept_evidence(torch.ones(2, 200, 100), torch.tensor([1.0, 0.0]), torch.Generator().manual_seed(0))
+    kept = draw_visible(torch.ones(2, 200, 100), torch.tensor([1.0, 0.0]), torch.Generator().manual_seed(0))
     hidden = 1 - kept.mean(-1)
     assert 0.13 <= hidden[0].min() <= hidden[0].max() <= 0.51
     assert (hidden[1] == 0).all()
@@ -153,7 +153,7 @@ def test_the_learning_rate_rises_and_falls_once() -> None:
     assert rates[-1] < 0.01
 
 
-def test_batches_stay_within_their_bytes_and_their_cases() -> None:
+def test_batches_are_limited_by_bytes_and_by_cases() -> None:
     assert batch_size(1000, 10, CommitteeSettings(batch=64)) == 64
     assert batch_size(30, 10, CommitteeSettings(batch=64)) == 30
     assert batch_size(1000, BATCH_BYTES // 4 // 8, CommitteeSettings(batch=64)) == 8

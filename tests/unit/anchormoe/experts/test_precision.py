@@ -19,7 +19,7 @@ GEOMETRY = Geometry(kernel=3, stride=2, pool=1, length=20)
 
 
 def _trained(mixed_precision: bool | None, *, channels: int = 2, **parts: float) -> tuple[CommitteeNet, ExpertsHistory]:
-    """Of cases whose two classes differ in their level; some steps and a channel are missing."""
+    """On cases whose two classes differ in their level; some steps and a channel are missing."""
     settings = replace(SETTINGS, **parts)  # type: ignore[arg-type]  # a test names the field
     rng, y = np.random.default_rng(0), np.arange(24) % 2
     x = rng.normal(size=(24, channels, 20)) + (2.0 * y - 1)[:, None, None]
@@ -33,18 +33,19 @@ def _trained(mixed_precision: bool | None, *, channels: int = 2, **parts: float)
     return net, train_committee(net, data, settings, seed=0, progress=silent, mixed_precision=mixed_precision)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("channels", "parts"), [(2, {}), (100, {}), (2, {"orthogonality": 0.05, "alignment": 0.05})])
-def test_bfloat16_learns_what_float32_learns(channels: int, parts: dict[str, float]) -> None:
-    whole, course = _trained(False, channels=channels, **parts)
-    half, halved = _trained(True, channels=channels, **parts)
-    assert halved.losses != course.losses  # it was another arithmetic
-    assert halved.losses[-1] < 0.5 * halved.losses[0]
-    assert halved.losses[-1] == pytest.approx(course.losses[-1], abs=0.1)
+def test_bfloat16_trains_as_well_as_float32(channels: int, parts: dict[str, float]) -> None:
+    full, history = _trained(False, channels=channels, **parts)
+    half, mixed = _trained(True, channels=channels, **parts)
+    assert mixed.losses != history.losses  # the arithmetic did differ
+    assert mixed.losses[-1] < 0.5 * mixed.losses[0]
+    assert mixed.losses[-1] == pytest.approx(history.losses[-1], abs=0.1)
     for name, value in half.named_parameters():
         assert value.dtype == torch.float32, name
         assert torch.isfinite(value).all(), name
-    assert whole.bias.dtype == half.bias.dtype
+    assert full.bias.dtype == half.bias.dtype
 
 
-def test_on_a_cpu_experts_learn_in_full_precision_unless_asked() -> None:
+def test_on_a_cpu_experts_train_in_full_precision_by_default() -> None:
     assert _trained(None)[1].losses == _trained(False)[1].losses

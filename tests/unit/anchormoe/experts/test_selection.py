@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from anchormoe.experts.selection import choose, log_losses, out_of_fold
+from anchormoe.experts.selection import choose_variants, log_losses, out_of_fold
 
 Y = np.array([0, 1] * 20, np.int64)
 
@@ -25,28 +25,28 @@ def test_out_of_fold_takes_the_member_that_left_the_case_out() -> None:
 
 
 def test_a_clearly_better_variant_wins() -> None:
-    assert choose(np.stack((_logits(1, wrong=15), _logits(1))), Y, kept=1) == [1]
+    assert choose_variants(np.stack((_logits(1, wrong=15), _logits(1))), Y, count=1) == [1]
 
 
 def test_the_first_variant_is_preferred_when_the_other_is_hardly_better() -> None:
     # One error less, but on other cases: the difference is smaller than its standard error.
-    assert choose(np.stack((_logits(1, wrong=2), _mirrored(1, wrong=1))), Y, kept=1) == [0]
+    assert choose_variants(np.stack((_logits(1, wrong=2), _mirrored(1, wrong=1))), Y, count=1) == [0]
 
 
-def test_the_first_variant_is_preferred_to_one_that_is_only_more_certain() -> None:
+def test_the_first_variant_is_preferred_to_one_that_is_only_more_confident() -> None:
     surer = _logits(1, wrong=2)
     surer[2:] *= 1.5
-    assert choose(np.stack((_logits(1, wrong=2), surer)), Y, kept=1) == [0]
+    assert choose_variants(np.stack((_logits(1, wrong=2), surer)), Y, count=1) == [0]
 
 
 def test_a_second_variant_is_kept_only_if_it_helps() -> None:
     first, helpful, harmful = _logits(1, wrong=4), _mirrored(1, wrong=4), _logits(1, wrong=30)
-    assert choose(np.stack((first, helpful, harmful)), Y, kept=2) == [0, 1]
-    assert choose(np.stack((first, harmful, harmful)), Y, kept=2) == [0]
+    assert choose_variants(np.stack((first, helpful, harmful)), Y, count=2) == [0, 1]
+    assert choose_variants(np.stack((first, harmful, harmful)), Y, count=2) == [0]
 
 
-def test_all_are_kept_when_there_are_no_more() -> None:
-    assert choose(np.stack((_logits(1), _logits(1, wrong=30))), Y, kept=2) == [0, 1]
+def test_all_variants_are_kept_when_there_are_no_more() -> None:
+    assert choose_variants(np.stack((_logits(1), _logits(1, wrong=30))), Y, count=2) == [0, 1]
 
 
 def test_losses_are_taken_at_the_best_temperature() -> None:

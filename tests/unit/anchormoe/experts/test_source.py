@@ -73,7 +73,7 @@ def test_only_the_chosen_experts_contribute(committee: Committee) -> None:
     assert (evidence.expert_values[evidence.weight == 0] == 0).all()
 
 
-def test_a_window_alone_equals_bitwise_the_same_window_anywhere(committee: Committee) -> None:
+def test_a_window_alone_equals_bitwise_the_same_window_in_a_batch(committee: Committee) -> None:
     cases = _cases(size=70)
     together = committee.forward(cases)
     for index in (0, 1, 31, 32, 45, 69):
@@ -83,7 +83,7 @@ def test_a_window_alone_equals_bitwise_the_same_window_anywhere(committee: Commi
 
 
 @pytest.mark.parametrize("steps", [40, 3000])
-def test_padding_changes_nothing_and_gets_nothing(steps: int) -> None:
+def test_padding_changes_nothing_and_gets_no_evidence(steps: int) -> None:
     cases = _cases(size=6, steps=steps)
     source = _fit(cases).source
     for short, long in zip(source.forward(cases), source.forward(cases.resized(steps + 37)), strict=True):
@@ -109,14 +109,14 @@ def test_a_fully_masked_window_has_finite_logits_and_no_evidence(committee: Comm
         assert (output.evidence.values == 0).all()
 
 
-def test_saved_parts_give_the_same_answers(committee: Committee) -> None:
+def test_saved_parts_give_the_same_outputs(committee: Committee) -> None:
     cases = _cases(seed=1)
     again = Committee.from_parts(committee.config(), committee.tensors())
     for first, second in zip(committee.forward(cases), again.forward(cases), strict=True):
         np.testing.assert_array_equal(first.logits, second.logits)
 
 
-def test_a_pickled_committee_gives_the_same_answers(committee: Committee) -> None:
+def test_a_pickled_committee_gives_the_same_outputs(committee: Committee) -> None:
     again = pickle.loads(pickle.dumps(committee))
     for first, second in zip(committee.forward(_cases(seed=1)), again.forward(_cases(seed=1)), strict=True):
         np.testing.assert_array_equal(first.logits, second.logits)
@@ -209,7 +209,7 @@ def test_a_held_out_case_does_not_change_the_member_that_left_it_out() -> None:
     )
 
 
-def test_an_interrupt_keeps_what_was_learnt() -> None:
+def test_an_interrupt_keeps_the_state_so_far() -> None:
     def stop(progress: Progress) -> None:
         if progress.done >= 2:
             raise KeyboardInterrupt
@@ -221,7 +221,7 @@ def test_an_interrupt_keeps_what_was_learnt() -> None:
     assert np.isfinite(fit.oof_logits).all()
 
 
-def test_progress_tells_how_members_do_on_cases_they_do_not_train_on() -> None:
+def test_progress_reports_validation_on_held_out_cases() -> None:
     told: list[Progress] = []
     y = np.arange(12, dtype=np.int64) % 3
     fit = fit_committee(FitTask(_cases(), y, 3, progress=told.append), QUICK)
@@ -231,7 +231,7 @@ def test_progress_tells_how_members_do_on_cases_they_do_not_train_on() -> None:
     assert len(fit.report["validation"]) == len(fit.report["losses"])
 
 
-def test_experts_that_are_resumed_equal_those_that_were_not_interrupted(tmp_path: Path) -> None:
+def test_resumed_experts_equal_uninterrupted_ones(tmp_path: Path) -> None:
     def stop(progress: Progress) -> None:
         if progress.done >= 3:
             raise KeyboardInterrupt
@@ -258,7 +258,7 @@ def test_a_checkpoint_of_other_experts_is_refused(tmp_path: Path) -> None:
         fit_committee(FitTask(_cases(), y, 3, checkpoints=checkpoints), replace(QUICK, width=16))
 
 
-def test_a_case_of_weight_zero_does_not_matter() -> None:
+def test_a_case_of_weight_zero_changes_nothing() -> None:
     y = np.arange(12, dtype=np.int64) % 3
     weight = np.ones(12)
     weight[0] = 0
@@ -303,7 +303,7 @@ def test_tiny_and_odd_data_can_be_fitted(name: str, cases: Cases, classes: int) 
     _assert_exact(fit.source.forward(cases))
 
 
-def test_it_learns_where_a_wave_is_and_says_so() -> None:
+def test_evidence_lies_where_the_wave_is() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(0, 0.3, (60, 1, 32))
     y = np.arange(60, dtype=np.int64) % 2

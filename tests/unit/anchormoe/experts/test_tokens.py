@@ -6,7 +6,7 @@ import torch
 
 from anchormoe.cases import Cases
 from anchormoe.experts.settings import settings_for
-from anchormoe.experts.tokens import Geometry, for_members, prepare, windows
+from anchormoe.experts.tokens import Geometry, centre_for_members, prepare, unfold_tokens
 
 CPU = torch.device("cpu")
 
@@ -31,7 +31,7 @@ def test_tokens_read_every_step(length: int) -> None:
 
 def test_a_token_reads_the_steps_around_its_centre() -> None:
     geometry = Geometry(kernel=3, stride=2, pool=1, length=5)
-    read = windows(torch.arange(1.0, 6.0)[None, None], geometry)
+    read = unfold_tokens(torch.arange(1.0, 6.0)[None, None], geometry)
     assert read[0].tolist() == [[0, 1, 2], [2, 3, 4], [4, 5, 0]]
     start, stop = geometry.bounds(5)
     assert list(zip(start.tolist(), stop.tolist(), strict=True)) == [(0, 2), (1, 4), (3, 5)]
@@ -57,12 +57,12 @@ def test_a_single_valid_step_is_enough_for_the_tokens_that_see_it() -> None:
     assert series.valid.tolist() == [[False, True, True, False]]
 
 
-def test_the_level_is_taken_out_for_members_that_are_centred() -> None:
+def test_the_level_is_subtracted_for_centred_members() -> None:
     geometry = Geometry(kernel=3, stride=1, pool=1, length=4)
     series = prepare(_one([1, float("nan"), 2, 9], steps=5), geometry, CPU)
     assert series.level.tolist() == [[2.0]]
     assert series.summary.tolist() == [[2.0, 4.0]]
-    both = for_members(series.x[None], series.mask[None], series.level[None], (True, False))
+    both = centre_for_members(series.x[None], series.mask[None], series.level[None], (True, False))
     assert both[:, 0, 0].tolist() == [[-1.0, 0.0, 0.0, 7.0, 0.0], [1.0, 0.0, 2.0, 9.0, 0.0]]
 
 
@@ -85,7 +85,7 @@ def test_profiles_keep_one_or_two_variants_of_three_folds() -> None:
     assert all(variant.centre for variant in settings_for("accurate", "localize").variants)
 
 
-def test_a_whole_case_is_prepared_the_same_beside_one_that_lacks_something() -> None:
+def test_a_complete_case_is_prepared_the_same_beside_one_with_missing_steps() -> None:
     rng = np.random.default_rng(0)
     x, mask = rng.normal(size=(2, 3, 40)).astype(np.float32), np.ones((2, 3, 40), np.bool_)
     mask[1, 0, 5:30] = False

@@ -58,7 +58,7 @@ def test_logits_are_centred_and_equal_context_plus_steps(fitted: Fitted) -> None
     np.testing.assert_allclose(fit.source.logits(cases), output.logits, atol=1e-12)
 
 
-def test_left_out_logits_are_less_sure_than_those_of_cases_it_has_seen(fitted: Fitted) -> None:
+def test_left_out_logits_are_less_confident_than_those_of_cases_it_has_seen(fitted: Fitted) -> None:
     cases, y, fit = fitted
     seen = fit.source.forward(cases).logits
     assert fit.oof_logits.shape == (40, 2)
@@ -123,7 +123,7 @@ def test_another_number_of_channels_is_refused(fitted: Fitted) -> None:
         fit.source.forward(_cases(channels=3)[0])
 
 
-def test_more_cases_than_a_gram_matrix_holds_give_the_same_read_out_in_primal_form(
+def test_more_cases_than_a_gram_matrix_holds_give_the_same_readout_in_primal_form(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cases, y = _cases(n=30)
@@ -187,7 +187,7 @@ def test_an_unknown_profile_is_refused() -> None:
         KernelSettings(profile="turbo")  # type: ignore[arg-type]  # a wrong value
 
 
-def test_progress_is_told_and_may_stop_the_fit() -> None:
+def test_progress_is_reported_and_may_stop_the_fit() -> None:
     cases, y = _cases(n=12)
     seen = []
 
@@ -200,7 +200,7 @@ def test_progress_is_told_and_may_stop_the_fit() -> None:
     assert seen == ["kernel features"]
 
 
-def test_too_few_cases_are_not_regularised_into_silence() -> None:
+def test_too_few_cases_are_not_regularised_to_the_mean() -> None:
     cases, y = _cases(n=6)
     fit = fit_kernel(FitTask(cases, np.random.default_rng(0).permutation(y), 2), KernelSettings())
     mixes = fit.report["mixes"]
@@ -209,7 +209,7 @@ def test_too_few_cases_are_not_regularised_into_silence() -> None:
     assert all(mix["strength"] <= selection.MAX_DEFAULT_STRENGTH for mix in mixes)
 
 
-def test_given_mixes_that_cannot_be_told_apart_count_once() -> None:
+def test_default_mixes_of_the_same_blocks_count_once() -> None:
     grams, targets = {"K": np.eye(4)}, np.array([[1.0, -1.0], [-1.0, 1.0]] * 2)
     choice = selection.default_choice(grams, Problem.of(targets, None, None))
     assert choice.mixes == ({"K": 1.0},)

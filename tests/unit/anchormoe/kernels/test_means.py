@@ -30,7 +30,7 @@ def test_means_products_and_changes_worked_out_by_hand() -> None:
     assert channel_means("A1", CHANNELS, 1, "change").transform(cases).tolist() == [[1.0, 2 / 3]]
 
 
-def test_missing_entries_take_no_part() -> None:
+def test_missing_entries_are_left_out() -> None:
     valid = np.ones((1, 2, 4), bool)
     valid[0, 0, 3] = False
     valid[0, 1] = False
@@ -48,7 +48,7 @@ def test_soft_segments_add_up_to_1_at_every_step() -> None:
     "bank",
     [channel_means("M4", CHANNELS, 4), product_means("C4", CHANNELS, 4), channel_means("A4", CHANNELS, 4, "change")],
 )
-def test_steps_sum_to_the_read_out(bank: MeanBank) -> None:
+def test_steps_sum_to_the_readout(bank: MeanBank) -> None:
     rng = np.random.default_rng(0)
     valid = rng.random((3, 2, 11)) < 0.7
     cases = _grid(rng.normal(size=(3, 2, 11)), valid)

@@ -92,6 +92,6 @@ def test_one_group_only_cannot_be_left_out() -> None:
 
 
 @pytest.mark.parametrize("weight", [[1.0, -1.0], [0.0, 0.0], [np.nan, 1.0], [1.0]])
-def test_sample_weights_that_mean_nothing_are_refused(weight: list[float]) -> None:
+def test_sample_weights_that_are_unusable_are_refused(weight: list[float]) -> None:
     with pytest.raises(DataError, match="sample weights"):
         Problem.of(np.zeros((2, 2)), np.array(weight), None)

@@ -8,7 +8,7 @@ import torch
 
 from anchormoe.cases import Cases, Float64
 from anchormoe.errors import DataError
-from anchormoe.paper.fit import chosen_epoch, fit_paper, tempered_loss
+from anchormoe.paper.fit import best_common_epoch, fit_paper, tempered_loss
 from anchormoe.paper.loop import TrainingHistory
 from anchormoe.paper.settings import PaperSettings
 from anchormoe.progress import Progress
@@ -30,7 +30,7 @@ def a_problem(count: int = 24, classes: int = 2, seed: int = 0) -> tuple[Cases, 
 
 
 @pytest.mark.slow
-def test_it_learns_an_easy_problem_and_out_of_fold_logits_say_so() -> None:
+def test_an_easy_problem_is_learned_and_out_of_fold_logits_are_right() -> None:
     cases, y = a_problem(60)
     settings = PaperSettings(epochs=25, width=16, experts=2, batch_size=8, patch_length=4, learning_rate=0.01)
     fit = fit_paper(FitTask(cases, y, 2), settings)
@@ -74,16 +74,16 @@ def test_with_test_cases_the_epoch_is_the_best_on_test_and_the_report_says_optim
     assert accuracies[fit.report["epochs"] - 1] == max(accuracies)
 
 
-def test_the_chosen_epoch_has_the_least_mean_loss_of_those_every_fold_reached() -> None:
-    def course(*losses: float) -> TrainingHistory:
+def test_the_best_common_epoch_has_the_least_mean_loss_of_those_every_fold_reached() -> None:
+    def history(*losses: float) -> TrainingHistory:
         figures = [{"validation_loss": loss} for loss in losses]
         return TrainingHistory(len(losses), 1, figures, [None] * len(losses), interrupted=False)  # type: ignore[list-item]
 
-    assert chosen_epoch([course(3, 1, 2), course(3, 3, 1, 0)]) == 3
-    assert chosen_epoch([course(3, 1), course(3, 3, 0)]) == 2
+    assert best_common_epoch([history(3, 1, 2), history(3, 3, 1, 0)]) == 3
+    assert best_common_epoch([history(3, 1), history(3, 3, 0)]) == 2
 
 
-def test_the_validation_loss_forgives_overconfidence_but_not_errors() -> None:
+def test_the_validation_loss_ignores_overconfidence_but_not_errors() -> None:
     logits, y, share = (
         torch.tensor([[0.0, 2.0], [2.0, 0.0], [0.0, 2.0]]),
         torch.tensor([1, 0, 0]),
@@ -117,7 +117,7 @@ def test_a_group_is_never_trained_on_and_held_out_at_once() -> None:
     assert accuracy[1] < 0.2
 
 
-def test_cases_of_weight_zero_do_not_matter() -> None:
+def test_cases_of_weight_zero_change_nothing() -> None:
     cases, y = a_problem()
     weight = np.ones(24)
     weight[:6] = 0
@@ -142,7 +142,7 @@ def test_impossible_weights_are_refused(weight: Float64) -> None:
         fit_paper(FitTask(cases, y, 2, sample_weight=weight), QUICK)
 
 
-def test_a_constant_a_missing_channel_and_a_fully_masked_case_do_not_hurt() -> None:
+def test_a_constant_a_missing_channel_and_a_fully_masked_case_can_be_fitted() -> None:
     cases, y = a_problem()
     cases.x[:, 1] = 0
     cases.mask[:, 1] = False

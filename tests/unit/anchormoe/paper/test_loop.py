@@ -43,7 +43,7 @@ def some_examples(count: int = 8) -> Examples:
     return Examples(x, torch.ones_like(x, dtype=torch.bool), 2 * x.flatten(), torch.ones(count))
 
 
-def a_plan(**changes: object) -> LoopConfig:
+def loop_config(**changes: object) -> LoopConfig:
     return LoopConfig(**{"epochs": 40, "batch_size": 4, "learning_rate": 0.2, "weight_decay": 0.0, "seed": 0} | changes)  # type: ignore[arg-type]
 
 
@@ -62,14 +62,14 @@ def scripted(*losses: float) -> tuple[Validate, list[float]]:
 
 def fitted(**changes: object) -> tuple[Line, TrainingHistory]:
     model = Line()
-    return model, train_network(model, some_examples(), a_plan(**changes), loss=squared_error)
+    return model, train_network(model, some_examples(), loop_config(**changes), loss=squared_error)
 
 
-def test_it_finds_the_slope() -> None:
-    model, course = fitted()
+def test_training_finds_the_slope() -> None:
+    model, history = fitted()
     assert math.isclose(model.slope.item(), 2, abs_tol=0.05)
-    assert course.epochs == course.best_epoch == 40
-    assert course.curves[-1]["loss"] < course.curves[0]["loss"]
+    assert history.epochs == history.best_epoch == 40
+    assert history.curves[-1]["loss"] < history.curves[0]["loss"]
 
 
 def test_weights_decide_what_is_learned() -> None:
@@ -81,7 +81,7 @@ def test_weights_decide_what_is_learned() -> None:
         torch.cat((torch.ones(8), torch.zeros(8))),
     )
     model = Line()
-    train_network(model, opposed, a_plan(epochs=80), loss=squared_error)
+    train_network(model, opposed, loop_config(epochs=80), loss=squared_error)
     assert model.slope.item() > 1.5
 
 
@@ -90,22 +90,22 @@ def test_only_the_chosen_examples_are_learned() -> None:
     spoiled = Examples(examples.x, examples.mask, examples.y.clone(), examples.weight)
     spoiled.y[:4] = math.nan
     model = Line()
-    train_network(model, spoiled, a_plan(), loss=squared_error, chosen=torch.arange(4, 8))
+    train_network(model, spoiled, loop_config(), loss=squared_error, chosen=torch.arange(4, 8))
     assert math.isclose(model.slope.item(), 2, abs_tol=0.5)  # not NaN
 
 
 def test_early_stopping_ends_after_patience_epochs_and_keeps_the_best() -> None:
     validate, slopes = scripted(3, 1, 2, 2, 2, 0)
     model = Line()
-    course = train_network(model, some_examples(), a_plan(patience=3), loss=squared_error, validate=validate)
-    assert (course.epochs, course.best_epoch) == (5, 2)
+    history = train_network(model, some_examples(), loop_config(patience=3), loss=squared_error, validate=validate)
+    assert (history.epochs, history.best_epoch) == (5, 2)
     assert model.slope.item() == slopes[1]
-    assert len(course.validation) == 5
+    assert len(history.validation) == 5
 
 
 def test_stopping_earlier_follows_the_same_path() -> None:
     validate, slopes = scripted(*[1.0] * 40)
-    train_network(Line(), some_examples(), a_plan(), loss=squared_error, validate=validate)
+    train_network(Line(), some_examples(), loop_config(), loss=squared_error, validate=validate)
     assert fitted(stop_after=7)[0].slope.item() == slopes[6]
 
 
@@ -116,17 +116,19 @@ def test_an_interrupt_from_the_progress_callback_keeps_the_best_epoch() -> None:
 
     validate, slopes = scripted(2, 1, 3)
     model = Line()
-    course = train_network(model, some_examples(), a_plan(), loss=squared_error, validate=validate, progress=interrupt)
-    assert course.interrupted
-    assert (course.epochs, course.best_epoch) == (3, 2)
+    history = train_network(
+        model, some_examples(), loop_config(), loss=squared_error, validate=validate, progress=interrupt
+    )
+    assert history.interrupted
+    assert (history.epochs, history.best_epoch) == (3, 2)
     assert model.slope.item() == slopes[1]
 
 
 def test_a_validation_loss_that_is_not_a_number_is_never_the_best() -> None:
     validate, slopes = scripted(2, math.nan, math.nan)
     model = Line()
-    course = train_network(model, some_examples(), a_plan(epochs=3), loss=squared_error, validate=validate)
-    assert course.best_epoch == 1
+    history = train_network(model, some_examples(), loop_config(epochs=3), loss=squared_error, validate=validate)
+    assert history.best_epoch == 1
     assert model.slope.item() == slopes[0]
 
 
@@ -138,7 +140,7 @@ def test_training_leaves_the_callers_random_numbers_alone() -> None:
     assert torch.equal(torch.rand(1), expected)
 
 
-def test_a_run_resumed_from_a_directory_equals_one_that_was_not(tmp_path: Path) -> None:
+def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path) -> None:
     class Killed(Exception):
         pass
 
@@ -150,18 +152,18 @@ def test_a_run_resumed_from_a_directory_equals_one_that_was_not(tmp_path: Path) 
         train_network(
             Line(),
             some_examples(),
-            a_plan(),
+            loop_config(),
             loss=squared_error,
             progress=die,
             checkpoints=DirectoryCheckpoints(tmp_path),
         )
     model = Line()
-    course = train_network(
-        model, some_examples(), a_plan(), loss=squared_error, checkpoints=DirectoryCheckpoints(tmp_path)
+    history = train_network(
+        model, some_examples(), loop_config(), loss=squared_error, checkpoints=DirectoryCheckpoints(tmp_path)
     )
     whole, straight = fitted()
     assert torch.equal(model.slope, whole.slope)
-    assert course.curves == straight.curves
+    assert history.curves == straight.curves
 
 
 def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
@@ -176,7 +178,7 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
         checkpoints.load("fold 1")
 
 
-def test_a_checkpoint_of_something_else_is_refused() -> None:
+def test_a_checkpoint_of_another_kind_is_refused() -> None:
     with pytest.raises(ModelError, match="not one of a training loop"):
         TrainingState.from_checkpoint(StageCheckpoint({"model/a": torch.ones(2)}, {"done": True}))
 

@@ -86,7 +86,7 @@ def test_gradients_equal_those_of_the_dense_equations() -> None:
         torch.testing.assert_close(gradient, gradients[1][name], atol=1e-5, rtol=1e-4, msg=name)
 
 
-def test_without_rgc_every_valid_patch_is_admitted_alike_and_trusted_fully() -> None:
+def test_without_rgc_all_valid_patches_are_admitted_equally_and_trusted_fully() -> None:
     net = a_net(VARIANTS["without RGC"])
     output = net(*some_windows(BASE))
     assert torch.equal(output.reliability, output.valid.float().unsqueeze(-1).expand_as(output.reliability))
@@ -131,7 +131,7 @@ def test_an_impossible_architecture_is_refused(change: dict[str, Any]) -> None:
         dataclasses.replace(BASE, **change)
 
 
-def test_an_architecture_comes_back_from_its_dict_and_unknown_or_mistyped_keys_do_not() -> None:
+def test_an_architecture_is_read_from_its_dict_and_unknown_or_mistyped_keys_are_refused() -> None:
     assert ModelConfig.from_dict(BASE.to_dict()) == BASE
     for wrong in ({"extra": 1}, {"use_rgc": 1}, {"dropout": "0"}):
         with pytest.raises(ModelError):

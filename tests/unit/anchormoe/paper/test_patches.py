@@ -21,7 +21,7 @@ def test_the_number_of_patches_is_the_least_that_covers(steps: int, count: int) 
     assert PatchGrid(4, 2).count(steps) == count
 
 
-def test_patches_can_be_filled_up_to_a_multiple() -> None:
+def test_patches_can_be_padded_to_a_multiple() -> None:
     grid = PatchGrid(4, 2)
     assert grid.count(7, multiple=8) == 8
     assert grid.cut(torch.ones(1, 1, 7), multiple=8).shape == (1, 8, 4)

@@ -68,7 +68,7 @@ def test_a_pickled_source_is_identical(source: PaperSource) -> None:
     assert np.array_equal(again.forward(some_cases()).logits, source.forward(some_cases()).logits)
 
 
-def test_other_channels_than_it_learned_are_refused(source: PaperSource) -> None:
+def test_another_number_of_channels_is_refused(source: PaperSource) -> None:
     with pytest.raises(ModelError, match="2 channels"):
         source.forward(Cases.from_arrays(np.zeros((1, 3, 8))))
 

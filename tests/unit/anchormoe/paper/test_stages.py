@@ -41,7 +41,7 @@ def test_a_patch_has_the_same_position_code_in_a_longer_series() -> None:
     assert position_code(2, 4)[0].tolist() == [0, 1, 0, 1]
 
 
-def test_an_anchor_is_the_weighted_centroid_of_what_its_expert_was_given() -> None:
+def test_an_anchor_is_the_weighted_centroid_of_the_units_of_its_expert() -> None:
     unit = torch.tensor([[[1.0, 0], [0, 1], [7, 7]]])
     routing = torch.tensor([[[0.75, 0.25], [0.25, 0.75], [0.5, 0.5]]])
     anchors = posterior_anchors(unit, routing, torch.tensor([[True, True, False]]))
