@@ -1,5 +1,6 @@
 """Fixtures every test may use: real services, started at first use and stopped with the test process."""
 
+import logging
 import os
 import signal
 import uuid
@@ -226,3 +227,6 @@ def _logs_of_one_test() -> Iterator[None]:
     """A test that sets up logs hands its captured stream to later ones, where it is closed."""
     yield
     structlog.reset_defaults()
+    root = logging.getLogger()
+    for handler in [each for each in root.handlers if type(each) is logging.StreamHandler]:  # pytest's are subclasses
+        root.removeHandler(handler)

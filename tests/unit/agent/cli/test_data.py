@@ -62,7 +62,7 @@ def test_benchmark_writes_a_page_and_goes_on_from_its_ledger(tmp_path: Path) -> 
     first = RUNNER.invoke(app, asked)
     assert first.exit_code == 0, first.output
     assert "| BasicMotions | 40 |" in page.read_text()
-    assert "- Nope: no data at hand" in page.read_text()
+    assert "- Nope: data not found" in page.read_text()
     size = ledger.stat().st_size
     again = RUNNER.invoke(app, [*asked, "--json"])
     assert len(json.loads(again.stdout)["runs"]) == 2
@@ -84,7 +84,7 @@ def test_a_trained_bundle_is_evaluated(tmp_path: Path) -> None:
     assert figures["largest_relative_residual"] < 1e-5
     assert (figures["recipe"], figures["protocol"]) == ("kernel", "honest")
     spoken = RUNNER.invoke(app, ["evaluate", str(bundle), "--data", "uea:BasicMotions"])
-    assert "ECE not given (fewer than 300 cases)" in spoken.output
+    assert "no ECE (fewer than 300 cases)" in spoken.output
     assert "largest residual of the identity" in spoken.output
 
 
