@@ -85,7 +85,7 @@ def test_a_trained_bundle_is_evaluated(tmp_path: Path) -> None:
     assert (figures["recipe"], figures["protocol"]) == ("kernel", "honest")
     spoken = RUNNER.invoke(app, ["evaluate", str(bundle), "--data", "uea:BasicMotions"])
     assert "no ECE (fewer than 300 cases)" in spoken.output
-    assert "largest residual" in spoken.output
+    assert "largest residual of the sum of the evidence" in spoken.output
 
 
 @pytest.mark.slow
