@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 # What most changes break first, without training anything; `make test` runs everything.
 QUICK := tests/architecture tests/unit/connectors tests/unit/agent tests/unit/anchormoe/test_windows.py
 # Tests that only compute share both cores; tests that start servers and kill them get a core each as well, but one
-# file stays in one process. Coverage is measured where the code runs in the test's own process.
+# file stays in one process. One thread each, or they would compete. Coverage is measured where the code runs in the test's own process.
 COMPUTE := tests/unit tests/property tests/architecture
 SERVICES := tests/integration tests/fault
 WORKERS ?= 2
@@ -56,7 +56,7 @@ check: lint   ## the quick part of the tests: lint, and the runtime's unit tests
 	@$(BIN)/pytest $(QUICK) -q -n $(WORKERS) -m 'not slow'
 
 test: lint   ## every check and every test, on real services
-	@$(BIN)/pytest $(COMPUTE) -n $(WORKERS) --cov --cov-report=term:skip-covered --durations=10 $(ARGS)
+	@OMP_NUM_THREADS=1 $(BIN)/pytest $(COMPUTE) -n $(WORKERS) --cov --cov-report=term:skip-covered --durations=10 $(ARGS)
 	@$(BIN)/pytest $(SERVICES) -n $(WORKERS) --dist loadfile --durations=10 $(ARGS)
 
 docs: $(VENV)/.docs   ## build the documentation site into build/site; a broken link is an error
