@@ -51,7 +51,12 @@ class Shell:
         }
 
     def run(self, line: str) -> str:
-        done = subprocess.run(
+        done = self.attempt(line)
+        assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def attempt(self, line: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
             self._argv(line),
             cwd=self.directory,
             env=self.environ,
@@ -60,8 +65,6 @@ class Shell:
             check=False,
             timeout=400,
         )
-        assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
-        return done.stdout
 
     @contextmanager
     def background(self, line: str) -> Iterator[Path]:
@@ -168,7 +171,10 @@ def test_alarms(shell: Shell) -> None:
     shell.run(validate)
     with shell.background(worker), shell.background(agent):
         end = time.monotonic() + 240
-        while not (alarms := shell.run(f"{list_alarms.split('#')[0]} --json").splitlines()):
-            assert time.monotonic() < end, "no alarm was raised"
+        listed = shell.attempt(f"{list_alarms.split('#')[0]} --json")  # fails while the worker makes its topics
+        while listed.returncode or not listed.stdout:
+            assert time.monotonic() < end, f"no alarm was raised\n{listed.stderr}"
             time.sleep(5)
+            listed = shell.attempt(f"{list_alarms.split('#')[0]} --json")
+        alarms = listed.stdout.splitlines()
         assert orjson.loads(alarms[0])["asset"].startswith("pump-")
