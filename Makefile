@@ -8,7 +8,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 # What most changes break first, without training anything; `make test` runs everything.
 QUICK := tests/architecture tests/unit/connectors tests/unit/agent tests/unit/anchormoe/test_windows.py
 # Tests that only compute share both cores; tests that start servers and kill them get a core each as well, but one
-# file stays in one process. One thread each, or they would compete. Coverage is measured where the code runs in the test's own process.
+# file stays in one process. One thread each, or they would compete for the cores. Coverage is measured where the
+# code runs in the test's own process.
 COMPUTE := tests/unit tests/property tests/architecture
 SERVICES := tests/integration tests/fault
 WORKERS ?= 2
