@@ -18,7 +18,7 @@ WORKERS ?= 2
 .PHONY: help setup hooks run lint check test docs contracts pictures chaos bench bundles clean
 
 help:            ## what can be done here
-	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
+	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
 
 $(VENV)/bin/python:
 	@command -v $(PYTHON) >/dev/null || { echo "anchormoe-agent needs Python 3.11 or newer; set PYTHON=…" >&2; exit 1; }
