@@ -10,7 +10,7 @@ import orjson
 from connectors.base import StoredWindows
 from connectors.records import Partition
 from connectors.redis.keys import header_key, header_pattern, ring_key
-from connectors.redis.server import Server, no_retry, run_command
+from connectors.redis.server import Server, no_retry, run_command, translate_errors
 
 _RINGS_PER_READ = 256
 _READS = 5
@@ -117,13 +117,10 @@ class WindowReader:
             self._client = None
 
     async def _stored_layouts(self) -> set[tuple[Partition, str]]:
-        cursor, stored = 0, set()
-        while True:
-            command = self._client.scan(cursor, match=header_pattern(self._prefix), count=1000)
-            with no_retry():
-                cursor, keys = await run_command("cannot look for windows", command)
-            for key in keys:
+        stored = set()
+        with no_retry(), translate_errors("cannot look for windows"):
+            # On a cluster this looks at every master.
+            async for key in self._client.scan_iter(match=header_pattern(self._prefix), count=1000):
                 if matched := _HEADER_KEY.search(key.decode()):
                     stored.add((Partition(matched["topic"], int(matched["number"])), matched["layout"]))
-            if cursor == 0:
-                return stored
+        return stored
