@@ -218,7 +218,8 @@ def _apply(
     try:
         assigned = assign_windows(windows.rings, samples, idle_after_steps=idle_after_steps, max_windows=max_windows)
     except TooMuchAtOnce as error:
-        raise TooMuchAtOnce(None if error.fits is None else int(np.flatnonzero(usable)[error.fits])) from error
+        place = [*np.flatnonzero(usable).tolist(), len(usable)]
+        raise TooMuchAtOnce(None if error.fits is None else place[error.fits]) from error
     result.dead_letters.extend(_letters(batch, arrived.record[rows == _FOREIGN], ASSET_MOVED))
     result.dead_letters.extend(_letters(batch, arrived.record[rows == _OVER_LIMIT], TOO_MANY_ASSETS))
     result.dead_letters.extend(_letters(batch, used.record[assigned.late], LATE))
