@@ -265,7 +265,13 @@ def _durable_sink(sink: JsonlSinkSettings | KafkaSinkSettings) -> Sink:
         case JsonlSinkSettings():
             from connectors.jsonl import JsonlSink
 
-            return JsonlSink(sink.directory, max_bytes=sink.max_bytes, keep=sink.keep)
+            return JsonlSink(
+                sink.directory,
+                max_bytes=sink.max_bytes,
+                keep=sink.keep,
+                file_mode=int(sink.file_mode, 8),
+                timeout_s=sink.timeout.seconds,
+            )
         case KafkaSinkSettings():
             return _kafka_sink(sink)
         case _:
