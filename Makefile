@@ -17,7 +17,7 @@ WORKERS ?= 2
 SHORT := -q --no-header --tb=short --durations=5 -n $(WORKERS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup hooks run lint check test docs contracts pictures chaos bench bundles clean
+.PHONY: help setup hooks run lint check test docs contracts pictures chaos soak bench bundles clean
 
 help:            ## what can be done here
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
@@ -77,6 +77,9 @@ pictures: $(VENV)/.dev   ## draw the pictures in README again, by the product it
 chaos: $(VENV)/.dev   ## inject N=100 faults in about an hour: nothing lost, nothing extra; writes docs/results/faults.md
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.fault.campaign --faults $(or $(N),100) --seed $(or $(SEED),1) \
 	  --out docs/results/faults.md
+
+soak: $(VENV)/.dev   ## half load for HOURS=2 with alarms and a slow receiver: memory slope, lag; writes docs/results/soak.md
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.soak.run --hours $(or $(HOURS),2) --out docs/results/soak.md
 
 bench: $(VENV)/.dev   ## what it costs: model and streaming, measured on this machine
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.bench_paper --out docs/results/bench-model.md
