@@ -22,7 +22,7 @@ _CRC_COVERS = struct.calcsize(">qiibI")  # from the attributes to the end
 _MAGIC = 2
 _CODECS = {1: gzip_decode, 2: snappy_decode, 3: lz4_decode, 4: zstd_decode}
 _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL, _CODEC = 0x08, 0x10, 0x20, 0x07
-_MOST_UNREADABLE = 100_000
+_MOST_UNREADABLE = 10_000
 """Of one batch: a header that is damaged itself must not stand for two billion records."""
 
 

@@ -3,7 +3,7 @@
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.decoding import Decoder
@@ -77,13 +77,13 @@ def test_an_unknown_codec_makes_the_records_of_its_batch_unreadable(codec: int) 
     ]
 
 
+@settings(deadline=None)  # ten thousand records where the header's count was hit
 @given(st.integers(0, 200), st.binary(min_size=1, max_size=6))
-def test_no_bytes_raise_and_offsets_only_grow(at: int, junk: bytes) -> None:
+def test_no_bytes_raise(at: int, junk: bytes) -> None:
     data = bytearray(raw_batch(GOOD, timestamp_ms=T0) + raw_batch(GOOD, timestamp_ms=T0, base_offset=5))
     at = 12 + at % (len(data) - 12 - len(junk))  # the place and the length of a batch are the broker's own
     data[at : at + len(junk)] = junk
-    records = read(bytes(data))
-    assert len(records) <= 200_000
+    assert 1 <= len(read(bytes(data))) <= 20_000
 
 
 def test_an_unreadable_record_is_rejected_by_the_decoder_in_its_place() -> None:
