@@ -5,6 +5,7 @@ What they do is read from their logs: JSON lines, of which those with an `event_
 
 import asyncio
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -54,11 +55,16 @@ def events_with_code(log: bytes, code: str) -> Iterator[Mapping[str, Any]]:
 
 @dataclass(slots=True)
 class AgentProcess:
-    """`anchormoe-agent run` with JSON logs. While `keep_running`, it is restarted after its end."""
+    """`anchormoe-agent run` (or another `command`) with JSON logs. While `keep_running`, it is restarted after its end.
+
+    `source` is the directory of another version's packages, such as a release that is being replaced.
+    """
 
     name: str
     config: Path
     log: Path
+    command: str = "run"
+    source: Path | None = None
     keep_running: bool = True
     starts: int = 0
     started_s: float = 0.0
@@ -66,7 +72,7 @@ class AgentProcess:
     _process: "subprocess.Popen[bytes] | None" = field(default=None)
 
     def start(self, *, failpoint: str | None = None) -> None:
-        command = [sys.executable, "-m", "agent.cli.main", "run", "--config", str(self.config)]
+        command = [sys.executable, "-m", "agent.cli.main", self.command, "--config", str(self.config)]
         armed = {VARIABLE: failpoint} if failpoint else {}
         environ = {name: value for name, value in os.environ.items() if name != VARIABLE}
         self._log_at_start = self.log.stat().st_size if self.log.exists() else 0
@@ -76,10 +82,22 @@ class AgentProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
-                env={"OMP_NUM_THREADS": "1", **environ, **armed},
+                cwd=self.source,  # with -m, the packages of the working directory come first
+                env={"OMP_NUM_THREADS": "1", **environ, **armed, **self._packages()},
                 start_new_session=True,  # Ctrl-C is for the experiment, which ends its agents itself
             )
         self.starts, self.started_s = self.starts + 1, time.monotonic()
+
+    def _packages(self) -> dict[str, str]:
+        return {} if self.source is None else {"PYTHONPATH": str(self.source)}
+
+    @property
+    def resident_mb(self) -> float:
+        """0 when it does not run."""
+        if self._process is None or not self.running:
+            return 0.0
+        pages = int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1])
+        return round(pages * resource.getpagesize() / 1e6, 2)
 
     @property
     def running(self) -> bool:
