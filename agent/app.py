@@ -17,6 +17,7 @@ from agent.health.loop_delay import measure_loop_delay
 from agent.health.watchdog import Watchdog
 from agent.models.compatibility import CompatibleBundles, LoadModel, active_model
 from agent.models.loading import fresh_loader, model_loader
+from agent.runtime.breaker import BreakerLimits
 from agent.runtime.checkpointer import OutagePolicy
 from agent.runtime.instruments import Instruments
 from agent.runtime.lifecycle import gc_tuning, run_with_helpers
@@ -360,6 +361,7 @@ def _limits(settings: Plant) -> PipelineLimits:
         max_records=settings.limits.max_batch_records,
         in_flight=settings.limits.in_flight_batches,
         queue_windows=settings.limits.queue_windows,
+        breaker=breaker_limits(settings),
         model=ModelLimits(settings.inference.batch, settings.inference.max_wait.seconds),
         outage=_outage_policy(settings),
         checkpoint_every_s=settings.checkpoint.every.seconds,
@@ -367,6 +369,10 @@ def _limits(settings: Plant) -> PipelineLimits:
         revoke_deadline_s=settings.checkpoint.revoke_deadline.seconds,
         stop_deadline_s=settings.checkpoint.stop_deadline.seconds,
     )
+
+
+def breaker_limits(settings: Plant) -> BreakerLimits:
+    return BreakerLimits(settings.limits.breaker.records, settings.limits.breaker.share)
 
 
 def _outage_policy(settings: Plant) -> OutagePolicy:

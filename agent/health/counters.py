@@ -17,6 +17,7 @@ class Counters:
     events: Counter[str] = field(default_factory=Counter)
     dead_letters: Counter[str] = field(default_factory=Counter)
     ignored: Counter[str] = field(default_factory=Counter)
+    internal_errors: Counter[str] = field(default_factory=Counter)
     expired_assets: int = 0
     oversized: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
