@@ -13,6 +13,8 @@ QUICK := tests/architecture tests/unit/connectors tests/unit/agent tests/unit/an
 COMPUTE := tests/unit tests/property tests/architecture
 SERVICES := tests/integration tests/fault
 WORKERS ?= 2
+# What failed and where fits on a page; the coverage per file is in build/coverage/index.html.
+SHORT := -q --no-header --tb=short --durations=5 -n $(WORKERS)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup hooks run lint check test docs contracts pictures chaos soak bench bundles clean
@@ -57,8 +59,8 @@ check: lint   ## the quick part of the tests: lint, and the runtime's unit tests
 	@$(BIN)/pytest $(QUICK) -q -n $(WORKERS) -m 'not slow'
 
 test: lint   ## every check and every test, on real services
-	@OMP_NUM_THREADS=1 $(BIN)/pytest $(COMPUTE) -n $(WORKERS) --cov --cov-report=term:skip-covered --durations=10 $(ARGS)
-	@$(BIN)/pytest $(SERVICES) -n $(WORKERS) --dist loadfile --durations=10 $(ARGS)
+	@OMP_NUM_THREADS=1 $(BIN)/pytest $(COMPUTE) $(SHORT) --cov --cov-report=html:build/coverage $(ARGS)
+	@$(BIN)/pytest $(SERVICES) $(SHORT) --dist loadfile $(ARGS)
 
 docs: $(VENV)/.docs   ## build the documentation site into build/site; a broken link is an error
 	@$(BIN)/python -m docs.site

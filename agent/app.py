@@ -204,7 +204,11 @@ def make_group(group: ResolvedGroup, settings: Plant, predictor: "Predictor") ->
     emission = settings.emission
     heartbeat_steps = 0 if emission.heartbeat is None else emission.heartbeat // group.grid.period_ns
     return GroupRuntime(
-        GroupSpec.from_settings(group, assets_per_partition=settings.limits.assets_per_partition),
+        GroupSpec.from_settings(
+            group,
+            assets_per_partition=settings.limits.assets_per_partition,
+            max_clock_skew_ns=settings.records.max_clock_skew,
+        ),
         active_model(group, predictor),
         Publishing(
             namespace=settings.namespace,
@@ -261,7 +265,13 @@ def _durable_sink(sink: JsonlSinkSettings | KafkaSinkSettings) -> Sink:
         case JsonlSinkSettings():
             from connectors.jsonl import JsonlSink
 
-            return JsonlSink(sink.directory, max_bytes=sink.max_bytes, keep=sink.keep)
+            return JsonlSink(
+                sink.directory,
+                max_bytes=sink.max_bytes,
+                keep=sink.keep,
+                file_mode=int(sink.file_mode, 8),
+                timeout_s=sink.timeout.seconds,
+            )
         case KafkaSinkSettings():
             return _kafka_sink(sink)
         case _:

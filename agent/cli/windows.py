@@ -137,7 +137,7 @@ async def _read(plant: "LoadedPlant", config: Path) -> "tuple[list[StoredAsset],
         await reader.close()
     assets: list[StoredAsset] = []
     torn: list[TornCheckpoint] = []
-    for partition, layout, names, windows in checkpoints:
+    for partition, layout, names, windows, _ in checkpoints:
         if windows is None:
             torn.append(TornCheckpoint(partition, groups[layout].name, tuple(names)))
         else:

@@ -9,6 +9,8 @@ from connectors.decoding import Decoder
 from connectors.records import Batch, Headers, Partition, Record
 
 PREFIX = "dl_"
+UNREADABLE = "unreadable_line"
+"""Reason of a line among the dead letters that is none: edited by hand, or damaged."""
 REPLAYED = "dl_replayed"
 """Header of a replayed record: how often it was replayed. A letter that has it is skipped unless forced."""
 
@@ -72,6 +74,11 @@ class StoredDeadLetter:
     @property
     def times_replayed(self) -> int:
         return _number(self.dl_headers.get("replayed"), 0)
+
+
+def unreadable_letter(position: LetterPosition, line: bytes, detail: str) -> StoredDeadLetter:
+    """Listed and shown like the others, never replayed."""
+    return StoredDeadLetter(position, None, line, (), {"reason": UNREADABLE, "detail": detail})
 
 
 @dataclass(slots=True)

@@ -1,8 +1,13 @@
 """The windows of one group in one partition. They belong to the event loop: no other thread sees them. Pure."""
 
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from agent.windows.expiry import AssetExpiry
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.windows.expiry import AssetExpiry, ExpiryState
 from agent.windows.idle import IdleDetector
 from agent.windows.late_runs import LateRuns
 from agent.windows.rebuild_offset import RebuildOffset
@@ -10,6 +15,17 @@ from agent.windows.ring_buffers import RingBuffers
 from agent.windows.row_index import RowIndex
 from agent.windows.spec import GroupSpec
 from anchormoe.windows import Index
+
+
+@dataclass(frozen=True, slots=True)
+class _Saved:
+    """What is small enough to be copied before every batch; the ring buffers remember what they change."""
+
+    expiry: ExpiryState
+    idle: tuple[NDArray[np.float64], NDArray[np.bool_]]
+    late_runs: dict[int, int]
+    complete_from: dict[str, int]
+    expired: set[str]
 
 
 @dataclass(slots=True)
@@ -41,7 +57,7 @@ class GroupWindows:
             RingBuffers(shape, len(spec.channels)),
             RebuildOffset(needed_steps, spec.rebuild_horizon_steps, base=cursor),
             LateRuns(limit=shape.length),
-            AssetExpiry(spec.expire_after_steps),
+            AssetExpiry(spec.expire_after_steps, spec.max_advance_steps),
             cursor=cursor,
         )
 
@@ -76,6 +92,24 @@ class GroupWindows:
             self._free(asset)
         return expired
 
+    def _save(self, *, limited: bool) -> _Saved:
+        self.rings.begin_undo(limited=limited)
+        return _Saved(
+            self.expiry.state(),
+            self.idle.state(),
+            dict(self.late_runs.runs),
+            dict(self.complete_from),
+            set(self.expired),
+        )
+
+    def _put_back(self, saved: _Saved) -> None:
+        self.rings.roll_back()
+        self.row_index.clear()
+        self.expiry.put_back(saved.expiry)
+        self.idle.put_back(saved.idle)
+        self.late_runs.runs = saved.late_runs
+        self.complete_from, self.expired = saved.complete_from, saved.expired
+
     def _free(self, asset: str) -> None:
         row = self.rings.free(asset)
         self.expiry.forget(row)
@@ -84,3 +118,20 @@ class GroupWindows:
         self.complete_from.pop(asset, None)
         self.row_index.clear()
         self.expired.add(asset)
+
+
+@contextmanager
+def all_or_nothing(groups: Collection[GroupWindows], *, limited: bool = True) -> Iterator[None]:
+    """Whatever raises inside leaves the windows as they were, byte for byte; then it is raised on.
+
+    Where `limited`, changes that would need too much memory to be undone raise `TooMuchAtOnce`.
+    """
+    saved = [(windows, windows._save(limited=limited)) for windows in groups]
+    try:
+        yield
+    except Exception:
+        for windows, state in saved:
+            windows._put_back(state)
+        raise
+    for windows, _ in saved:
+        windows.rings.end_undo()

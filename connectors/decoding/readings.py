@@ -16,6 +16,7 @@ REASONS = frozenset(
         "wrong_type",
         "missing_field",
         "unknown_asset",
+        "bad_asset",  # a key that is no asset id
         "unknown_channel",
         "non_finite",
         "bad_timestamp",

@@ -49,6 +49,17 @@ class RedisWorld:
             for key in client.scan_iter(pattern):
                 client.delete(key)
 
+    async def backup(self) -> dict[bytes, tuple[int, bytes]]:
+        with self.server.connect() as client:
+            keys = list(client.scan_iter(f"{self.prefix}:*"))
+            return {key: (client.pttl(key), client.dump(key)) for key in keys}
+
+    async def go_back(self, backup: dict[bytes, tuple[int, bytes]]) -> None:
+        self.delete(f"{self.prefix}:*")
+        with self.server.connect() as client:
+            for key, (life_ms, content) in backup.items():
+                client.restore(key, life_ms, content)
+
     def lives_ms(self) -> dict[str, int]:
         with self.server.connect() as client:
             return {key.decode(): client.pttl(key) for key in client.scan_iter(f"{self.prefix}:*")}
@@ -186,6 +197,7 @@ async def tear(server: RedisClients, prefix: str, asset: str) -> None:
     await store.start()
     plain, store._client = store._client, Listening(store._client, break_at=2)
     claim = await store.claim(Partition(topic, int(number)))
+    await store.load(claim, layout)
     store._client.calls.clear()
     with pytest.raises(Broken):
         await store.save(claim, layout, checkpoint([whole(asset, bytes(size))], b"never written"))

@@ -73,6 +73,8 @@ def pumps(
     shape: WindowShape | None = None,
     max_assets: int = 100,
     expire_after_steps: int = NEVER_EXPIRE_STEPS,
+    max_advance_steps: int | None = None,
+    total_assets: int | None = None,
 ) -> GroupRuntime:
     spec = GroupSpec(
         name=name,
@@ -83,6 +85,8 @@ def pumps(
         rebuild_horizon_steps=64,
         max_assets=max_assets,
         expire_after_steps=expire_after_steps,
+        max_advance_steps=max_advance_steps,
+        total_assets=total_assets,
     )
     model: Any = ThresholdModel()
     classifier = WindowClassifier(model, CLASSES, CHANNELS, [FillRule(), FillRule()], 0.5)

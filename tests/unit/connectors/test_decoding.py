@@ -82,7 +82,7 @@ def test_an_asset_keeps_its_number_from_batch_to_batch() -> None:
 
 
 def test_a_flood_of_names_restarts_the_numbers_instead_of_growing_forever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("connectors.decoding.assets._MAX_KEYS", 2)
+    monkeypatch.setattr("connectors.decoding.assets.MAX_REMEMBERED_BYTES", 600)
     decoder = Decoder([PUMPS, FANS], RecordFormat())
     batches = [[b"pump-1", b"pump-2"], [b"pump-3", b"stranger", b"pump-1"], [b"pump-2"]]
     decoded = [
@@ -356,7 +356,7 @@ def test_chunks_with_times_or_with_start_and_period_become_rows() -> None:
     )
     [pumps] = decoded.readings
     assert pumps.record.tolist() == [0, 0, 1, 1, 1]
-    assert pumps.asset.tolist() == [0, 0, 1, 1, 1]
+    assert [pumps.assets[number] for number in pumps.asset] == ["pump-1"] * 2 + ["pump-2"] * 3
     assert (pumps.time_ns - T0 * 10**6).tolist() == [0, 7_000_000, 0, 500_000, 1_000_000]
     np.testing.assert_array_equal(pumps.values, [[1, np.nan], [np.nan, np.nan], [6, 3], [7, 4], [8, 5]])
 
