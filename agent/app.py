@@ -308,6 +308,7 @@ def _kafka_source(settings: Plant, source: KafkaSourceSettings) -> Source:
         topics=source.topics,
         group=settings.consumer_group,
         start_from=source.start_from,
+        isolation=source.isolation,
         instance_id=source.instance_id,
         session_ms=times.session.milliseconds,
         heartbeat_ms=times.heartbeat.milliseconds,
@@ -347,6 +348,7 @@ def _limits(settings: Plant) -> PipelineLimits:
         checkpoint_every_s=settings.checkpoint.every.seconds,
         checkpoint_records=settings.checkpoint.records,
         revoke_deadline_s=settings.checkpoint.revoke_deadline.seconds,
+        takeover_deadline_s=settings.checkpoint.takeover_deadline.seconds,
         stop_deadline_s=settings.checkpoint.stop_deadline.seconds,
     )
 

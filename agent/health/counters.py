@@ -18,6 +18,10 @@ class Counters:
     dead_letters: Counter[str] = field(default_factory=Counter)
     ignored: Counter[str] = field(default_factory=Counter)
     expired_assets: int = 0
+    refetched_records: int = 0
+    lost_records: int = 0
+    replaced_logs: Counter[str] = field(default_factory=Counter)
+    moved_commits: int = 0
     examples: dict[str, str] = field(default_factory=dict)
 
     def count_dead_letter(self, reason: str, example: str) -> None:

@@ -12,6 +12,7 @@ from agent.runtime.ingestion import IngestedBatch
 from agent.runtime.model_queue import ModelQueue, Results
 from agent.runtime.publisher import Publisher
 from agent.windows.asset_state import apply_changes
+from connectors.base import Fenced
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class InFlight:
             first = self._batches[0]
             await first.results
             ready = list(takewhile(partial(_published_together, first), self._batches))
-            await self._publish(ready)
+            await self._publish_unless_given_up(ready)
             for batch in ready:
                 self._batches.popleft()
                 self._count(-batch.ingested.windows)
@@ -67,6 +68,16 @@ class InFlight:
             batch = self._batches.popleft()
             batch.results.cancel()
             self._count(-batch.ingested.windows)
+
+    async def _publish_unless_given_up(self, batches: list[InFlightBatch]) -> None:
+        """What is not published now is published by the partition's next owner, who begins at the last commit."""
+        owned = batches[0].ingested.owned
+        try:
+            if not owned.given_up:
+                await self._publish(batches)
+        except Fenced:
+            if not owned.given_up:
+                raise
 
     async def _publish(self, batches: list[InFlightBatch]) -> None:
         """Batches of one partition together: one check of the claim, one wait for the acknowledgements."""

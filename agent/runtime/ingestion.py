@@ -49,14 +49,22 @@ class Ingestion:
         self._progress, self._clock = progress, clock
 
     def ingest(self, owned: OwnedPartition, batch: Batch) -> Iterator[IngestedBatch]:
-        """Nothing twice and nothing skipped: a gap in the offsets is read again once, then it is accepted."""
+        """Nothing twice and nothing skipped: a gap in the offsets is read again once, then it is accepted.
+
+        A gap is never a loss: reading an offset that was deleted fails. What remains are transaction markers, aborted
+        transactions and records that compaction removed.
+        """
         first = batch.records[0].offset
         if first > owned.position and owned.rewound_at != owned.position:
             owned.rewound_at = owned.position
             self._source.seek(owned.partition, owned.position)
             return
         if first < owned.position:
-            batch = Batch(batch.partition, [each for each in batch.records if each.offset >= owned.position])
+            fresh = [each for each in batch.records if each.offset >= owned.position]
+            self._counters.refetched_records += len(batch.records) - len(fresh)
+            batch = Batch(batch.partition, fresh)
+        if batch.records:
+            owned.last_record = batch.records[-1]
         for piece in split_at_resets(batch):
             yield self._reset(owned, piece) if isinstance(piece, Reset) else self._ingest(owned, piece)
 

@@ -84,7 +84,12 @@ class KafkaSourceSettings(Section):
         default=None, description="group.instance.id: static membership, for stable deployments; null: none."
     )
     start_from: Literal["earliest", "latest"] = Field(
-        default="earliest", description="Where a new consumer group starts."
+        default="earliest",
+        description="Where a new consumer group starts; partitions that are added later are read from their beginning.",
+    )
+    isolation: Literal["read_committed", "read_uncommitted"] = Field(
+        default="read_committed",
+        description="isolation.level: read_committed leaves out records of aborted transactions.",
     )
     timeouts: KafkaTimeouts = Field(default=KafkaTimeouts(), description="Time-outs of the consumer.")
     security: KafkaSecurity = Field(default=KafkaSecurity(), description="TLS and SASL.")

@@ -125,7 +125,7 @@ def pipeline_on(
 def events_of(sink: MemorySink) -> dict[str, bytes]:
     """Id to bytes, as for a reader that de-duplicates. Two different events with one id are a failure.
 
-    `no_data`, `clock_back` and `model_refused` depend on more than the log, so a replay need not repeat them.
+    What depends on more than the log, such as `no_data` and `log_replaced`, is left out: a replay need not repeat it.
     """
     found: dict[str, bytes] = {}
     for message in sink.of(EVENTS):
@@ -133,6 +133,8 @@ def events_of(sink: MemorySink) -> dict[str, bytes]:
             b"anchormoe.no_data",
             b"anchormoe.clock_back",
             b"anchormoe.model_refused",
+            b"anchormoe.log_replaced",
+            b"anchormoe.lost_records",
         ):
             continue
         name = dict(message.headers)["ce_id"].decode()

@@ -3,8 +3,10 @@
 import asyncio
 
 import numpy as np
+import orjson
 
 from agent.windows.asset_state import AssetState
+from agent.windows.commit_metadata import RecordMark
 from agent.windows.group import GroupWindows
 from agent.windows.ring_buffers import NEVER
 from agent.windows.snapshot import layout_digest, make_checkpoint, restore_windows
@@ -38,8 +40,10 @@ def stored() -> StoredWindows:
     return StoredWindows(shelf.header or b"", {asset: bytes(ring) for asset, ring in shelf.rings.items()})
 
 
-def test_the_header_is_the_one_that_earlier_versions_wrote() -> None:
-    assert stored().header == HEADER
+def test_the_header_is_the_one_that_earlier_versions_wrote_and_says_which_log_was_read() -> None:
+    header = orjson.loads(stored().header)
+    assert header.pop("log") == {"id": "1", "last": str(RecordMark.of(log().read(A, 12, 1)[0][0])), "committed": 9}
+    assert orjson.dumps(header) == HEADER
 
 
 def test_the_layout_is_the_one_that_earlier_versions_wrote() -> None:
