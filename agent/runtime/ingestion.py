@@ -11,6 +11,7 @@ from agent.health.progress import Progress
 from agent.runtime.control_records import Reset, split_at_resets
 from agent.runtime.instruments import Instruments
 from agent.runtime.ownership import OwnedPartition, Ownership
+from agent.runtime.skipped_records import SKIPPED, SkippedRecord, SkippedRecords
 from agent.windows.ingest import Ingested, ingest, reset_asset
 from connectors.base import Source
 from connectors.decoding import Decoded, Decoder, Readings
@@ -43,7 +44,9 @@ class Ingestion:
         instruments: Instruments,
         progress: Progress,
         clock: Callable[[], float],
+        skips: SkippedRecords | None = None,
     ) -> None:
+        self._skips = skips or SkippedRecords()
         self._source, self._decoder, self._ownership = source, decoder, ownership
         self._counters, self._status = instruments.counters, instruments.status
         self._progress, self._clock = progress, clock
@@ -65,8 +68,20 @@ class Ingestion:
             batch = Batch(batch.partition, fresh)
         if batch.records:
             owned.last_record = batch.records[-1]
-        for piece in split_at_resets(batch):
-            yield self._reset(owned, piece) if isinstance(piece, Reset) else self._ingest(owned, piece)
+        for part in self._skips.split(batch):
+            if isinstance(part, SkippedRecord):
+                yield self._skip(owned, part)
+                continue
+            for piece in split_at_resets(part):
+                yield self._reset(owned, piece) if isinstance(piece, Reset) else self._ingest(owned, piece)
+
+    def _skip(self, owned: OwnedPartition, skipped: SkippedRecord) -> IngestedBatch:
+        self._counters.records += 1
+        record, skip = skipped.record, skipped.skip
+        log.warning("record skipped", place=f"{owned.partition}@{record.offset}", reason=skip.reason, by=skip.by)
+        owned.advance(record.offset)
+        letter = dead_letter(record, owned.partition, reason=SKIPPED, detail=skip.detail)
+        return IngestedBatch(owned, 1, [], [letter])
 
     def _reset(self, owned: OwnedPartition, reset: Reset) -> IngestedBatch:
         self._counters.records += 1

@@ -23,6 +23,7 @@ from agent.runtime.model_reload import ModelReloader
 from agent.runtime.ownership import OwnedPartition, Ownership
 from agent.runtime.poller import Poller
 from agent.runtime.publisher import Publisher
+from agent.runtime.skipped_records import SkippedRecords
 from agent.runtime.takeover import Takeover
 from connectors.base import OffsetOutOfRange, Sink, Source, WindowStore
 from connectors.decoding import Decoder
@@ -78,9 +79,11 @@ class Pipeline:
         *,
         instruments: Instruments | None = None,
         models: ModelReloader | None = None,
+        skips: SkippedRecords | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.instruments, self.progress, self.models = instruments or Instruments(), Progress(clock), models
+        self.skips = skips or SkippedRecords()
         self.counters, self.status = self.instruments.counters, self.instruments.status
         self._source, self._sink = endpoints.source, endpoints.sink
         self._store = MeasuredStore(endpoints.store, self.status)
@@ -103,7 +106,13 @@ class Pipeline:
             self._model, self._publisher, self._checkpointer, progress=self.progress, status=self.status
         )
         self._ingestion = Ingestion(
-            self._source, decoder, self._ownership, instruments=self.instruments, progress=self.progress, clock=clock
+            self._source,
+            decoder,
+            self._ownership,
+            instruments=self.instruments,
+            progress=self.progress,
+            clock=clock,
+            skips=self.skips,
         )
         # A rebalance calls `revoked` while the loop works; only the holder of the lock may touch windows.
         self._lock = asyncio.Lock()
@@ -130,6 +139,7 @@ class Pipeline:
         await self._store.start()
         if self.models is not None:
             await self.models.start()
+        await self.skips.start()
         await self._poller.join(self)
         await self._take_pending()
 
@@ -171,6 +181,7 @@ class Pipeline:
             "source": self._source.close,
             "sink": self._sink.close,
             "store": self._store.close,
+            "skips": self.skips.close,
         }
         if self.models is not None:
             parts["activations"] = self.models.close

@@ -91,6 +91,10 @@ class KafkaSourceSettings(Section):
         default="read_committed",
         description="isolation.level: read_committed leaves out records of aborted transactions.",
     )
+    skips: Topic | None = Field(
+        default=None,
+        description="Compacted topic of the records that `anchormoe-agent skip` steps over; null: NAMESPACE-skips.",
+    )
     timeouts: KafkaTimeouts = Field(default=KafkaTimeouts(), description="Time-outs of the consumer.")
     security: KafkaSecurity = Field(default=KafkaSecurity(), description="TLS and SASL.")
 

@@ -32,6 +32,7 @@ class Subscription:
     rebalance_ms: int = 30_000
     max_poll_ms: int = 300_000
     request_ms: int = 40_000
+    metadata_ms: int = 15_000
     max_partition_bytes: int = 4 * 1024 * 1024
 
 
@@ -158,6 +159,8 @@ class KafkaSource:
             rebalance_timeout_ms=wanted.rebalance_ms,
             max_poll_interval_ms=wanted.max_poll_ms,
             request_timeout_ms=wanted.request_ms,
+            # How late a new partition, or a topic that was deleted and made again, is noticed.
+            metadata_max_age_ms=wanted.metadata_ms,
             max_partition_fetch_bytes=wanted.max_partition_bytes,
             # An empty fetch delays the next one of the same broker, also for partitions that were just resumed.
             fetch_max_wait_ms=100,

@@ -16,6 +16,7 @@ from agent.models.classifier import ModelName, WindowClassifier
 from agent.models.schedule import ActiveModel
 from agent.runtime.instruments import Instruments
 from agent.runtime.pipeline import Endpoints, Pipeline, PipelineLimits
+from agent.runtime.skipped_records import SkippedRecords
 from agent.windows.spec import NEVER_EXPIRE_STEPS, GroupSpec
 from anchormoe.model.prediction import Prediction
 from anchormoe.windows import FillRule, Grid, WindowShape
@@ -111,6 +112,7 @@ def pipeline_on(
     source: Source | None = None,
     instruments: Instruments | None = None,
     clock: Callable[[], float] = time.monotonic,
+    skips: SkippedRecords | None = None,
 ) -> Pipeline:
     return Pipeline(
         Endpoints(source or MemorySource(log, bounded=bounded), store, sink),
@@ -119,6 +121,7 @@ def pipeline_on(
         limits or PipelineLimits(max_records=3, checkpoint_records=7, poll_timeout_s=0.01),
         instruments=instruments,
         clock=clock,
+        skips=skips,
     )
 
 
