@@ -57,7 +57,7 @@ class Ingestion:
             return
         if first < owned.position:
             batch = Batch(batch.partition, [each for each in batch.records if each.offset >= owned.position])
-        for piece in split_at_resets(batch):
+        for piece in split_at_resets(batch, accept=self._decoder.accepts_resets):
             yield self._reset(owned, piece) if isinstance(piece, Reset) else self._ingest(owned, piece)
 
     def _reset(self, owned: OwnedPartition, reset: Reset) -> IngestedBatch:

@@ -17,7 +17,7 @@ from connectors.errors import ConnectorError
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.errors import translate_errors
 from connectors.kafka.record_batch import TolerantBatches
-from connectors.records import Partition, RecordLike, UnreadableRecord
+from connectors.records import Partition, RecordLike, RejectedRecord
 
 log = logging.getLogger(__name__)
 
@@ -138,4 +138,4 @@ def _is_undecodable(error: Exception) -> bool:
 
 
 def _is_unreadable(record: RecordLike) -> bool:
-    return isinstance(record, UnreadableRecord)
+    return isinstance(record, RejectedRecord)

@@ -8,7 +8,7 @@ from connectors.kafka.bounded import read_batches
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.source import KafkaSource, Subscription
 from connectors.kafka.tolerant import fetch_tolerantly
-from connectors.records import Partition, RecordLike, UnreadableRecord
+from connectors.records import Partition, RecordLike, RejectedRecord
 from tests.contracts.source import Watcher
 from tests.support.raw_batches import produce_raw, raw_batch, raw_record
 from tests.support.services.kafka import Broker
@@ -63,7 +63,7 @@ async def test_a_header_name_that_is_not_utf8_stops_no_partition(kafka: Broker, 
     assert values(first) == EXPECTED
     assert [record.offset for record in first] == list(range(15))
     assert values(second) == EXPECTED[:10]
-    assert [record.offset for record in first if isinstance(record, UnreadableRecord)] == [7]
+    assert [record.offset for record in first if isinstance(record, RejectedRecord)] == [7]
 
 
 async def test_a_bounded_reader_passes_an_unreadable_record_too(kafka: Broker, topic_name: str) -> None:
