@@ -56,7 +56,10 @@ class TolerantReader:
 
     async def _read_around(self, consumer: Any, error: Exception, max_records: int) -> Polled:
         """1. Go back to what was returned last. 2. Look at the bytes. 3. Give what they hold, and go on behind it."""
-        reading = [at for at in consumer.assignment() - consumer.paused() if at in self._next]
+        fetched = consumer.assignment() - consumer.paused()
+        reading = [at for at in fetched if at in self._next]
+        if fetched and not reading:
+            return {}  # fetched ahead of the first seek, which makes the consumer forget it
         for at in reading:
             consumer.seek(at, self._next[at])
         read = {at: await self._fetch(consumer, at) for at in reading}
