@@ -9,7 +9,7 @@ from typing import Any, NoReturn, TypeVar
 
 import typer
 
-from agent.errors import SettingsError
+from agent.errors import BreakerTripped, SettingsError
 from anchormoe.errors import DataError, ModelError
 from connectors.errors import ConnectorError, TransientError
 from connectors.printable import printable
@@ -35,7 +35,7 @@ def exit_on_error() -> Iterator[None]:
         yield
     except SettingsError as error:
         fail(str(error), code=WRONG_USAGE)
-    except (ModelError, DataError, ConnectorError, TransientError) as error:
+    except (ModelError, DataError, ConnectorError, TransientError, BreakerTripped) as error:
         fail(str(error))
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError) as error:
         fail(f"{error.filename}: {error.strerror}")

@@ -12,12 +12,13 @@ from agent.dead_letters.stored import LetterPosition, StoredDeadLetter
 from agent.runtime.oversized import shrink_message
 from agent.runtime.pipeline import Endpoints, Pipeline, PipelineLimits
 from connectors.decoding import Decoder
-from connectors.kafka.bounded import read_batches
+from connectors.kafka.bounded import BoundedKafkaSource, read_batches
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.reader import ReadOptions, TopicReader
 from connectors.kafka.sink import Delivery, KafkaSink, OversizePolicy
 from connectors.kafka.source import KafkaSource, Subscription
 from connectors.kafka.tolerant import fetch_tolerantly
+from connectors.log_range import LogPosition, LogRange
 from connectors.memory import MemoryWindowStore
 from connectors.record_schema import ChannelField, GroupLayout, RecordFormat
 from connectors.records import DEAD_LETTERS, EVENTS, STATES, Partition, RecordLike, RejectedRecord
@@ -92,6 +93,34 @@ async def test_one_record_can_be_fetched_by_its_place(kafka: Broker, topic_name:
     cluster = Cluster(kafka.bootstrap)
     assert (await fetch_tolerantly(cluster, Partition(topic_name, 0), 7))[0].value == b"7"
     assert await fetch_tolerantly(cluster, Partition(topic_name, 0), 99) == []
+
+
+async def test_a_partition_whose_last_record_is_unreadable_is_taken_again(kafka: Broker, topic_name: str) -> None:
+    await poison(kafka, topic_name)
+    source = KafkaSource(Cluster(kafka.bootstrap), Subscription((topic_name,), f"group-{topic_name}"))
+    try:
+        for offset in (7, 8):  # the unreadable one, and one behind it in the same batch
+            record = await source.read_at(Partition(topic_name, 0), offset)
+            assert record is not None
+            assert (record.offset, record.value) == (offset, b"%d" % offset)
+    finally:
+        await source.close()
+
+
+async def test_a_range_may_begin_at_an_unreadable_record(kafka: Broker, topic_name: str) -> None:
+    await poison(kafka, topic_name)
+    start = LogRange(first=LogPosition(offset=7), warm_up_ms=1)
+    source = BoundedKafkaSource(Cluster(kafka.bootstrap), [topic_name], start)
+    found: list[bytes | None] = []
+    await source.open()
+    try:
+        async with asyncio.timeout(60):
+            while not source.exhausted:
+                for batch in await source.poll(max_records=100, timeout_s=0.5):
+                    found += [record.value for record in batch.records if batch.partition.number == 0]
+    finally:
+        await source.close()
+    assert found[-8:] == EXPECTED[7:]
 
 
 async def test_a_reader_of_events_passes_an_unreadable_record_too(kafka: Broker, topic_name: str) -> None:

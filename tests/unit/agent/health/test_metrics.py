@@ -22,6 +22,8 @@ NAMES = {
     "checkpoints": "anchormoe_checkpoints_total",
     "events": "anchormoe_events_total",
     "dead_letters": "anchormoe_dead_letters_total",
+    "internal_errors": "anchormoe_internal_errors_total",
+    "record_windows_max": "anchormoe_record_windows_max",
     "last_poll_s": "anchormoe_poll_age_seconds",
     "last_progress_s": "anchormoe_progress_age_seconds",
     "last_tick_s": "anchormoe_loop_tick_age_seconds",
@@ -66,6 +68,7 @@ def busy() -> tuple[Counters, Progress, RuntimeStatus]:
         events=Counter({"state": 4, "gap": 1}),
         dead_letters=Counter({"late": 3, "not_json": 1}),
         ignored=Counter(unknown_channel=6),
+        internal_errors=Counter(ingest=1),
         expired_assets=2,
     )
     status = RuntimeStatus(

@@ -150,7 +150,15 @@ def test_less_than_a_millisecond_is_rounded_up() -> None:
     ("facts", "severities", "words"),
     [
         (RedisFacts("noeviction", append_only=True, snapshots=False), [], ""),
-        (RedisFacts("noeviction", append_only=False, snapshots=True), [], ""),
+        (RedisFacts("noeviction", append_only=False, snapshots=True), ["warning"], "since the last one"),
+        (RedisFacts("noeviction", append_only=True, snapshots=True, append_sync="always", replicas=0), [], ""),
+        (
+            RedisFacts("noeviction", append_only=True, snapshots=True, append_sync="everysec"),
+            ["info"],
+            "about a second of",
+        ),
+        (RedisFacts("noeviction", append_only=True, snapshots=True, append_sync="no"), ["info"], "reads the log again"),
+        (RedisFacts("noeviction", append_only=True, snapshots=None, replicas=2), ["info"], "a fail-over can lose"),
         (RedisFacts("noeviction", append_only=False, snapshots=False), ["warning"], "rebuilt from the log"),
         (RedisFacts("allkeys-lru", append_only=True, snapshots=True), ["error"], "set it to noeviction"),
         (RedisFacts("noeviction", append_only=False, snapshots=None), ["info"], "make sure it does"),
