@@ -25,7 +25,8 @@ class OwnedPartition:
 
     `position` is the next offset to read, `saved` that of the last checkpoint. What became due below `publish_from` has
     been published by an earlier owner. `states` are those after the batches whose results are published; in a
-    checkpoint, that is after every record below `position`. While a record is `partial`ly ingested, nothing is stored.
+    checkpoint, that is after every record below `position`. While a record is `partial`ly ingested, nothing is stored;
+    a checkpoint that was left out for it is `overdue`.
     """
 
     partition: Partition
@@ -37,6 +38,7 @@ class OwnedPartition:
     saved: int
     rewound_at: int = -1
     partial: bool = False
+    overdue: bool = False
     states_published_s: float = -math.inf
 
     @property
