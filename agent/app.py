@@ -249,7 +249,9 @@ def make_store(settings: Plant) -> WindowStore:
 def make_sink(settings: Plant, counters: Counters) -> Sink:
     """All configured sinks as one. The terminal is an observer and not a sink, because it shows windows too."""
     durable = [
-        _durable_sink(sink) for sink in settings.sinks if isinstance(sink, JsonlSinkSettings | KafkaSinkSettings)
+        _durable_sink(sink, counters)
+        for sink in settings.sinks
+        if isinstance(sink, JsonlSinkSettings | KafkaSinkSettings)
     ]
     webhooks = [sink for sink in settings.sinks if isinstance(sink, WebhookSinkSettings)]
     if not webhooks:
@@ -261,14 +263,20 @@ def make_sink(settings: Plant, counters: Counters) -> Sink:
     return FanoutSink(durable, afterwards=_webhooks(webhooks, FanoutSink(durable), counters))
 
 
-def _durable_sink(sink: JsonlSinkSettings | KafkaSinkSettings) -> Sink:
+def _durable_sink(sink: JsonlSinkSettings | KafkaSinkSettings, counters: Counters) -> Sink:
     match sink:
         case JsonlSinkSettings():
             from connectors.jsonl import JsonlSink
 
-            return JsonlSink(sink.directory, max_bytes=sink.max_bytes, keep=sink.keep)
+            return JsonlSink(
+                sink.directory,
+                max_bytes=sink.max_bytes,
+                keep=sink.keep,
+                file_mode=int(sink.file_mode, 8),
+                timeout_s=sink.timeout.seconds,
+            )
         case KafkaSinkSettings():
-            return _kafka_sink(sink)
+            return _kafka_sink(sink, counters)
         case _:
             assert_never(sink)
 
@@ -323,8 +331,9 @@ def _kafka_source(settings: Plant, source: KafkaSourceSettings) -> Source:
     return KafkaSource(cluster_of(source.bootstrap, source.security), subscription)
 
 
-def _kafka_sink(sink: KafkaSinkSettings) -> Sink:
-    from connectors.kafka.sink import Delivery, KafkaSink
+def _kafka_sink(sink: KafkaSinkSettings, counters: Counters) -> Sink:
+    from agent.runtime.oversized import shrink_message
+    from connectors.kafka.sink import Delivery, KafkaSink, OversizePolicy
 
     topics: Mapping[str, str] = {
         EVENTS: sink.topics.events,
@@ -332,8 +341,13 @@ def _kafka_sink(sink: KafkaSinkSettings) -> Sink:
         DEAD_LETTERS: sink.topics.dead_letters,
     }
     compression = None if sink.compression == "none" else sink.compression
-    delivery = Delivery(topics, timeout_ms=sink.timeout.milliseconds, compression=compression)
-    return KafkaSink(sink_cluster(sink), delivery)
+    delivery = Delivery(
+        topics,
+        timeout_ms=sink.timeout.milliseconds,
+        compression=compression,
+        max_message_bytes=sink.max_message_bytes,
+    )
+    return KafkaSink(sink_cluster(sink), delivery, OversizePolicy(shrink_message, counters.count_oversized))
 
 
 def _redis_store(settings: Plant, store: RedisStoreSettings) -> WindowStore:

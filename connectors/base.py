@@ -76,12 +76,15 @@ class Fenced(ConnectorError):
 
 
 class ClaimLost(Fenced):
-    """The store has lost the claim, and no one holds it. Whoever owns the partition in the log may claim it again."""
+    """The store has lost the claim. Whoever owns the partition in the log may claim it again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The right to write a partition's windows. `epoch` grows and is for people; `token` is what the store checks."""
+    """The right to write a partition's windows: `token` is what the store checks.
+
+    `epoch` grows with every claim: a lower one in the store means that the store has gone back.
+    """
 
     partition: Partition
     epoch: int
@@ -96,6 +99,10 @@ class RingWrite:
     size: int
     pieces: tuple[tuple[int, bytes], ...]
 
+    @property
+    def is_whole(self) -> bool:
+        return len(self.pieces) == 1 and self.pieces[0][0] == 0 and len(self.pieces[0][1]) == self.size
+
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
@@ -108,6 +115,11 @@ class Checkpoint:
     header: bytes
     assets: Sequence[str]
     forgotten: Sequence[str] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """It depends on nothing that is stored already."""
+        return {write.asset for write in self.writes if write.is_whole} >= set(self.assets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +138,10 @@ class WindowStore(Protocol):
     async def claim(self, partition: Partition) -> Claim: ...
 
     async def verify(self, claim: Claim) -> None:
-        """Raises `Fenced` when another owner has claimed the partition, `ClaimLost` when no one holds the claim."""
+        """Raises `Fenced` when another owner has claimed the partition, `ClaimLost` when no one holds the claim.
+
+        A store that has gone back to before the claim has lost it, although it shows that of an earlier owner.
+        """
         ...
 
     async def load(self, claim: Claim, layout: str) -> StoredWindows | None:
@@ -137,7 +152,9 @@ class WindowStore(Protocol):
         """Writes in bounded chunks, the header last. Raises `Fenced` or `ClaimLost` like `verify`.
 
         A stored ring whose length is not `size` is not patched: its asset is returned, the header is not written, and
-        the caller saves again with that ring whole (one piece of `size` bytes at offset 0).
+        the caller saves again with that ring whole (one piece of `size` bytes at offset 0). Where the store does not
+        hold exactly what this owner loaded or was last acknowledged, nothing is patched: all listed assets are
+        returned. So a store that has gone back to an older state never mixes it with a newer one.
         """
         ...
 

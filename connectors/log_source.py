@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from connectors.base import Assignment
+from connectors.daemon_threads import run_in_daemon_thread
 from connectors.errors import ConnectorError
 from connectors.offsets import OffsetStore
 from connectors.records import Batch, Partition, Position, RecordLike
@@ -104,7 +105,7 @@ class LogSource:
     async def commit(self, positions: Mapping[Partition, Position]) -> None:
         for partition in positions:
             self._require(partition)
-        await asyncio.to_thread(self._offsets.put, positions)
+        await run_in_daemon_thread(self._offsets.put, positions)
 
     def pause(self, partitions: Collection[Partition]) -> None:
         self._paused.update(partitions)

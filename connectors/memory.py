@@ -103,6 +103,7 @@ class _Stored:
 
     rings: dict[str, bytearray] = field(default_factory=dict)
     header: bytes | None = None
+    version: int = 0
 
     def keep(self, assets: Collection[str]) -> None:
         """Removes the rings that the header no longer lists."""
@@ -116,6 +117,9 @@ class MemoryWindowStore:
     def __init__(self) -> None:
         self._claims: dict[Partition, Claim] = {}
         self._stored: dict[tuple[Partition, str], _Stored] = {}
+        # By token and layout: the version that the owner loaded, or was last acknowledged.
+        self._acknowledged: dict[tuple[str, str], int] = {}
+        self._writes = 0
 
     async def start(self) -> None:
         """Nothing to open."""
@@ -131,6 +135,7 @@ class MemoryWindowStore:
     async def load(self, claim: Claim, layout: str) -> StoredWindows | None:
         self._check(claim)
         stored = self._stored.get((claim.partition, layout))
+        self._acknowledged[claim.token, layout] = 0 if stored is None else stored.version
         if stored is None or stored.header is None:
             return None
         return StoredWindows(stored.header, {asset: bytes(ring) for asset, ring in stored.rings.items()})
@@ -138,6 +143,10 @@ class MemoryWindowStore:
     async def save(self, claim: Claim, layout: str, checkpoint: Checkpoint) -> Sequence[str]:
         self._check(claim)
         stored = self._stored.setdefault((claim.partition, layout), _Stored())
+        if stored.version != self._acknowledged.get((claim.token, layout), 0) and not checkpoint.is_whole:
+            return list(checkpoint.assets)
+        self._writes += 1
+        stored.version = self._acknowledged[claim.token, layout] = self._writes
         lost = [write.asset for write in checkpoint.writes if not _apply(stored.rings, write)]
         if not lost:
             stored.header = checkpoint.header
@@ -160,16 +169,15 @@ class MemoryWindowStore:
 
     def _check(self, claim: Claim) -> None:
         current = self._claims.get(claim.partition)
-        if current is None:
-            raise ClaimLost(f"no owner holds {claim.partition}")
+        if current is None or current.epoch < claim.epoch:
+            raise ClaimLost(f"the claim of {claim.partition} is lost")
         if current.token != claim.token:
             raise Fenced(f"{claim.partition} has another owner")
 
 
 def _apply(rings: dict[str, bytearray], write: RingWrite) -> bool:
     """False, without a change, when the stored ring does not have the expected length."""
-    whole = len(write.pieces) == 1 and write.pieces[0][0] == 0 and len(write.pieces[0][1]) == write.size
-    if whole:
+    if write.is_whole:
         rings[write.asset] = bytearray(write.pieces[0][1])
         return True
     ring = rings.get(write.asset)

@@ -12,6 +12,7 @@ import typer
 from agent.errors import BreakerTripped, SettingsError
 from anchormoe.errors import DataError, ModelError
 from connectors.errors import ConnectorError, TransientError
+from connectors.printable import printable
 
 FAILED = 1
 WRONG_USAGE = 2
@@ -23,7 +24,7 @@ def fail(message: str, *, code: int = FAILED) -> NoReturn:
     """Print the reason to stderr, one `error:` per line of it, and exit with the code."""
     red, plain = ("\x1b[31m", "\x1b[0m") if sys.stderr.isatty() and "NO_COLOR" not in os.environ else ("", "")
     for line in message.splitlines():
-        typer.echo(f"{red}error:{plain} {line}", err=True)
+        typer.echo(f"{red}error:{plain} {printable(line)}", err=True)
     sys.exit(code)
 
 

@@ -59,6 +59,10 @@ class AgentCollector(Collector):
         meaning = "Skipped because the settings say so: records of unknown assets, unknown channels in records."
         yield _counts("ignored", meaning, "reason", counters.ignored)
         yield _count("late_records", "Records that arrived after their window was due.", counters.dead_letters[LATE])
+        meaning = (
+            "Messages larger than Kafka takes, published without a part: dead letters as pointers, events shortened."
+        )
+        yield _counts("oversized_messages", meaning, "stream", counters.oversized)
         yield _count("rejected_claims", "Calls that the store rejected: another owner.", status.rejected_claims)
         yield _count("source_restarts", "Restarts of the source by the watchdog.", status.source_restarts)
 

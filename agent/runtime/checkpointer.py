@@ -18,6 +18,8 @@ from connectors.failpoints import AFTER_COMMIT, AFTER_HEADER, hit
 log = structlog.get_logger()
 
 _Call = Literal["verify", "save"]
+_SAVES = 4
+"""Two are enough for a store that lost something; more, for one that loses something again meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +94,17 @@ class Checkpointer:
         windows, states = owned.groups[group], owned.states[group]
         layout = layout_digest(windows.spec)
         windows.rebuild.record(owned.position, windows.rings.newest)
-        dirty = windows.rings.dirty_rows()
-        lost = await self._store.save(owned.claim, layout, make_checkpoint(windows, states))
-        if lost:
+        for _ in range(_SAVES):
+            lost = await self._store.save(owned.claim, layout, make_checkpoint(windows, states))
+            if not lost:
+                break
             log.warning(
                 "the store has lost windows; saving them whole", partition=str(owned.partition), assets=len(lost)
             )
             windows.rings.mark_lost([windows.rings.rows[asset] for asset in lost])
-            if await self._store.save(owned.claim, layout, make_checkpoint(windows, states)):
-                raise ConnectorError(f"the store keeps losing windows of {owned.partition}")
-        windows.rings.mark_clean(dirty)
+        else:
+            raise ConnectorError(f"the store keeps losing windows of {owned.partition}")
+        windows.rings.mark_clean(windows.rings.dirty_rows())
         windows.expired.clear()
 
     def _went_down(self, call: _Call, error: TransientError) -> None:

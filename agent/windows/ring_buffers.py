@@ -5,6 +5,7 @@ A slot is addressed by absolute index modulo the number of slots, so an asset's 
 next new asset's. Before its first sample an asset's ring is empty.
 """
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -54,6 +55,7 @@ class RingBuffers:
         self.names: list[str] = []
         self.rows: dict[str, int] = {}
         self._free: list[int] = []
+        self._checksums: dict[int, int] = {}
         self._lay_out(np.empty((_FIRST_CAPACITY, self.slots, channels), dtype=np.float32))
         self._newest = np.full(_FIRST_CAPACITY, NEVER)
         self._dirty_from = np.full(_FIRST_CAPACITY, NEVER)
@@ -137,6 +139,7 @@ class RingBuffers:
         row = self.rows.pop(name)
         self.clear(row)
         self._clean[row] = True
+        self._checksums.pop(row, None)
         self.names[row] = ""
         self._free.append(row)
         return row
@@ -193,6 +196,13 @@ class RingBuffers:
     def ring_bytes(self) -> int:
         return self.slots * self.slot_bytes
 
+    def checksum(self, row: int) -> int:
+        """Of the whole ring, as it is stored. Computed once per change."""
+        known = self._checksums.get(row) if self._clean[row] else None
+        if known is None:
+            known = self._checksums[row] = zlib.crc32(self._values[row].astype("<f4", copy=False))
+        return known
+
     def mark_clean(self, rows: Index) -> None:
         self._clean[rows] = True
 
@@ -208,6 +218,7 @@ class RingBuffers:
         row = self.row(name)
         self._values[row] = np.frombuffer(ring, dtype="<f4").reshape(self.slots, self.channels)
         self._newest[row] = newest
+        self._checksums.pop(row, None)
         return row
 
     def _bytes(self, row: int, low: int, high: int) -> bytes:

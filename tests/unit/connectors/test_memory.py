@@ -1,7 +1,9 @@
 """The in-process source, sink and store keep the contracts, and what only they can do."""
 
 import asyncio
+import copy
 from collections.abc import Collection
+from typing import Any
 
 import pytest
 
@@ -67,6 +69,12 @@ class StoreWorld:
 
     async def flush(self) -> None:
         self.store.flush()
+
+    async def backup(self) -> Any:
+        return copy.deepcopy((self.store._claims, self.store._stored))
+
+    async def go_back(self, backup: Any) -> None:
+        self.store._claims, self.store._stored = copy.deepcopy(backup)
 
 
 class TestMemoryWindowStore(WindowStoreContract):

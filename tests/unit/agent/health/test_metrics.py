@@ -17,6 +17,7 @@ NAMES = {
     "records": "anchormoe_records_total",
     "expired_assets": "anchormoe_expired_assets_total",
     "ignored": "anchormoe_ignored_total",
+    "oversized": "anchormoe_oversized_messages_total",
     "windows": "anchormoe_windows_total",
     "checkpoints": "anchormoe_checkpoints_total",
     "events": "anchormoe_events_total",
@@ -83,6 +84,7 @@ def busy() -> tuple[Counters, Progress, RuntimeStatus]:
     progress.advanced()
     progress.lag_measured({AT: 41})
     progress.queued(batches=2, windows=11)
+    counters.count_oversized("events")
     return counters, progress, status
 
 
@@ -128,7 +130,7 @@ def test_every_stage_has_its_own_series() -> None:
 def test_nothing_is_labelled_by_asset_and_all_is_ours_or_the_process_itself() -> None:
     found = scraped(*busy())
     labels = {name for series in found.values() for key in series for name, _ in key}
-    assert labels == {"version", "type", "reason", "topic", "partition", "stage", "outcome", "le"}
+    assert labels == {"version", "type", "reason", "topic", "partition", "stage", "outcome", "stream", "le"}
     assert all(name.startswith(("anchormoe_", "process_")) for name in found)
 
 
