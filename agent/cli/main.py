@@ -22,6 +22,7 @@ from agent.cli import (
     simulate,
     tail,
     train,
+    users,
     windows,
 )
 from agent.cli.errors import exit_on_error
@@ -69,6 +70,7 @@ for group in (
     dead_letters,
     alarms,
     alarm,
+    users,
 ):
     group.register(app)
 
