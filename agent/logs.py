@@ -92,7 +92,8 @@ def _processors() -> list[Processor]:
 def _rendering(as_json: bool) -> list[Processor]:
     if as_json:
         return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(ensure_ascii=False)]
-    return [structlog.dev.ConsoleRenderer(colors=_use_colours())]
+    # Not rich's tracebacks: they show local variables, which hold records and secrets.
+    return [structlog.dev.ConsoleRenderer(colors=_use_colours(), exception_formatter=structlog.dev.plain_traceback)]
 
 
 def _library_formatter(rendering: list[Processor]) -> logging.Formatter:

@@ -9,7 +9,7 @@ from agent.alarms.core.catalogue import Catalogue
 from agent.alarms.core.inputs import MAX_INPUT_BYTES, EventInput, decode_input, encode_input, parse_time
 from agent.contracts.received import ReceivedEvent
 from connectors.errors import RecordError
-from connectors.timestamps import format_iso
+from connectors.timestamps import END_NS, NS_PER_MS, format_iso
 
 _FIELDS = ("state", "abstention", "probabilities", "window", "channel", "last_sample", "gap", "refused", "reason")
 _FIELDS_OF_ALARMS = ("evidence", "channel_method", "model")
@@ -47,7 +47,8 @@ def _publication_time(event: ReceivedEvent, catalogue: Catalogue) -> dict[str, s
     """Only for rules about the agent's lag, which must not grow while no alarm worker is running."""
     if not any(rule.technical == "agent_lag" for rule in catalogue.rules_of(event.data.group)):
         return {}
-    return {"published": format_iso(event.published_ms * 1_000_000)}
+    published_ns = min(max(event.published_ms * NS_PER_MS, 0), END_NS - 1)  # a producer may write any timestamp
+    return {"published": format_iso(published_ns)}
 
 
 def _reduce(data: dict[str, Any], catalogue: Catalogue) -> dict[str, Any]:
