@@ -280,7 +280,7 @@ def _webhooks(sinks: Iterable[WebhookSinkSettings], durable: Sink, counters: Cou
     from connectors.webhook import Receiver, WebhookSink
 
     def webhook(sink: WebhookSinkSettings) -> Sink:
-        tries, token = sink.retries, sink.token.get_secret_value() if sink.token else None
+        tries, token = sink.retries, sink.token.get_secret_value if sink.token else None
         pauses_s = (tries.first_pause.seconds, tries.longest_pause.seconds)
         receiver = Receiver(sink.url, token, sink.timeout.seconds, tries.attempts, *pauses_s)
         return WebhookSink(receiver, undelivered.keep)

@@ -40,7 +40,7 @@ class AlarmReceiver:
     receiver: Receiver
     format: Format = "generic"
     priorities: frozenset[str] = frozenset({"low", "medium", "high"})
-    secret: str | None = field(default=None, repr=False)
+    secret: str | Callable[[], str] | None = field(default=None, repr=False)
     repeat_s: float = 60.0
     max_alerts: int = 100
 
@@ -70,9 +70,9 @@ class AlarmDelivery:
             response = await self._client.post(lambda: self._headers(payload), payload)
         except TransientError:
             return False  # counted and logged with every try
-        except Exception as error:  # whatever a receiver makes us raise must not stop all other alarms
+        except Exception as error:  # noqa: BLE001  # whatever a receiver makes us raise must not stop the other alarms
             self._count("failed")
-            log.exception("webhook failed", receiver=self._to.name, error=type(error).__name__)
+            log.error("webhook failed", receiver=self._to.name, error=type(error).__name__)
             return False
         if response.accepted:
             self._count("accepted")
@@ -98,10 +98,11 @@ class AlarmDelivery:
     def _headers(self, payload: bytes) -> list[tuple[str, str]]:
         stamp = str(int(time.time()))
         headers = [("Content-Type", "application/json"), ("X-Anchormoe-Timestamp", stamp)]
-        if self._to.secret is not None:
-            headers.append(("X-Anchormoe-Signature", signature(self._to.secret, stamp, payload)))
-        if self._to.receiver.token is not None:
-            headers.append(("Authorization", f"Bearer {self._to.receiver.token}"))
+        secret = self._to.secret() if callable(self._to.secret) else self._to.secret
+        if secret is not None:
+            headers.append(("X-Anchormoe-Signature", signature(secret, stamp, payload)))
+        if (token := self._to.receiver.bearer) is not None:
+            headers.append(("Authorization", f"Bearer {token}"))
         return headers
 
     def _on_failure(self, error: TransientError) -> None:

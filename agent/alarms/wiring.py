@@ -1,6 +1,6 @@
 """Builds the alarm worker, its HTTP API and its webhooks from the settings."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
@@ -171,5 +171,6 @@ def alarm_receiver(webhook: AlarmWebhook) -> "AlarmReceiver":
     )
 
 
-def _secret(given: SecretStr | None) -> str | None:
-    return None if given is None else given.get_secret_value()
+def _secret(given: SecretStr | None) -> Callable[[], str] | None:
+    """Asked for with every use, so that a secret in a file can be rotated."""
+    return None if given is None else given.get_secret_value

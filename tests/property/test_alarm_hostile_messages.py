@@ -201,7 +201,7 @@ def test_events_of_another_namespace_are_counted_and_left_alone(copier: AlarmWor
     assert copier.counters.ignored["other_namespace"] == before + 1
 
 
-ALARM = {
+ALARM: dict[str, Any] = {
     "alarm": "wear:pump-1", "console": "hall", "rule": "wear", "asset": "pump-1", "channel": None, "priority": "high",
     "kind": "process", "state": "unacknowledged", "active": True, "acknowledged": False,
     "raised": "2026-01-01T00:00:00Z", "returned": None, "acknowledged_at": None, "changed": "2026-01-01T00:00:00Z",
