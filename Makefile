@@ -13,9 +13,11 @@ QUICK := tests/architecture tests/unit/connectors tests/unit/agent tests/unit/an
 COMPUTE := tests/unit tests/property tests/architecture
 SERVICES := tests/integration tests/fault
 WORKERS ?= 2
+# What failed and where fits on a page; the coverage per file is in build/coverage/index.html.
+SHORT := -q --no-header --tb=short --durations=5 -n $(WORKERS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup hooks run lint check test docs contracts pictures chaos bench bundles clean
+.PHONY: help setup hooks run lint check test docs contracts pictures chaos soak bench bundles clean
 
 help:            ## what can be done here
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
@@ -57,8 +59,8 @@ check: lint   ## the quick part of the tests: lint, and the runtime's unit tests
 	@$(BIN)/pytest $(QUICK) -q -n $(WORKERS) -m 'not slow'
 
 test: lint   ## every check and every test, on real services
-	@OMP_NUM_THREADS=1 $(BIN)/pytest $(COMPUTE) -n $(WORKERS) --cov --cov-report=term:skip-covered --durations=10 $(ARGS)
-	@$(BIN)/pytest $(SERVICES) -n $(WORKERS) --dist loadfile --durations=10 $(ARGS)
+	@OMP_NUM_THREADS=1 $(BIN)/pytest $(COMPUTE) $(SHORT) --cov --cov-report=html:build/coverage $(ARGS)
+	@OMP_NUM_THREADS=1 $(BIN)/pytest $(SERVICES) $(SHORT) --dist loadfile $(ARGS)
 
 docs: $(VENV)/.docs   ## build the documentation site into build/site; a broken link is an error
 	@$(BIN)/python -m docs.site
@@ -72,9 +74,12 @@ contracts: $(VENV)/.dev   ## write docs/contracts again from the code
 pictures: $(VENV)/.dev   ## draw the pictures in README again, by the product itself
 	@$(BIN)/python -m docs.site.pictures
 
-chaos: $(VENV)/.dev   ## inject N=100 faults in about an hour: nothing lost, nothing extra; writes docs/results/faults.md
-	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.fault.campaign --faults $(or $(N),100) --seed $(or $(SEED),1) \
+chaos: $(VENV)/.dev   ## inject N=100 more faults: nothing lost, nothing extra; continues docs/results/faults.jsonl, writes faults.md
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.fault.campaign --faults $(or $(N),100) --lanes $(or $(LANES),3) \
 	  --out docs/results/faults.md
+
+soak: $(VENV)/.dev   ## half load for HOURS=2 with alarms and a slow receiver: memory slope, lag; writes docs/results/soak.md
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.soak.run --hours $(or $(HOURS),2) --out docs/results/soak.md
 
 bench: $(VENV)/.dev   ## what it costs: model and streaming, measured on this machine
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.bench_paper --out docs/results/bench-model.md

@@ -7,11 +7,14 @@ import re
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator
-from typing import Any, Final, Literal
+from io import StringIO
+from typing import Any, Final, Literal, TextIO
 
 import structlog
 from pydantic import BaseModel, SecretStr
-from structlog.typing import Processor, WrappedLogger
+from structlog.typing import EventDict, ExcInfo, Processor, WrappedLogger
+
+from connectors.printable import printable, printable_json
 
 LogFormat = Literal["auto", "json", "console"]
 
@@ -73,8 +76,9 @@ def redaction(secrets: Collection[str]) -> Processor:
 
 
 def _longest_first(secrets: Collection[str]) -> list[str]:
-    as_json = (json.dumps(secret, ensure_ascii=False)[1:-1] for secret in secrets)
-    return sorted({*secrets, *as_json}, key=len, reverse=True)
+    as_json = [json.dumps(secret, ensure_ascii=False)[1:-1] for secret in secrets]
+    forms = {*secrets, *as_json, *map(printable, secrets), *map(printable_json, as_json)}
+    return sorted(forms, key=len, reverse=True)
 
 
 class Repeats(logging.Filter):
@@ -103,9 +107,27 @@ def _processors() -> list[Processor]:
 
 def _rendering(as_json: bool) -> list[Processor]:
     if as_json:
-        return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(ensure_ascii=False)]
-    # Not rich's tracebacks: they show local variables, which hold records and secrets.
-    return [structlog.dev.ConsoleRenderer(colors=_use_colours(), exception_formatter=structlog.dev.plain_traceback)]
+        renderer = structlog.processors.JSONRenderer(ensure_ascii=False)
+        return [structlog.processors.format_exc_info, renderer, _escape_json]
+    return [
+        _escape_values,
+        structlog.dev.ConsoleRenderer(colors=_use_colours(), exception_formatter=_write_traceback),
+    ]
+
+
+def _escape_values(_: WrappedLogger, __: str, fields: EventDict) -> EventDict:
+    """What comes from records must not forge a line or reach the terminal as a command."""
+    return {name: printable(value) if isinstance(value, str) else value for name, value in fields.items()}
+
+
+def _escape_json(_: WrappedLogger, __: str, line: Any) -> Any:
+    return printable_json(str(line))
+
+
+def _write_traceback(out: TextIO, error: ExcInfo) -> None:
+    text = StringIO()
+    structlog.dev.plain_traceback(text, error)
+    out.write(printable(text.getvalue(), keep="\n"))
 
 
 def _library_formatter(rendering: list[Processor]) -> logging.Formatter:

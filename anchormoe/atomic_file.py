@@ -6,6 +6,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+_READABLE = 0o755
+
 
 def replace_file(path: Path, data: bytes) -> None:
     """Durable when it returns: 1. write beside it 2. fsync 3. rename 4. fsync the directory."""
@@ -27,7 +29,7 @@ def replace_directory(path: Path, files: Mapping[str, bytes]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.partial-", dir=path.parent))
     try:
-        partial.chmod(0o755)
+        partial.chmod(_READABLE & ~_umask())
         for name, data in files.items():
             _write(partial / name, data)
         _sync_directory(partial)
@@ -46,6 +48,13 @@ def _rename_aside(path: Path) -> Path | None:
     aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.old-", dir=path.parent))
     path.replace(aside)
     return aside
+
+
+def _umask() -> int:
+    """Of this process; it can only be read by setting it."""
+    current = os.umask(0o077)
+    os.umask(current)
+    return current
 
 
 def _write(path: Path, data: bytes) -> None:

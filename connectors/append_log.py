@@ -1,14 +1,17 @@
 """Small logs that are read from the beginning and then followed: the protocol, a file of lines, one in memory."""
 
-import asyncio
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from connectors.atomic_file import sync_directory
+from connectors.daemon_threads import run_in_daemon_thread
 from connectors.errors import ConnectorError
+from connectors.file_access import locked, make_directory, open_for_append, write_all
 from connectors.records import Partition
+
+_LOCK_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +72,10 @@ class FileAppendLog:
         """The first `append` creates the file."""
 
     async def read(self) -> list[Entry]:
-        return await asyncio.to_thread(self._read)
+        return await run_in_daemon_thread(self._read)
 
     async def append(self, key: bytes, value: bytes) -> None:
-        await asyncio.to_thread(self._append, value)
+        await run_in_daemon_thread(self._append, value)
 
     async def close(self) -> None:
         """The file is open only while it is read or written."""
@@ -88,17 +91,33 @@ class FileAppendLog:
         except OSError as error:
             raise ConnectorError(f"cannot read {self._path}: {error.strerror}") from error
         lines = complete.split(b"\n") if complete else []
-        first, self._lines, self._seen = self._lines, len(lines), (status.st_mtime_ns, status.st_size)
+        # A file with fewer lines than before was replaced: all of it is new.
+        first = self._lines if self._lines <= len(lines) else 0
+        self._lines, self._seen = len(lines), (status.st_mtime_ns, status.st_size)
         partition = Partition(self._path.name, 0)
         return [Entry(partition, offset, lines[offset]) for offset in range(first, len(lines)) if lines[offset].strip()]
 
     def _append(self, value: bytes) -> None:
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._path.open("ab") as file:
-                file.write(value + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
+            make_directory(self._path.parent)
+            descriptor = open_for_append(self._path)
+            try:
+                with locked(descriptor, self._path, timeout_s=_LOCK_TIMEOUT_S):
+                    _append_line(descriptor, value)
+            finally:
+                os.close(descriptor)
             sync_directory(self._path.parent)
         except OSError as error:
             raise ConnectorError(f"cannot write to {self._path}: {error.strerror}") from error
+
+
+def _append_line(descriptor: int, value: bytes) -> None:
+    """Behind a line that a crash cut off, which must not swallow this one. All of it or nothing."""
+    size = os.fstat(descriptor).st_size
+    cut_off = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+    try:
+        write_all(descriptor, (b"\n" if cut_off else b"") + value + b"\n")
+        os.fsync(descriptor)
+    except OSError:
+        os.ftruncate(descriptor, size)
+        raise

@@ -5,14 +5,26 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from connectors.errors import ConnectorError
-from connectors.records import Batch, Message, Partition, Position
+from connectors.records import Batch, Message, Partition, Position, RecordLike
 
 
 class Assignment(Protocol):
-    """Called when partitions are assigned or revoked. Both finish before records of the new assignment are polled."""
+    """Called when partitions are assigned or revoked.
+
+    `assigned` returns at once, for until then a member of a group sends no heartbeats. Records may be polled before
+    its partitions are taken over; taking over seeks.
+    """
 
     async def assigned(self, partitions: Collection[Partition]) -> None: ...
     async def revoked(self, partitions: Collection[Partition]) -> None: ...
+
+
+class OffsetOutOfRange(ConnectorError):
+    """The log does not hold the offset to read next: older records are gone, or the log was cut or made anew."""
+
+    def __init__(self, partition: Partition, offset: int) -> None:
+        super().__init__(f"{partition} does not hold offset {offset}")
+        self.partition, self.offset = partition, offset
 
 
 class Source(Protocol):
@@ -29,7 +41,10 @@ class Source(Protocol):
     async def start(self, assignment: Assignment) -> None: ...
 
     async def poll(self, *, max_records: int, timeout_s: float) -> list[Batch]:
-        """At most `max_records` records, in log order per partition; an empty list when none arrived in time."""
+        """At most `max_records` records, in log order per partition; an empty list when none arrived in time.
+
+        Raises `OffsetOutOfRange` for a position that the log does not hold; the caller seeks and polls again.
+        """
         ...
 
     async def committed(self, partition: Partition) -> Position | None: ...
@@ -38,8 +53,24 @@ class Source(Protocol):
         """The oldest offset that the log still holds."""
         ...
 
+    async def end_offset(self, partition: Partition) -> int:
+        """The offset behind the newest record, also where its transaction is still open."""
+        ...
+
     async def start_offset(self, partition: Partition) -> int:
         """Where to begin without a committed position."""
+        ...
+
+    async def log_id(self, partition: Partition) -> str | None:
+        """Another one once the log was made anew; None where nobody can tell."""
+        ...
+
+    async def read_at(self, partition: Partition, offset: int) -> RecordLike | None:
+        """The record with exactly this offset; None when the log does not hold it. Moves no position."""
+        ...
+
+    async def offset_at(self, partition: Partition, time_ms: int) -> int | None:
+        """The first offset with a timestamp at or after `time_ms`, or the end; None for a log without an index."""
         ...
 
     def seek(self, partition: Partition, offset: int) -> None: ...
@@ -76,12 +107,15 @@ class Fenced(ConnectorError):
 
 
 class ClaimLost(Fenced):
-    """The store has lost the claim, and no one holds it. Whoever owns the partition in the log may claim it again."""
+    """The store has lost the claim. Whoever owns the partition in the log may claim it again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The right to write a partition's windows. `epoch` grows and is for people; `token` is what the store checks."""
+    """The right to write a partition's windows: `token` is what the store checks.
+
+    `epoch` grows with every claim: a lower one in the store means that the store has gone back.
+    """
 
     partition: Partition
     epoch: int
@@ -96,6 +130,10 @@ class RingWrite:
     size: int
     pieces: tuple[tuple[int, bytes], ...]
 
+    @property
+    def is_whole(self) -> bool:
+        return len(self.pieces) == 1 and self.pieces[0][0] == 0 and len(self.pieces[0][1]) == self.size
+
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
@@ -108,6 +146,11 @@ class Checkpoint:
     header: bytes
     assets: Sequence[str]
     forgotten: Sequence[str] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """It depends on nothing that is stored already."""
+        return {write.asset for write in self.writes if write.is_whole} >= set(self.assets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +169,10 @@ class WindowStore(Protocol):
     async def claim(self, partition: Partition) -> Claim: ...
 
     async def verify(self, claim: Claim) -> None:
-        """Raises `Fenced` when another owner has claimed the partition, `ClaimLost` when no one holds the claim."""
+        """Raises `Fenced` when another owner has claimed the partition, `ClaimLost` when no one holds the claim.
+
+        A store that has gone back to before the claim has lost it, although it shows that of an earlier owner.
+        """
         ...
 
     async def load(self, claim: Claim, layout: str) -> StoredWindows | None:
@@ -137,7 +183,9 @@ class WindowStore(Protocol):
         """Writes in bounded chunks, the header last. Raises `Fenced` or `ClaimLost` like `verify`.
 
         A stored ring whose length is not `size` is not patched: its asset is returned, the header is not written, and
-        the caller saves again with that ring whole (one piece of `size` bytes at offset 0).
+        the caller saves again with that ring whole (one piece of `size` bytes at offset 0). Where the store does not
+        hold exactly what this owner loaded or was last acknowledged, nothing is patched: all listed assets are
+        returned. So a store that has gone back to an older state never mixes it with a newer one.
         """
         ...
 

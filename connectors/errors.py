@@ -1,6 +1,12 @@
 """Errors by what happens next; connectors translate the exceptions of their libraries into these, with `from`."""
 
 from collections.abc import Iterable
+from reprlib import Repr
+
+from connectors.printable import printable
+
+_ITEMS_SHOWN = 20
+_LEVELS_SHOWN = 4
 
 
 class RecordError(Exception):
@@ -27,12 +33,20 @@ class ConnectorError(Exception):
 
 def shorten(value: object, limit: int = 60) -> str:
     """The repr of a value for a message, cut to `limit` characters: what a record holds may be of any length."""
-    text = repr(value[: limit + 1] if isinstance(value, str | bytes) else value)
+    text = repr(value[: limit + 1]) if isinstance(value, str | bytes) else _bounded_repr(value)
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def list_names(names: Iterable[str], limit: int = 8) -> str:
     """Names for a message, at most `limit` of them."""
     ordered = sorted(names)
-    shown = [name if len(name) <= 40 else f"{name[:39]}…" for name in ordered[:limit]]
+    shown = [printable(name if len(name) <= 40 else f"{name[:39]}…") for name in ordered[:limit]]
     return ", ".join(shown) + (f" and {len(ordered) - limit} more" if len(ordered) > limit else "")
+
+
+def _bounded_repr(value: object) -> str:
+    """`repr` would take a megabyte for a long array, and fail for one that is nested a thousand times."""
+    short = Repr()
+    short.maxlevel = _LEVELS_SHOWN
+    short.maxlist = short.maxtuple = short.maxdict = short.maxset = _ITEMS_SHOWN
+    return short.repr(value)

@@ -22,13 +22,14 @@ class MemoryLog:
         self.commits = MemoryOffsetStore()
         self._records: dict[Partition, list[Record]] = {partition: [] for partition in self.partitions}
         self._first: dict[Partition, int] = dict.fromkeys(self.partitions, 0)
+        self.ids: dict[str, str] = {partition.topic: "1" for partition in self.partitions}
         self._watchers: set[asyncio.Event] = set()
 
     def append(
         self, partition: Partition, value: bytes | None, *, key: bytes | None, timestamp_ms: int, headers: Headers = ()
     ) -> int:
         """Returns the record's offset."""
-        offset = self.end(partition)
+        offset = self.end_offset(partition)
         self._records[partition].append(Record(offset, timestamp_ms, key, value, headers))
         for appended in self._watchers:
             appended.set()
@@ -37,7 +38,7 @@ class MemoryLog:
     def first_offset(self, partition: Partition) -> int:
         return self._first[partition]
 
-    def end(self, partition: Partition) -> int:
+    def end_offset(self, partition: Partition) -> int:
         return self._first[partition] + len(self._records[partition])
 
     def read(self, partition: Partition, offset: int, max_records: int) -> tuple[Sequence[Record], int]:
@@ -46,7 +47,7 @@ class MemoryLog:
         return records, records[-1].offset + 1 if records else offset
 
     def lag(self, partition: Partition, offset: int) -> int:
-        return max(self.end(partition) - max(offset, self._first[partition]), 0)
+        return max(self.end_offset(partition) - max(offset, self._first[partition]), 0)
 
     def at_end(self, partition: Partition, offset: int) -> bool:
         return self.lag(partition, offset) == 0
@@ -59,6 +60,22 @@ class MemoryLog:
         drop = min(max(offset - self._first[partition], 0), len(self._records[partition]))
         del self._records[partition][:drop]
         self._first[partition] += drop
+
+    def cut(self, partition: Partition, end: int) -> None:
+        """Deletes the newest records, as an unclean election does; the next ones get their offsets."""
+        del self._records[partition][max(end - self._first[partition], 0) :]
+
+    def recreate(self, topic: str) -> None:
+        """Deletes the topic and makes it again: no records, no commits, another id."""
+        self.ids[topic] = str(int(self.ids[topic]) + 1)
+        for partition in self.partitions:
+            if partition.topic == topic:
+                self._records[partition], self._first[partition] = [], 0
+                self.commits.forget(partition)
+
+    def offset_at(self, partition: Partition, time_ms: int) -> int:
+        found = (record.offset for record in self._records[partition] if record.timestamp >= time_ms)
+        return next(found, self.end_offset(partition))
 
     def watch(self, appended: asyncio.Event) -> None:
         self._watchers.add(appended)
@@ -73,6 +90,12 @@ class MemorySource(LogSource):
     def __init__(self, log: MemoryLog, *, bounded: bool = False) -> None:
         super().__init__(log, log.commits, bounded=bounded)
         self.log = log
+
+    async def log_id(self, partition: Partition) -> str | None:
+        return self.log.ids[partition.topic]
+
+    async def offset_at(self, partition: Partition, time_ms: int) -> int | None:
+        return self.log.offset_at(partition, time_ms)
 
 
 class MemorySink:
@@ -103,6 +126,7 @@ class _Stored:
 
     rings: dict[str, bytearray] = field(default_factory=dict)
     header: bytes | None = None
+    version: int = 0
 
     def keep(self, assets: Collection[str]) -> None:
         """Removes the rings that the header no longer lists."""
@@ -116,6 +140,9 @@ class MemoryWindowStore:
     def __init__(self) -> None:
         self._claims: dict[Partition, Claim] = {}
         self._stored: dict[tuple[Partition, str], _Stored] = {}
+        # By token and layout: the version that the owner loaded, or was last acknowledged.
+        self._acknowledged: dict[tuple[str, str], int] = {}
+        self._writes = 0
 
     async def start(self) -> None:
         """Nothing to open."""
@@ -131,6 +158,7 @@ class MemoryWindowStore:
     async def load(self, claim: Claim, layout: str) -> StoredWindows | None:
         self._check(claim)
         stored = self._stored.get((claim.partition, layout))
+        self._acknowledged[claim.token, layout] = 0 if stored is None else stored.version
         if stored is None or stored.header is None:
             return None
         return StoredWindows(stored.header, {asset: bytes(ring) for asset, ring in stored.rings.items()})
@@ -138,6 +166,10 @@ class MemoryWindowStore:
     async def save(self, claim: Claim, layout: str, checkpoint: Checkpoint) -> Sequence[str]:
         self._check(claim)
         stored = self._stored.setdefault((claim.partition, layout), _Stored())
+        if stored.version != self._acknowledged.get((claim.token, layout), 0) and not checkpoint.is_whole:
+            return list(checkpoint.assets)
+        self._writes += 1
+        stored.version = self._acknowledged[claim.token, layout] = self._writes
         lost = [write.asset for write in checkpoint.writes if not _apply(stored.rings, write)]
         if not lost:
             stored.header = checkpoint.header
@@ -160,16 +192,15 @@ class MemoryWindowStore:
 
     def _check(self, claim: Claim) -> None:
         current = self._claims.get(claim.partition)
-        if current is None:
-            raise ClaimLost(f"no owner holds {claim.partition}")
+        if current is None or current.epoch < claim.epoch:
+            raise ClaimLost(f"the claim of {claim.partition} is lost")
         if current.token != claim.token:
             raise Fenced(f"{claim.partition} has another owner")
 
 
 def _apply(rings: dict[str, bytearray], write: RingWrite) -> bool:
     """False, without a change, when the stored ring does not have the expected length."""
-    whole = len(write.pieces) == 1 and write.pieces[0][0] == 0 and len(write.pieces[0][1]) == write.size
-    if whole:
+    if write.is_whole:
         rings[write.asset] = bytearray(write.pieces[0][1])
         return True
     ring = rings.get(write.asset)

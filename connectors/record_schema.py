@@ -10,6 +10,9 @@ Unknown = Literal["reject", "ignore"]
 
 DAY_NS = 86_400 * 1_000_000_000
 
+ASSET_ID = r"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$"
+ASSET_ID_WORDS = "letters, digits and . _ : / - inside, at most 128 characters"
+
 
 @dataclass(frozen=True, slots=True)
 class ChannelField:

@@ -16,6 +16,7 @@ import stamina
 from stamina.instrumentation import set_on_retry_hooks
 
 from connectors.errors import ConnectorError, TransientError
+from connectors.printable import printable
 from connectors.records import EVENTS, Message
 
 Headers = Sequence[tuple[str, str]]
@@ -150,8 +151,7 @@ class WebhookClient:
         url = self._url
         for secret in (str(url), url.raw_path.decode(), url.path, url.query.decode(), self._receiver.bearer or ""):
             text = text.replace(secret, "***") if len(secret) > 1 else text
-        shown = text[:_SHOWN_CHARACTERS]
-        return "".join(one if one.isprintable() else repr(one)[1:-1] for one in shown)
+        return printable(text[:_SHOWN_CHARACTERS])
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ What they do is read from their logs: JSON lines, of which those with an `event_
 
 import asyncio
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -39,7 +40,17 @@ async def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
     return True
 
 
+def event_codes(log: bytes) -> set[str]:
+    """All codes in a log."""
+    return {str(event[EVENT_CODE]) for event in _coded_events(log)}
+
+
 def events_with_code(log: bytes, code: str) -> Iterator[Mapping[str, Any]]:
+    """The log lines with this event code."""
+    return (event for event in _coded_events(log) if event[EVENT_CODE] == code)
+
+
+def _coded_events(log: bytes) -> Iterator[Mapping[str, Any]]:
     """The log lines that have an event code; lines that are not whole JSON objects are skipped."""
     marker = f'"{EVENT_CODE}"'.encode()
     for line in log.splitlines():
@@ -48,17 +59,22 @@ def events_with_code(log: bytes, code: str) -> Iterator[Mapping[str, Any]]:
                 event = orjson.loads(line)
             except orjson.JSONDecodeError:
                 continue
-            if event.get(EVENT_CODE) == code:
+            if EVENT_CODE in event:
                 yield event
 
 
 @dataclass(slots=True)
 class AgentProcess:
-    """`anchormoe-agent run` with JSON logs. While `keep_running`, it is restarted after its end."""
+    """`anchormoe-agent run` (or another `command`) with JSON logs. While `keep_running`, it is restarted after its end.
+
+    `source` is the directory of another version's packages, such as a release that is being replaced.
+    """
 
     name: str
     config: Path
     log: Path
+    command: str = "run"
+    source: Path | None = None
     keep_running: bool = True
     starts: int = 0
     started_s: float = 0.0
@@ -66,7 +82,7 @@ class AgentProcess:
     _process: "subprocess.Popen[bytes] | None" = field(default=None)
 
     def start(self, *, failpoint: str | None = None) -> None:
-        command = [sys.executable, "-m", "agent.cli.main", "run", "--config", str(self.config)]
+        command = [sys.executable, "-m", "agent.cli.main", self.command, "--config", str(self.config)]
         armed = {VARIABLE: failpoint} if failpoint else {}
         environ = {name: value for name, value in os.environ.items() if name != VARIABLE}
         self._log_at_start = self.log.stat().st_size if self.log.exists() else 0
@@ -76,10 +92,22 @@ class AgentProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
-                env={"OMP_NUM_THREADS": "1", **environ, **armed},
+                cwd=self.source,  # with -m, the packages of the working directory come first
+                env={"OMP_NUM_THREADS": "1", **environ, **armed, **self._packages()},
                 start_new_session=True,  # Ctrl-C is for the experiment, which ends its agents itself
             )
         self.starts, self.started_s = self.starts + 1, time.monotonic()
+
+    def _packages(self) -> dict[str, str]:
+        return {} if self.source is None else {"PYTHONPATH": str(self.source)}
+
+    @property
+    def resident_mb(self) -> float:
+        """0 when it does not run."""
+        if self._process is None or not self.running:
+            return 0.0
+        pages = int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1])
+        return round(pages * resource.getpagesize() / 1e6, 2)
 
     @property
     def running(self) -> bool:
@@ -145,10 +173,16 @@ class AgentFleet:
     def __iter__(self) -> Iterator[AgentProcess]:
         return iter(self.agents)
 
-    def add(self) -> AgentProcess:
+    def add(self, *, keep_running: bool = True) -> AgentProcess:
         name = f"agent-{len(self.agents) + 1}"
-        self.agents.append(AgentProcess(name, self._config, self._directory / f"{name}.log"))
+        log = self._directory / f"{name}.log"
+        self.agents.append(AgentProcess(name, self._config, log, keep_running=keep_running))
         return self.agents[-1]
+
+    @property
+    def partitions_taken(self) -> int:
+        """By all agents together, since their first starts."""
+        return sum(agent.partitions_taken for agent in self.agents)
 
     @property
     def kept_running(self) -> list[AgentProcess]:
@@ -164,11 +198,19 @@ class AgentFleet:
                     agent.start()
             await asyncio.sleep(_SUPERVISE_EVERY_S)
 
-    async def wait_until_assigned(self, timeout_s: float) -> None:
-        """Until every agent has a partition."""
-        if not await wait_until(lambda: all(agent.has_partition for agent in self.kept_running), timeout_s):
+    async def wait_until_assigned(self, timeout_s: float, *, at_least: int | None = None) -> None:
+        """Until so many agents have a partition; every one by default."""
+        wanted = len(self.kept_running) if at_least is None else min(at_least, len(self.kept_running))
+        if not await wait_until(lambda: self._assigned() >= wanted, timeout_s):
             idle = next((agent for agent in self.kept_running if not agent.has_partition), self.kept_running[0])
             raise ChaosError(f"{idle.name} has no partition after {timeout_s:g} s:\n{idle.log_tail()}")
+
+    def _assigned(self) -> int:
+        return sum(agent.has_partition for agent in self.kept_running)
+
+    def log_tails(self) -> str:
+        """The end of every agent's log."""
+        return "\n".join(f"{agent.name}:\n{agent.log_tail()}" for agent in self.agents)
 
     async def stop(self) -> None:
         """SIGTERM to all agents; returns when all have exited."""

@@ -317,8 +317,10 @@ def _duration_ns(text: str) -> int:
 
 def _write_privately(path: Path, text: str) -> None:
     """Alarms may be about patients: others than the user and the group may not read them."""
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o640), "w", encoding="utf-8") as file:
-        os.fchmod(file.fileno(), 0o640)
+    from connectors.file_access import FILE_MODE
+
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE), "w", encoding="utf-8") as file:
+        os.fchmod(file.fileno(), FILE_MODE)
         file.write(text)
 
 

@@ -20,12 +20,14 @@ from agent.cli import (
     replay,
     run,
     simulate,
+    skip,
     tail,
     train,
     users,
     windows,
 )
 from agent.cli.errors import exit_on_error
+from agent.cli.file_rights import keep_others_out
 
 app = typer.Typer(
     name="anchormoe-agent",
@@ -66,6 +68,7 @@ for group in (
     chaos,
     simulate,
     windows,
+    skip,
     models,
     dead_letters,
     alarms,
@@ -79,7 +82,7 @@ def main() -> None:
     """Entry point; the only place where errors become exit codes."""
     # aiokafka logs every failed connection; commands without logs of their own print it once, as their error.
     logging.getLogger("aiokafka").addHandler(logging.NullHandler())
-    with exit_on_error():
+    with keep_others_out(), exit_on_error():
         app()
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Protocol
 
 from agent.dead_letters.replayed import ReplayedLetters, ReplayedLettersFile, ReplayedLettersTopic
-from agent.dead_letters.stored import LetterPosition, ReasonCount, StoredDeadLetter
+from agent.dead_letters.stored import LetterPosition, ReasonCount, StoredDeadLetter, unreadable_letter
 from agent.settings import JsonlSinkSettings, Plant
 from agent.settings.connections import sink_cluster
-from connectors.jsonl import read_stream
+from connectors.jsonl import UnreadableLine, scan_stream
 from connectors.kafka.bounded import read_batches
 from connectors.kafka.cluster import Cluster
 from connectors.records import DEAD_LETTERS
@@ -47,9 +47,13 @@ class DirectoryArchive:
         self.replayed: ReplayedLetters = ReplayedLettersFile(directory)
 
     async def read(self) -> AsyncGenerator[StoredDeadLetter, None]:
-        messages = read_stream(self._directory, DEAD_LETTERS) if self._directory.is_dir() else ()
-        for line, message in enumerate(messages):
-            yield StoredDeadLetter.of(LetterPosition(0, line), message.key, message.value, message.headers)
+        lines = scan_stream(self._directory, DEAD_LETTERS) if self._directory.is_dir() else ()
+        for number, line in enumerate(lines):
+            position = LetterPosition(0, number)
+            if isinstance(line, UnreadableLine):
+                yield unreadable_letter(position, line.line, str(line))
+            else:
+                yield StoredDeadLetter.of(position, line.key, line.value, line.headers)
 
 
 def find_archive(plant: Plant) -> DeadLetterArchive | None:

@@ -18,6 +18,8 @@ from connectors.failpoints import AFTER_COMMIT, AFTER_HEADER, hit
 log = structlog.get_logger()
 
 _Call = Literal["verify", "save"]
+_SAVES = 4
+"""Two are enough for a store that lost something; more, for one that loses something again meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +62,37 @@ class Checkpointer:
         """
         try:
             for owned in (each for each in partitions if each.position != each.saved):
-                with _logged_refusals(owned):
-                    await self._with_claim(owned, partial(self._save_groups, owned))
-                    hit(AFTER_HEADER)
-                    await self._source.commit({owned.partition: owned.commit_position(owned.position)})
-                hit(AFTER_COMMIT)
-                owned.saved = owned.position
+                await self._save_partition(owned)
         except TransientError as error:
             self._went_down("save", error)
             return False
         self._came_back("save")
         return True
+
+    async def _save_partition(self, owned: OwnedPartition) -> None:
+        """A partition that is given up on the way may refuse: its next owner reads on from the last commit."""
+        try:
+            with _logged_refusals(owned):
+                await self._with_claim(owned, partial(self._save_groups, owned))
+                hit(AFTER_HEADER)
+                await self._commit(owned)
+        except ConnectorError as error:
+            if not owned.given_up:
+                raise
+            log.info("checkpoint of a given-up partition refused", partition=str(owned.partition), reason=str(error))
+            return
+        hit(AFTER_COMMIT)
+        owned.saved = owned.position
+
+    async def _commit(self, owned: OwnedPartition) -> None:
+        position = owned.commit_position(owned.position)
+        if not owned.given_up:
+            await self._source.commit({owned.partition: position})
+            owned.committed = position
+
+    async def _repeat_commit(self, owned: OwnedPartition) -> None:
+        """Exactly the last one: an old offset with the rebuild offset of newer windows would rebuild too little."""
+        await self._source.commit({owned.partition: owned.committed or owned.commit_position(owned.saved)})
 
     async def _with_claim(self, owned: OwnedPartition, call: Callable[[], Awaitable[None]]) -> None:
         """Where the store has lost the claim, claim again, after Kafka has confirmed that the partition is ours."""
@@ -78,13 +100,14 @@ class Checkpointer:
             await call()
         except ClaimLost:
             log.warning("the store has lost the claim; claiming again", partition=str(owned.partition))
-            await self._source.commit({owned.partition: owned.commit_position(owned.saved)})
+            await self._repeat_commit(owned)
             owned.claim = await self._store.claim(owned.partition)
             for windows in owned.groups.values():
                 windows.rings.mark_lost(range(len(windows.rings)))
             await call()
 
     async def _save_groups(self, owned: OwnedPartition) -> None:
+        owned.note_log_seen()
         for group in owned.groups:
             await self._save_group(owned, group)
 
@@ -92,16 +115,17 @@ class Checkpointer:
         windows, states = owned.groups[group], owned.states[group]
         layout = layout_digest(windows.spec)
         windows.rebuild.record(owned.position, windows.rings.newest)
-        dirty = windows.rings.dirty_rows()
-        lost = await self._store.save(owned.claim, layout, make_checkpoint(windows, states))
-        if lost:
+        for _ in range(_SAVES):
+            lost = await self._store.save(owned.claim, layout, make_checkpoint(windows, states))
+            if not lost:
+                break
             log.warning(
                 "the store has lost windows; saving them whole", partition=str(owned.partition), assets=len(lost)
             )
             windows.rings.mark_lost([windows.rings.rows[asset] for asset in lost])
-            if await self._store.save(owned.claim, layout, make_checkpoint(windows, states)):
-                raise ConnectorError(f"the store keeps losing windows of {owned.partition}")
-        windows.rings.mark_clean(dirty)
+        else:
+            raise ConnectorError(f"the store keeps losing windows of {owned.partition}")
+        windows.rings.mark_clean(windows.rings.dirty_rows())
         windows.expired.clear()
 
     def _went_down(self, call: _Call, error: TransientError) -> None:

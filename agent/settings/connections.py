@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from agent.settings import KafkaSecurity, KafkaSinkSettings, Plant, RedisStoreSettings
 
@@ -41,6 +42,9 @@ def server_of(store: RedisStoreSettings) -> "Server":
         ca_file=_text(store.tls.ca_file),
         cert_file=_text(store.tls.cert_file),
         key_file=_text(store.tls.key_file),
+        sentinel_username=store.sentinels.username,
+        sentinel_password=store.sentinels.password.get_secret_value() if store.sentinels.password else None,
+        sentinel_tls=store.sentinels.tls,
         timeout_s=store.timeout.seconds,
         attempts=store.retries.attempts,
         first_pause_s=store.retries.first_pause.seconds,
@@ -49,8 +53,13 @@ def server_of(store: RedisStoreSettings) -> "Server":
 
 
 def window_prefix(settings: Plant, store: RedisStoreSettings) -> str:
-    """The prefix of the keys of all stored windows."""
-    return f"{store.key_prefix}:{settings.namespace}"
+    """The prefix of the keys of all stored windows.
+
+    A consumer group with a name of its own has keys of its own: staging may read beside production in one namespace.
+    """
+    prefix = f"{store.key_prefix}:{settings.namespace}"
+    own = settings.consumer_group != f"anchormoe-{settings.namespace}"
+    return f"{prefix}:{quote(settings.consumer_group, safe='')}" if own else prefix
 
 
 def _text(path: Path | None) -> str | None:

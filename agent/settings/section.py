@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJson
 from pydantic_core import CoreSchema, core_schema
 
 from agent.settings.problems import Problem, invalid, invalid_section, without_login
+from connectors.record_schema import ASSET_ID, ASSET_ID_WORDS
 
 # YAML has numbers and booleans of its own, so "5" or yes for a number is a mistake, not another spelling.
 Whole = Annotated[int, Strict()]
@@ -39,7 +40,7 @@ class TextPattern:
 Slug = Annotated[
     str, TextPattern(r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$", "lower-case letters, digits and inner hyphens")
 ]
-AssetId = Annotated[str, TextPattern(r"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$", "letters, digits and . _ : / - inside")]
+AssetId = Annotated[str, TextPattern(ASSET_ID, ASSET_ID_WORDS)]
 AssetPattern = Annotated[
     str, TextPattern(r"^[A-Za-z0-9*?][A-Za-z0-9._:/*?-]{0,127}$", "letters, digits, . _ : / - inside, and * or ?")
 ]

@@ -4,13 +4,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationInfo, model_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 
 from agent.settings.environment import Secret, with_address
 from agent.settings.network import KAFKA_ADDRESS_VARIABLE, Bootstrap, KafkaSecurity, Retries
 from agent.settings.problems import Problem
 from agent.settings.section import Count, Real, Section, TextPattern, Topic, find_duplicates
 from agent.settings.units import Duration, Size
+
+_LEAST_MESSAGE_BYTES = 32 * 1024
+"""A dead letter without its value and an event without its patches fit into it."""
 
 
 class ConsoleSinkSettings(Section):
@@ -23,6 +26,14 @@ class ConsoleSinkSettings(Section):
     )
 
 
+def _octal(value: Any) -> Any:
+    """YAML reads 0640 without quotes as an octal number."""
+    return f"{value:04o}" if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else value
+
+
+FileMode = Annotated[str, BeforeValidator(_octal), TextPattern(r"^0?6[046][04]$", 'a mode in octal, like "0640"')]
+
+
 class JsonlSinkSettings(Section):
     """Files with one JSON object per line, one file per stream, rotated by size."""
 
@@ -30,6 +41,14 @@ class JsonlSinkSettings(Section):
     directory: Path = Field(description="Created when it does not exist; relative to the working directory.")
     max_bytes: Size = Field(default=Size.parse("64MiB"), description="A file that reaches this size is rotated.")
     keep: Count = Field(default=8, description="Number of rotated files to keep per stream.")
+    file_mode: FileMode = Field(
+        default="0640",
+        description="Who may read the files, in octal: 0640 the owner and its group, 0600 the owner, 0644 everybody. "
+        "Directories that are created follow it.",
+    )
+    timeout: Duration = Field(
+        default=Duration.parse("30s"), description="Longest wait for the file system; then the agent ends."
+    )
 
 
 class Topics(Section):
@@ -63,6 +82,18 @@ class KafkaSinkSettings(Section):
         default=Duration.parse("30s"), description="Longest wait for an acknowledgement, retries included."
     )
     compression: Literal["none", "gzip"] = Field(default="none", description="Compression of the written batches.")
+    max_message_bytes: Size = Field(
+        default=Size.parse("1MiB"),
+        description="Largest message, before compression; at most max.message.bytes of the topics. A larger dead "
+        "letter is written without its value, a larger event without its patches.",
+    )
+
+    def broken_rules(self) -> Iterator[Problem]:
+        if self.max_message_bytes < _LEAST_MESSAGE_BYTES:
+            least = Size(_LEAST_MESSAGE_BYTES)
+            yield Problem(
+                ("max_message_bytes",), f"{self.max_message_bytes} is too small for an event", f"use {least} or more"
+            )
 
     @model_validator(mode="before")
     @classmethod

@@ -1,6 +1,5 @@
 """Stores of windows between two starts of the agent. Pure."""
 
-import re
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 from urllib.parse import unquote, urlsplit
@@ -12,17 +11,20 @@ from agent.settings.network import Retries
 from agent.settings.problems import Problem, invalid
 from agent.settings.section import Section, Slug
 from agent.settings.units import Duration
+from connectors.redis.address import parse_address
 
 REDIS_ADDRESS_VARIABLE = "ANCHORMOE_REDIS_URL"
-_FORMS = r"(redis|rediss)://[^\s/]+(/[0-9]+)?|unix:///\S+"
+_FORMS = "redis://host:port/number, redis+cluster://host:port,…, redis+sentinel://host:port,…/master (rediss: TLS)"
 
 
 def _redis_address(url: str) -> str:
     """Errors do not show the value: it may contain a password."""
-    if re.fullmatch(_FORMS, url) is None:
-        raise invalid("not a Redis address", "use redis://host:port/number, rediss://… or unix:///path")
     if "@" in urlsplit(url).netloc:
         raise invalid("the address contains a login", "move it to username and password: {env: …} or {file: …}")
+    try:
+        parse_address(url)
+    except ValueError as error:
+        raise invalid(str(error), f"use {_FORMS} or unix:///path") from error
     return url
 
 
@@ -36,7 +38,7 @@ class MemoryStoreSettings(Section):
 
 
 class RedisTls(Section):
-    """TLS to Redis, with a rediss:// address."""
+    """TLS to Redis, with an address that begins with rediss."""
 
     ca_file: ExistingFile | None = Field(
         default=None, description="PEM file of the certificate authority; null: those of the system."
@@ -50,17 +52,36 @@ class RedisTls(Section):
             yield Problem((missing,), "missing", "set cert_file and key_file together")
 
 
+class RedisSentinels(Section):
+    """How to reach the sentinels of a redis+sentinel:// address; their login is not that of the servers."""
+
+    username: Username | None = Field(default=None, description="ACL user: a string, {env: …} or {file: …}.")
+    password: Secret | None = Field(default=None, description="Password: {env: VARIABLE} or {file: PATH}.")
+    tls: bool | None = Field(
+        default=None, description="Whether the sentinels use TLS, with the same certificates; null: as the servers."
+    )
+
+    def broken_rules(self) -> Iterator[Problem]:
+        if self.username is not None and self.password is None:
+            yield Problem(("password",), "missing, but there is a username", "write {env: VARIABLE} or {file: PATH}")
+
+
 class RedisStoreSettings(Section):
-    """Redis or Valkey, with maxmemory-policy noeviction."""
+    """Redis or Valkey: one server, a cluster, or servers behind sentinels, with maxmemory-policy noeviction."""
 
     kind: Literal["redis"]
     url: RedisUrl | None = Field(
         default=None,
-        description=f"redis://host:port/number, rediss:// or unix:///path; {REDIS_ADDRESS_VARIABLE} overrides it.",
+        description=(
+            "redis://host:port/number or unix:///path; redis+cluster://host:port,host:port for a Redis Cluster; "
+            "redis+sentinel://host:port,host:port/master for servers behind sentinels; rediss instead of redis: TLS. "
+            f"{REDIS_ADDRESS_VARIABLE} overrides it."
+        ),
     )
     username: Username | None = Field(default=None, description="ACL user: a string, {env: …} or {file: …}.")
     password: Secret | None = Field(default=None, description="Password: {env: VARIABLE} or {file: PATH}.")
     tls: RedisTls = Field(default=RedisTls(), description="Certificates for TLS.")
+    sentinels: RedisSentinels = Field(default=RedisSentinels(), description="Login and TLS of the sentinels.")
     key_prefix: Slug = Field(default="anchormoe", description="Prefix of every key.")
     ttl: Duration = Field(
         default=Duration.parse("7d"), description="Keys expire when they are not written for this long."
@@ -94,8 +115,14 @@ class RedisStoreSettings(Section):
     def _address_rules(self) -> Iterator[Problem]:
         if self.url is None:
             yield Problem(("url",), "missing", f"write redis://host:port here or set {REDIS_ADDRESS_VARIABLE}")
-        if self.tls != RedisTls() and not (self.url or "rediss:").startswith("rediss:"):
+            return
+        address = parse_address(self.url)
+        if self.tls != RedisTls() and not address.tls and not self.sentinels.tls:
             yield Problem(("tls",), "has no effect with this address", "use rediss://, or remove it")
+        if self.sentinels != RedisSentinels() and address.topology != "sentinel":
+            yield Problem(
+                ("sentinels",), "has no effect with this address", "use redis+sentinel://host:port/master, or remove it"
+            )
 
 
 def _move_login(written: Any, given: Any) -> Any:

@@ -6,11 +6,16 @@ cutting of the log into batches gives the same windows.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from agent.windows.ring_buffers import NEVER, RingBuffers, first_of_each
-from anchormoe.windows import Floats, Index, Mask
+from agent.windows.too_much import TooMuchAtOnce
+from anchormoe.windows import Floats, Index, Mask, WindowShape
+
+_MAX_KEY = 1 << 62
+_MAX_PAIRS = 1 << 18  # of a sample and a window that holds it: some megabytes at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,29 +56,32 @@ class AssignedWindows:
     late: Mask
 
 
-def assign_windows(rings: RingBuffers, samples: Samples, *, idle_after_steps: int) -> AssignedWindows:
+def assign_windows(
+    rings: RingBuffers, samples: Samples, *, idle_after_steps: int, max_windows: int | None = None
+) -> AssignedWindows:
     """Write a batch into the rings.
 
     1. Sort it by asset, keeping the log's order within each asset, and compute each asset's running maximum.
-    2. In rounds, so that no asset advances by more than the slack at once: step over what was skipped, cut the windows
-       which that made due, write the round's samples, cut the windows which they made due.
+    2. Raise `TooMuchAtOnce`, with nothing changed, when more than `max_windows` windows may become due.
+    3. Assets that advance by at most the slack: write their samples, then cut the windows from the ring buffers.
+    4. The others, slow sensors and long chunks, whose samples do not fit into a ring buffer together: put together
+       their windows from the samples, then write those that are left in the ring buffer.
     """
-    order = _by_asset(samples.row)
-    row, index = samples.row[order], samples.index[order]
-    first = first_of_each(row)
-    newest_before = rings.newest[row]
-    prior, running = _running_maximum(first, index, newest_before)
-    late = index < prior - rings.shape.lateness
-    batch = _Sorted(order, row, index, samples.values.take(order, axis=0), prior, running, late)
-    cutter = _WindowCutter(rings, batch)
-    base = np.where(newest_before == NEVER, _first_index(first, index), newest_before)
-    rounds = np.maximum(running - base - 1, 0) // rings.slack
-    for number in _distinct(rounds):
-        part, upto = (batch, base) if not rounds.any() else (batch.only(rounds == number), base[rounds == number])
-        if number:
-            _step_over(rings, cutter, part, upto + number * rings.slack)
-        _write(rings, cutter, part)
-    return AssignedWindows(cutter.due_windows(), _gaps(batch, idle_after_steps), batch.in_log_order(late))
+    batch = _sort(rings, samples)
+    first, count = _count_due(rings.shape, batch)
+    if max_windows is not None and count.sum() > max_windows:
+        raise TooMuchAtOnce(_samples_that_fit(batch.order, count, max_windows))
+    made_due, end = _due_ends(first, count, rings.shape.hop)
+    jumps = _jumps(rings, batch)
+    if not jumps.any():
+        due = _cut_from_rings(rings, batch, made_due, end)
+    else:
+        parts = [
+            assign(rings, batch.only(which), *_of_part(which, made_due, end))
+            for which, assign in ((~jumps, _cut_from_rings), (jumps, _cut_from_samples))
+        ]
+        due = _join(parts)
+    return AssignedWindows(due, _gaps(batch, idle_after_steps), batch.in_log_order(batch.late))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +114,56 @@ def _by_asset(row: Index) -> Index:
     return np.argsort(row.astype(np.uint16) if small else row, kind="stable")
 
 
-def _distinct(rounds: Index) -> list[int]:
-    """The round numbers that occur: nearly always only 0."""
-    return np.unique(rounds).tolist() if rounds.any() else [0][: len(rounds)]
+def _sort(rings: RingBuffers, samples: Samples) -> _Sorted:
+    order = _by_asset(samples.row)
+    row, index = samples.row[order], samples.index[order]
+    prior, running = _running_maximum(first_of_each(row), index, rings.newest[row])
+    late = index < prior - rings.shape.lateness
+    return _Sorted(order, row, index, samples.values.take(order, axis=0), prior, running, late)
+
+
+def _count_due(shape: WindowShape, batch: _Sorted) -> tuple[Index, Index]:
+    """For each sample the first window that it makes due, in hops, and how many there are that may hold a sample.
+
+    A sample moves its asset's newest index from `prior` to `running`. That makes the ends in (prior − lateness,
+    running − lateness] due; windows that begin after `prior` are still empty, however far the jump. An asset's first
+    sample makes no window due: those before it are empty.
+    """
+    prior = np.where(batch.prior == NEVER, batch.index, batch.prior)
+    first = (prior - shape.lateness) // shape.hop + 1
+    last = np.minimum(batch.running - shape.lateness, prior + shape.length) // shape.hop
+    return first, np.maximum(last - first + 1, 0)
+
+
+def _samples_that_fit(order: Index, count: Index, max_windows: int) -> int:
+    """How many samples of the batch, in log order, make at most `max_windows` windows due; at least one."""
+    in_log_order = np.empty_like(count)
+    in_log_order[order] = count
+    return max(int(np.searchsorted(np.cumsum(in_log_order), max_windows, side="right")), 1)
+
+
+def _due_ends(first: Index, count: Index, hop: int) -> tuple[Index, Index]:
+    """Each window that becomes due: the place in the batch of the sample that makes it due, and its end."""
+    made_due = np.repeat(np.arange(len(count)), count)
+    nth = np.arange(len(made_due)) - np.repeat(np.cumsum(count) - count, count)
+    return made_due, (first[made_due] + nth) * hop
+
+
+def _jumps(rings: RingBuffers, batch: _Sorted) -> Mask:
+    """The samples of the assets that advance by more than the slack."""
+    if not len(batch.row):
+        return np.zeros(0, dtype=np.bool_)
+    begins = np.flatnonzero(first_of_each(batch.row))
+    before = rings.newest[batch.row[begins]]
+    newest = np.maximum.reduceat(batch.running, begins)
+    advance = newest - np.where(before == NEVER, batch.index[begins], before)
+    return np.repeat(advance > rings.slack, np.diff(begins, append=len(batch.row)))
+
+
+def _of_part(which: Mask, made_due: Index, end: Index) -> tuple[Index, Index]:
+    """The due windows of some samples only, by their place among these."""
+    own = which[made_due]
+    return (np.cumsum(which) - 1)[made_due[own]], end[own]
 
 
 def _running_maximum(first: Mask, index: Index, newest: Index) -> tuple[Index, Index]:
@@ -118,6 +173,8 @@ def _running_maximum(first: Mask, index: Index, newest: Index) -> tuple[Index, I
     known = newest != NEVER
     low = min(int(index.min()), int(newest.min(where=known, initial=np.iinfo(np.int64).max)))
     high = max(int(index.max()), int(newest.max()))
+    if int(np.count_nonzero(first)) * (high - low + 2) > _MAX_KEY:
+        raise TooMuchAtOnce
     # Adding a growing shift per asset lets one accumulate serve all of them. −1 stands for "never".
     shift = np.cumsum(first) * np.int64(high - low + 2)
     start = np.where(known, newest - low, -1) + shift
@@ -126,36 +183,74 @@ def _running_maximum(first: Mask, index: Index, newest: Index) -> tuple[Index, I
     return np.where(before < 0, NEVER, before + low), with_it - shift + low
 
 
-def _first_index(first: Mask, index: Index) -> Index:
-    """For every sample, the index of its asset's first sample."""
-    begins = np.flatnonzero(first)
-    return np.repeat(index[begins], np.diff(begins, append=len(index)))
-
-
-def _last_of_each(row: Index) -> Mask:
-    last = np.ones(len(row), dtype=np.bool_)
-    np.not_equal(row[1:], row[:-1], out=last[:-1])
-    return last
-
-
-def _step_over(rings: RingBuffers, cutter: "_WindowCutter", part: _Sorted, upto: Index) -> None:
-    """Advance to just before the round's first sample, cutting the windows that a jump ahead made due."""
-    once = _last_of_each(part.row)
-    row, upto = part.row[once], upto[once]
-    known = rings.newest[row] != NEVER
-    cutter.advance(row[known], upto[known])
-
-
-def _write(rings: RingBuffers, cutter: "_WindowCutter", part: _Sorted) -> None:
-    """Write the samples that are not late, then cut the windows that they made due."""
-    first, last = first_of_each(part.row), _last_of_each(part.row)
-    rows, newest = part.row[last], part.running[last]
-    before = rings.newest[rows]
-    rings.advance(rows, newest, overwritten=_overwritten(part, first))
+def _cut_from_rings(rings: RingBuffers, part: _Sorted, made_due: Index, end: Index) -> Due:
+    """Write the samples that are not late, then cut the windows that they made due; sorted first, as they are large."""
+    if not len(part.row):
+        return _no_windows(rings)
+    first = first_of_each(part.row)
+    last = np.concatenate([first[1:], [True]])
+    rings.advance(part.row[last], part.running[last], overwritten=_overwritten(part, first))
     good = part if not part.late.any() else part.only(~part.late)
     rings.write(good.row, good.index, good.values)
-    # An asset's first sample makes no window due: those before it are empty. Later samples of the round may.
-    cutter.cut(rows, np.where(before == NEVER, part.index[first], before), newest)
+    sample = part.order[made_due]
+    by_log = np.lexsort((end, sample))
+    row, end, sample = part.row[made_due[by_log]], end[by_log], sample[by_log]
+    return _filled(Due(row, end, sample, rings.cut(row, end)))
+
+
+def _cut_from_samples(rings: RingBuffers, part: _Sorted, made_due: Index, end: Index) -> Due:
+    """No sample changes a window after it was due, so its content follows from all samples of the batch together."""
+    row = part.row[made_due]
+    windows = _cut_before(rings, row, end)  # (B, T, C)
+    good = part if not part.late.any() else part.only(~part.late)
+    _put_into_windows(windows, good, row, end)
+    last = np.concatenate([part.row[1:] != part.row[:-1], [True]])
+    rings.advance(part.row[last], part.running[last])
+    kept = good.index > rings.newest[good.row] - rings.slots
+    rings.write(good.row[kept], good.index[kept], good.values[kept])
+    return _filled(Due(row, end, part.order[made_due], windows.transpose(0, 2, 1)))
+
+
+def _cut_before(rings: RingBuffers, row: Index, end: Index) -> Floats:
+    """The windows (B, T, C) as far as the rings have their samples by now."""
+    windows = np.full((len(row), rings.shape.length, rings.channels), np.nan, dtype=np.float32)
+    newest = rings.newest[row]
+    known = np.flatnonzero((newest != NEVER) & (end - rings.shape.length <= newest))
+    windows[known] = rings.cut(row[known], end[known]).transpose(0, 2, 1)
+    return windows
+
+
+def _put_into_windows(windows: Floats, good: _Sorted, row: Index, end: Index) -> None:
+    """Put each sample into every window that holds its index; in log order, so that the later of two wins.
+
+    Windows are sorted by asset and end, so those of a sample are side by side.
+    """
+    length = windows.shape[1]
+    if not len(end) or not len(good.row):
+        return
+    low = min(int(end.min()), int(good.index.min()))
+    span = max(int(end.max()), int(good.index.max())) + length - low + 2
+    assets = np.flatnonzero(first_of_each(good.row))
+    if (len(assets) + 1) * span > _MAX_KEY:
+        raise TooMuchAtOnce
+    rank, window_rank = (np.searchsorted(good.row[assets], rows) for rows in (good.row, row))
+    keys, at = window_rank * span + (end - low), rank * span + (good.index - low)
+    begin, stop = np.searchsorted(keys, at, side="right"), np.searchsorted(keys, at + length, side="right")
+    flat, count = windows.reshape(-1, windows.shape[2]), stop - begin
+    pairs = np.cumsum(count)
+    cuts = np.searchsorted(pairs, np.arange(_MAX_PAIRS, int(pairs[-1]), _MAX_PAIRS))
+    for first, last in pairwise(np.unique([0, *cuts.tolist(), len(count)]).tolist()):
+        number = count[first:last]
+        sample = np.repeat(np.arange(first, last), number)
+        window = begin[sample] + np.arange(len(sample)) - np.repeat(np.cumsum(number) - number, number)
+        place = window * length + good.index[sample] - end[window] + length
+        values = good.values[sample]
+        given = ~np.isnan(values)
+        if given.all():
+            flat[place] = values
+        else:
+            which, channel = np.nonzero(given)
+            flat[place[which], channel] = values[which, channel]
 
 
 def _overwritten(part: _Sorted, first: Mask) -> Mask:
@@ -181,64 +276,22 @@ def _holds_a_sample(windows: Floats) -> Mask:
     return found
 
 
-class _WindowCutter:
-    """Collects due windows, each with the sample that made it due."""
+def _filled(due: Due) -> Due:
+    """Without the windows that hold no sample."""
+    filled = _holds_a_sample(due.windows)
+    if filled.all():
+        return due
+    return Due(due.row[filled], due.end[filled], due.sample[filled], due.windows[filled])
 
-    def __init__(self, rings: RingBuffers, batch: _Sorted) -> None:
-        self._rings = rings
-        self._batch = batch
-        self._parts: list[Due] = []
 
-    def advance(self, rows: Index, upto: Index) -> None:
-        """Cut the windows that end by `upto` from the samples so far, then move the newest index there."""
-        before = self._rings.newest[rows]
-        # Windows that begin after the newest sample are empty, however far the jump.
-        reach = np.minimum(upto, before + self._rings.shape.length + self._rings.shape.lateness)
-        self.cut(rows, before, reach)
-        self._rings.advance(rows, upto)
+def _join(parts: list[Due]) -> Due:
+    """In log order."""
+    columns = [(part.row, part.end, part.sample, part.windows) for part in parts]
+    row, end, sample, windows = (np.concatenate(column) for column in zip(*columns, strict=True))
+    by_log = np.lexsort((end, sample))
+    return Due(row[by_log], end[by_log], sample[by_log], windows[by_log])
 
-    def cut(self, rows: Index, before: Index, newest: Index) -> None:
-        """Cut the windows with an end in (before − lateness, newest − lateness] that hold at least one sample."""
-        hop, lateness = self._rings.shape.hop, self._rings.shape.lateness
-        first = (before - lateness) // hop + 1
-        count = np.maximum((newest - lateness) // hop - first + 1, 0)
-        if not count.any():
-            return
-        which = np.repeat(np.arange(len(rows)), count)
-        nth = np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count)
-        ends = (first[which] + nth) * hop
-        self._parts.append(self._cut_in_log_order(rows[which], ends))
 
-    def due_windows(self) -> Due:
-        """All windows that were cut, in log order."""
-        if not self._parts:
-            none = np.zeros(0, dtype=np.int64)
-            shape = (0, self._rings.channels, self._rings.shape.length)
-            return Due(none, none, none, np.zeros(shape, dtype=np.float32))
-        if len(self._parts) == 1:
-            return self._parts[0]
-        columns = [(part.row, part.end, part.sample, part.windows) for part in self._parts]
-        row, end, sample, windows = (np.concatenate(column) for column in zip(*columns, strict=True))
-        by_log = np.lexsort((end, sample))
-        return Due(row[by_log], end[by_log], sample[by_log], windows[by_log])
-
-    def _cut_in_log_order(self, row: Index, end: Index) -> Due:
-        """Sorted before they are cut, because windows are large."""
-        sample = self._batch.order[self._made_due_by(row, end)]
-        by_log = np.lexsort((end, sample))
-        row, end, sample = row[by_log], end[by_log], sample[by_log]
-        windows = self._rings.cut(row, end)
-        filled = _holds_a_sample(windows)
-        if filled.all():
-            return Due(row, end, sample, windows)
-        return Due(row[filled], end[filled], sample[filled], windows[filled])
-
-    def _made_due_by(self, row: Index, end: Index) -> Index:
-        """The position of the asset's first sample whose running maximum reaches end + lateness."""
-        running = self._batch.running
-        low = int(running.min())
-        span = np.int64(int(running.max()) - low + 2)
-        wanted = np.clip(end + self._rings.shape.lateness - low, 0, span - 1)
-        keys = self._batch.row * span + (running - low)
-        found: Index = np.searchsorted(keys, row * span + wanted, side="left")
-        return found
+def _no_windows(rings: RingBuffers) -> Due:
+    none = np.zeros(0, dtype=np.int64)
+    return Due(none, none, none, np.zeros((0, rings.channels, rings.shape.length), dtype=np.float32))

@@ -1,8 +1,14 @@
 """The windows of one group in one partition. They belong to the event loop: no other thread sees them. Pure."""
 
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from agent.windows.expiry import AssetExpiry
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.windows.commit_metadata import LogSeen
+from agent.windows.expiry import AssetExpiry, ExpiryState
 from agent.windows.idle import IdleDetector
 from agent.windows.late_runs import LateRuns
 from agent.windows.rebuild_offset import RebuildOffset
@@ -12,12 +18,24 @@ from agent.windows.spec import GroupSpec
 from anchormoe.windows import Index
 
 
+@dataclass(frozen=True, slots=True)
+class _Saved:
+    """What is small enough to be copied before every batch; the ring buffers remember what they change."""
+
+    expiry: ExpiryState
+    idle: tuple[NDArray[np.float64], NDArray[np.bool_]]
+    late_runs: dict[int, int]
+    complete_from: dict[str, int]
+    expired: set[str]
+
+
 @dataclass(slots=True)
 class GroupWindows:
     """`cursor` is the next offset that these windows have not seen.
 
     `history_lost` says that older samples may be missing although they were sent; then `complete_from` has the first
     index of each asset from which on nothing is missing. `expired` are assets whose ring buffers may still be stored.
+    `seen` says which log they were read from.
     """
 
     spec: GroupSpec
@@ -31,6 +49,7 @@ class GroupWindows:
     history_lost: bool = False
     complete_from: dict[str, int] = field(default_factory=dict)
     expired: set[str] = field(default_factory=set)
+    seen: LogSeen = field(default_factory=LogSeen)
 
     @classmethod
     def empty(cls, spec: GroupSpec, *, cursor: int) -> "GroupWindows":
@@ -41,7 +60,7 @@ class GroupWindows:
             RingBuffers(shape, len(spec.channels)),
             RebuildOffset(needed_steps, spec.rebuild_horizon_steps, base=cursor),
             LateRuns(limit=shape.length),
-            AssetExpiry(spec.expire_after_steps),
+            AssetExpiry(spec.expire_after_steps, spec.max_advance_steps),
             cursor=cursor,
         )
 
@@ -58,6 +77,11 @@ class GroupWindows:
         """Whether the window that ends there lies after all lost history."""
         complete_from = self.complete_from.get(asset)
         return complete_from is None or end - self.spec.shape.length >= complete_from
+
+    def lose_history(self, cursor: int) -> None:
+        """The records before `cursor` are gone: what windows need of them is missing from now on."""
+        self.history_lost, self.cursor = True, cursor
+        self.complete_from.clear()
 
     def clear_samples(self, asset: str) -> bool:
         """Forget what the asset has sent; its next sample is its first. False when it has no row."""
@@ -76,6 +100,24 @@ class GroupWindows:
             self._free(asset)
         return expired
 
+    def _save(self, *, limited: bool) -> _Saved:
+        self.rings.begin_undo(limited=limited)
+        return _Saved(
+            self.expiry.state(),
+            self.idle.state(),
+            dict(self.late_runs.runs),
+            dict(self.complete_from),
+            set(self.expired),
+        )
+
+    def _put_back(self, saved: _Saved) -> None:
+        self.rings.roll_back()
+        self.row_index.clear()
+        self.expiry.put_back(saved.expiry)
+        self.idle.put_back(saved.idle)
+        self.late_runs.runs = saved.late_runs
+        self.complete_from, self.expired = saved.complete_from, saved.expired
+
     def _free(self, asset: str) -> None:
         row = self.rings.free(asset)
         self.expiry.forget(row)
@@ -84,3 +126,20 @@ class GroupWindows:
         self.complete_from.pop(asset, None)
         self.row_index.clear()
         self.expired.add(asset)
+
+
+@contextmanager
+def all_or_nothing(groups: Collection[GroupWindows], *, limited: bool = True) -> Iterator[None]:
+    """Whatever raises inside leaves the windows as they were, byte for byte; then it is raised on.
+
+    Where `limited`, changes that would need too much memory to be undone raise `TooMuchAtOnce`.
+    """
+    saved = [(windows, windows._save(limited=limited)) for windows in groups]
+    try:
+        yield
+    except Exception:
+        for windows, state in saved:
+            windows._put_back(state)
+        raise
+    for windows, _ in saved:
+        windows.rings.end_undo()

@@ -34,6 +34,13 @@ class IdleDetector:
         if row < len(self._last_seen_s):
             self._last_seen_s[row] = _NOT_TRACKED
 
+    def state(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """All that it remembers, to put it back."""
+        return self._last_seen_s.copy(), self._reported.copy()
+
+    def put_back(self, state: tuple[NDArray[np.float64], NDArray[np.bool_]]) -> None:
+        self._last_seen_s, self._reported = state
+
     def newly_idle(self, now_s: float, idle_after_s: float) -> list[int]:
         """Rows that have sent nothing for `idle_after_s` and were not reported yet."""
         found = np.flatnonzero((now_s - self._last_seen_s >= idle_after_s) & ~self._reported)

@@ -5,7 +5,6 @@ What comes out shares no memory with the windows: it may go to another thread wh
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import numpy as np
 
@@ -13,10 +12,12 @@ from agent.dead_letters.letter import ASSET_MOVED, DETAILS, LATE, TOO_MANY_ASSET
 from agent.windows.assigner import AssignedWindows, Samples, assign_windows
 from agent.windows.group import GroupWindows
 from agent.windows.row_index import UNSEEN
+from agent.windows.too_much import TooMuchAtOnce
 from anchormoe.windows import Floats, Index, Mask
 from connectors.decoding import Readings
 from connectors.records import Batch, Partition
 
+_UNLIMITED = 1 << 62
 _FOREIGN, _OVER_LIMIT = -1, -2
 """Instead of a row: the asset belongs to another partition, or the partition has no room for it."""
 
@@ -85,27 +86,40 @@ class Ingested:
 
 
 def ingest(
-    windows: GroupWindows, batch: Batch, readings: Readings, *, owns: Callable[[str], bool], now_s: float
+    windows: GroupWindows,
+    batch: Batch,
+    readings: Readings,
+    *,
+    owns: Callable[[str], bool],
+    now_s: float,
+    room: Callable[[], int] = lambda: _UNLIMITED,
+    max_windows: int | None = None,
 ) -> Ingested:
     """Apply a batch. Samples that are late, foreign or of too many assets become dead letters.
 
-    `owns` says whether a new asset belongs to this partition. `now_s` is when the batch arrived (monotonic clock).
+    `owns` says whether a new asset belongs to this partition, `room` how many more assets all partitions together may
+    have. `now_s` is when the batch arrived (monotonic clock). Raises `TooMuchAtOnce` when more than `max_windows`
+    windows may become due; the windows are half changed then, see `all_or_nothing`.
 
     1. Skip readings below the cursor: restored windows have them already, and a redelivery is not late.
     2. Forget the assets that have expired, then look up the row of each reading.
-    3. Apply the readings; where an asset may expire on the way, cut the batch there and repeat step 2.
+    3. Apply the readings up to the record before which an asset may have expired on the way; repeat from step 2.
     """
     result = Ingested(readings.group, batch.partition)
-    arrived = _skip_seen(windows, _Arrived.of(windows, batch, readings))
-    if not len(arrived.index):
-        return result
-    _expire(windows, arrived.offset[0], result)
-    rows = windows.find_rows(readings.assets, arrived.asset)
-    for low, high in pairwise([0, *_split_points(windows, arrived, rows), len(rows)]):
-        if low and _expire(windows, arrived.offset[low], result):
-            rows = windows.find_rows(readings.assets, arrived.asset)
-        part = arrived.only(slice(low, high))
-        _apply(windows, batch, part, _place(windows, part, rows[low:high], owns), now_s, result)
+    arrived = _Arrived.of(windows, batch, readings)
+    low = skipped = int(np.searchsorted(arrived.offset, windows.cursor))
+    while low < len(arrived.index):
+        _expire(windows, arrived.offset[low], result)
+        rest = arrived.only(slice(low, None)) if low else arrived
+        rows = windows.find_rows(readings.assets, rest.asset)
+        high = low + _decided(windows, rest, rows, room)
+        part = arrived.only(slice(low, high)) if high < len(arrived.index) else rest
+        left = None if max_windows is None else max_windows - len(result.due)
+        try:
+            _apply(windows, batch, part, _place(windows, part, rows[: high - low], owns, room), now_s, left, result)
+        except TooMuchAtOnce as error:
+            raise TooMuchAtOnce(None if error.fits is None else max(low + error.fits, skipped + 1)) from error
+        low = high
     return result
 
 
@@ -139,62 +153,73 @@ class _Arrived:
         return _Arrived(self.names, asset, record, offset, index, self.values[which])
 
 
-def _skip_seen(windows: GroupWindows, arrived: _Arrived) -> _Arrived:
-    fresh = arrived.offset >= windows.cursor
-    return arrived if fresh.all() else arrived.only(fresh)
-
-
 def _expire(windows: GroupWindows, offset: np.int64, result: Ingested) -> bool:
     expired = windows.expire_assets()
     result.cleared.extend(ClearedAsset(asset, int(offset)) for asset in expired)
     return bool(expired)
 
 
-def _split_points(windows: GroupWindows, arrived: _Arrived, rows: Index) -> list[int]:
-    """Where the batch must be cut because the outcome depends on which assets have expired by then. Mostly nowhere.
+def _decided(windows: GroupWindows, arrived: _Arrived, rows: Index, room: Callable[[], int]) -> int:
+    """How many samples can be applied before the outcome depends on which assets have expired by then. Mostly all.
 
-    1. Before a sample whose own asset may have expired; 2. before one of a new asset, if there may be no room for it.
+    The next one is the first of a record: within a record neither its own asset expires nor does room appear for it.
     """
-    expiry = windows.expiry
-    cut = expiry.may_have_expired(rows, arrived.index)
     new = rows == UNSEEN
-    if new.any() and len(windows.rings.rows) + len(np.unique(arrived.asset[new])) > windows.spec.max_assets:
-        clock_after = max(expiry.clock, int(arrived.index.max()))
-        cut |= new & bool(len(expiry.expired(clock=clock_after)))
-    return [int(at) for at in np.flatnonzero(cut) if at > 0]
+    if new.any():
+        new &= len(np.unique(arrived.asset[new])) > min(windows.spec.max_assets - len(windows.rings.rows), room())
+    undecided = windows.expiry.undecided(rows, arrived.index, new=new)
+    if not undecided.any():
+        return len(rows)
+    undecided[1:] &= arrived.offset[1:] != arrived.offset[:-1]
+    return int(np.argmax(undecided)) or len(rows)
 
 
-def _place(windows: GroupWindows, arrived: _Arrived, rows: Index, owns: Callable[[str], bool]) -> Index:
+def _place(
+    windows: GroupWindows, arrived: _Arrived, rows: Index, owns: Callable[[str], bool], room: Callable[[], int]
+) -> Index:
     """The rows with those of new assets filled in, or why they get none. A refusal is not kept: its reason may pass."""
     unseen = np.flatnonzero(rows == UNSEEN)
     if not len(unseen):
         return rows
     assets = arrived.asset[unseen].tolist()
-    placed = {asset: _new_row(windows, arrived.names[asset], owns) for asset in dict.fromkeys(assets)}
+    placed = {asset: _new_row(windows, arrived.names[asset], owns, room) for asset in dict.fromkeys(assets)}
     rows = rows.copy()
     rows[unseen] = [placed[asset] for asset in assets]
     return rows
 
 
-def _new_row(windows: GroupWindows, asset: str, owns: Callable[[str], bool]) -> int:
+def _new_row(windows: GroupWindows, asset: str, owns: Callable[[str], bool], room: Callable[[], int]) -> int:
     known = windows.rings.rows
     if asset in known:  # since an earlier part of the batch
         return known[asset]
     if not owns(asset):
         return _FOREIGN
-    return windows.rings.row(asset) if len(known) < windows.spec.max_assets else _OVER_LIMIT
+    return windows.rings.row(asset) if len(known) < windows.spec.max_assets and room() > 0 else _OVER_LIMIT
 
 
-def _apply(windows: GroupWindows, batch: Batch, arrived: _Arrived, rows: Index, now_s: float, result: Ingested) -> None:
+def _apply(
+    windows: GroupWindows,
+    batch: Batch,
+    arrived: _Arrived,
+    rows: Index,
+    now_s: float,
+    max_windows: int | None,
+    result: Ingested,
+) -> None:
     usable = rows >= 0
     used, row = (arrived, rows) if usable.all() else (arrived.only(usable), rows[usable])
     if windows.history_lost:
         for asset, index in zip(used.asset.tolist(), used.index.tolist(), strict=True):
             windows.complete_from.setdefault(used.names[asset], index)
-    windows.expiry.record(row, used.index)
+    windows.expiry.record(row, used.index, used.offset)
     windows.idle.record(row, now_s)
     samples = Samples(row, used.index, used.values)
-    assigned = assign_windows(windows.rings, samples, idle_after_steps=windows.spec.idle_after_steps)
+    idle_after_steps = windows.spec.idle_after_steps
+    try:
+        assigned = assign_windows(windows.rings, samples, idle_after_steps=idle_after_steps, max_windows=max_windows)
+    except TooMuchAtOnce as error:
+        place = [*np.flatnonzero(usable).tolist(), len(usable)]
+        raise TooMuchAtOnce(None if error.fits is None else place[error.fits]) from error
     result.dead_letters.extend(_letters(batch, arrived.record[rows == _FOREIGN], ASSET_MOVED))
     result.dead_letters.extend(_letters(batch, arrived.record[rows == _OVER_LIMIT], TOO_MANY_ASSETS))
     result.dead_letters.extend(_letters(batch, used.record[assigned.late], LATE))

@@ -5,10 +5,14 @@ A slot is addressed by absolute index modulo the number of slots, so an asset's 
 next new asset's. Before its first sample an asset's ring is empty.
 """
 
+import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
+from agent.windows.too_much import TooMuchAtOnce
 from anchormoe.windows import Floats, Index, Mask, WindowShape
 
 NEVER = np.int64(np.iinfo(np.int64).min // 4)
@@ -16,6 +20,27 @@ NEVER = np.int64(np.iinfo(np.int64).min // 4)
 
 _FIRST_CAPACITY = 8
 _WINDOWS_PER_COPY = 64  # so that their addresses stay in the processor's cache
+_MAX_UNDO_BYTES = 64 << 20
+
+
+@dataclass(slots=True)
+class _UndoLog:
+    """What the ring buffers held before they were changed; `names` is there once assets came or went."""
+
+    count: int
+    newest: Index
+    dirty_from: Index
+    clean: Mask
+    max_bytes: int | None
+    samples: list[tuple[Index, NDArray[np.void]]] = field(default_factory=list)
+    names: tuple[list[str], dict[str, int], list[int]] | None = None
+    nbytes: int = 0
+
+    def add(self, place: Index, before: NDArray[np.void]) -> None:
+        self.samples.append((place, before))
+        self.nbytes += place.nbytes + before.nbytes
+        if self.max_bytes is not None and self.nbytes > self.max_bytes:
+            raise TooMuchAtOnce
 
 
 class RingBuffers:
@@ -30,10 +55,12 @@ class RingBuffers:
         self.names: list[str] = []
         self.rows: dict[str, int] = {}
         self._free: list[int] = []
+        self._checksums: dict[int, int] = {}
         self._lay_out(np.empty((_FIRST_CAPACITY, self.slots, channels), dtype=np.float32))
         self._newest = np.full(_FIRST_CAPACITY, NEVER)
         self._dirty_from = np.full(_FIRST_CAPACITY, NEVER)
         self._clean = np.ones(_FIRST_CAPACITY, dtype=np.bool_)
+        self._undo: _UndoLog | None = None
 
     def __len__(self) -> int:
         """Rows, including free ones."""
@@ -101,18 +128,50 @@ class RingBuffers:
 
     def clear(self, row: int) -> None:
         """Drop every sample of an asset; its next one is its first."""
+        self._remember(np.arange(row * self.slots, (row + 1) * self.slots))
         self._values[row] = np.nan
         self._newest[row] = NEVER
         self._clean[row] = False
 
     def free(self, name: str) -> int:
         """Drop the asset. Its row, which is returned, goes to the next new asset and has no name until then."""
+        self._remember_names()
         row = self.rows.pop(name)
         self.clear(row)
         self._clean[row] = True
+        self._checksums.pop(row, None)
         self.names[row] = ""
         self._free.append(row)
         return row
+
+    def begin_undo(self, *, limited: bool = True) -> None:
+        """Remember from now on what is changed, up to `roll_back` or `end_undo`.
+
+        Where `limited`, a change that would need too much memory to remember raises `TooMuchAtOnce`.
+        """
+        used = len(self)
+        newest, dirty_from, clean = (
+            self._newest[:used].copy(),
+            self._dirty_from[:used].copy(),
+            self._clean[:used].copy(),
+        )
+        self._undo = _UndoLog(used, newest, dirty_from, clean, max_bytes=_MAX_UNDO_BYTES if limited else None)
+
+    def end_undo(self) -> None:
+        self._undo = None
+
+    def roll_back(self) -> None:
+        """Everything is as it was at `begin_undo`."""
+        undo, self._undo = self._undo, None
+        if undo is None:
+            raise RuntimeError("roll_back without begin_undo")
+        for place, before in reversed(undo.samples):
+            self._items[place] = before
+        if undo.names is not None:
+            self.names, self.rows, self._free = undo.names
+        self._newest[: undo.count], self._newest[undo.count :] = undo.newest, NEVER
+        self._dirty_from[: undo.count], self._dirty_from[undo.count :] = undo.dirty_from, NEVER
+        self._clean[: undo.count], self._clean[undo.count :] = undo.clean, True
 
     def dirty_rows(self) -> Index:
         return np.flatnonzero(~self._clean[: len(self)])
@@ -137,6 +196,13 @@ class RingBuffers:
     def ring_bytes(self) -> int:
         return self.slots * self.slot_bytes
 
+    def checksum(self, row: int) -> int:
+        """Of the whole ring, as it is stored. Computed once per change."""
+        known = self._checksums.get(row) if self._clean[row] else None
+        if known is None:
+            known = self._checksums[row] = zlib.crc32(self._values[row].astype("<f4", copy=False))
+        return known
+
     def mark_clean(self, rows: Index) -> None:
         self._clean[rows] = True
 
@@ -152,6 +218,7 @@ class RingBuffers:
         row = self.row(name)
         self._values[row] = np.frombuffer(ring, dtype="<f4").reshape(self.slots, self.channels)
         self._newest[row] = newest
+        self._checksums.pop(row, None)
         return row
 
     def _bytes(self, row: int, low: int, high: int) -> bytes:
@@ -167,22 +234,37 @@ class RingBuffers:
         fresh = np.minimum(newest - before, self.slots)
         asset = np.repeat(np.arange(len(rows)), fresh)
         back = np.arange(len(asset)) - np.repeat(np.cumsum(fresh) - fresh, fresh)  # 0 … fresh − 1 per asset
-        self._samples[rows[asset] * self.slots + (newest[asset] - back) % self.slots] = np.nan
+        place = rows[asset] * self.slots + (newest[asset] - back) % self.slots
+        self._remember(place)
+        self._samples[place] = np.nan
 
     def _write_whole(self, place: Index, values: Floats) -> None:
         """Copy each sample as one item of bytes, which is several times faster than channel by channel."""
+        self._remember(place)
         np.put(self._items, place, np.ascontiguousarray(values).view(self._items.dtype))
 
     def _write_each(self, place: Index, values: Floats) -> None:
+        self._remember(place)
         sample, channel = np.nonzero(~np.isnan(values))
         self._samples[place[sample], channel] = values[sample, channel]
 
     def _blank_outside(self, windows: Floats, rows: Index, ends: Index) -> None:
         """Fill with NaN what a window has outside its ring; that happens only when an asset jumped ahead or paused."""
-        newest = self._newest[rows]
-        for at in np.flatnonzero((ends - 1 > newest) | (ends - self.shape.length <= newest - self.slots)):
-            index = np.arange(ends[at] - self.shape.length, ends[at])
-            windows[at, :, (index > newest[at]) | (index <= newest[at] - self.slots)] = np.nan
+        newest, length = self._newest[rows], self.shape.length
+        touched = np.flatnonzero((ends - 1 > newest) | (ends - length <= newest - self.slots))
+        for low in range(0, len(touched), _WINDOWS_PER_COPY):
+            some = touched[low : low + _WINDOWS_PER_COPY]
+            index, last = ends[some, None] - length + np.arange(length), newest[some, None]  # (B, T)
+            window, step = np.nonzero((index > last) | (index <= last - self.slots))
+            windows[some[window], :, step] = np.nan
+
+    def _remember(self, place: Index) -> None:
+        if self._undo is not None and len(place):
+            self._undo.add(place, self._items[place])
+
+    def _remember_names(self) -> None:
+        if self._undo is not None and self._undo.names is None:
+            self._undo.names = list(self.names), dict(self.rows), list(self._free)
 
     def _lay_out(self, values: Floats) -> None:
         """Three views of the same memory: assets × slots × channels, samples × channels, samples as items of bytes."""
@@ -191,6 +273,7 @@ class RingBuffers:
         self._items = self._samples.view(np.dtype((np.void, self.slot_bytes))).reshape(-1)
 
     def _add(self, name: str) -> int:
+        self._remember_names()
         if self._free:
             row = self.rows[name] = self._free.pop()
             self.names[row] = name

@@ -2,6 +2,9 @@
 
 A checkpoint has the changed bytes of the ring buffers, and a header with every asset's newest index, last record and
 state. The version of the header is part of the layout digest, so windows of another version are not read.
+
+The header also has a checksum of every ring buffer: rings of another checkpoint, as a store may hold them that lost
+writes, do not fit. Headers of agents that wrote none are read without.
 """
 
 import hashlib
@@ -11,6 +14,7 @@ from typing import Any
 import orjson
 
 from agent.windows.asset_state import AssetState
+from agent.windows.commit_metadata import LogSeen
 from agent.windows.group import GroupWindows
 from agent.windows.spec import GroupSpec
 from connectors.base import Checkpoint, RingWrite, StoredWindows
@@ -42,11 +46,14 @@ def restore_windows(windows: GroupWindows, stored: StoredWindows) -> dict[str, A
     """
     header = orjson.loads(stored.header)
     states: dict[str, AssetState] = {}
-    for name, newest, last_seen, state in header["assets"]:
+    checksums: list[int | None] = header.get("checksums") or [None] * len(header["assets"])
+    for (name, newest, last_seen, state), checksum in zip(header["assets"], checksums, strict=True):
         ring = stored.rings.get(name)
         if ring is None or len(ring) != windows.rings.ring_bytes:
             return None
         row = windows.rings.restore(name, newest, ring)
+        if checksum is not None and windows.rings.checksum(row) != checksum:
+            return None
         windows.expiry.last_seen(row + 1)[row] = last_seen
         if state is not None:
             end, label, since, missing, reason = state
@@ -56,6 +63,7 @@ def restore_windows(windows: GroupWindows, stored: StoredWindows) -> dict[str, A
     windows.cursor = header["cursor"]
     windows.rebuild.base = header["rebuild"]
     windows.history_lost, windows.complete_from = header["lossy"], header["whole_from"]
+    windows.seen = LogSeen.from_json(header.get("log"))
     return states
 
 
@@ -72,7 +80,9 @@ def _header(windows: GroupWindows, states: Mapping[str, AssetState]) -> bytes:
             "late_runs": {rings.names[row]: run for row, run in windows.late_runs.runs.items()},
             "lossy": windows.history_lost,
             "whole_from": windows.complete_from,
+            **({"log": windows.seen.as_json()} if windows.seen != LogSeen() else {}),
             "assets": assets,
+            "checksums": [rings.checksum(row) for row in rings.rows.values()],
         }
     )
 

@@ -75,7 +75,7 @@ class Decoder:
         ignored = 0
         for row in np.flatnonzero(owners.group < 0).tolist():
             error = owners.error(row)
-            if error.reason == "unknown_asset" and self._format.on_unknown_asset == "ignore":
+            if self._format.on_unknown_asset == "ignore" and owners.may_ignore(row, error):
                 ignored += 1
             else:
                 rejections[int(index[row])] = error

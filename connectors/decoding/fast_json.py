@@ -12,6 +12,8 @@ from connectors.errors import RecordError
 from connectors.timestamps import END_NS, NS_PER_UNIT, TimeReader, TimeUnit
 
 REQUIRED = msgspec.NODEFAULT
+DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What a decoder of msgspec raises for a value it does not accept."""
 
 T = TypeVar("T")
 
@@ -37,10 +39,13 @@ def time_type(unit: TimeUnit) -> Any:
 def decode_all(
     values: Sequence[bytes], decode: Callable[[bytes], T], explain: Callable[[bytes], None], rejections: Rejections
 ) -> tuple[list[T], Indices]:
-    """The decoded values and their indices. Whether a value is accepted depends on itself alone, never on its batch."""
+    """The decoded values and their indices. Whether a value is accepted depends on itself alone, never on its batch.
+
+    `decode` may raise a RecordError itself; its other errors are explained by `explain`.
+    """
     try:
         return list(map(decode, values)), np.arange(len(values))
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except (*DECODE_ERRORS, RecordError):
         return _one_by_one(values, decode, explain, rejections)
 
 
@@ -52,7 +57,9 @@ def _one_by_one(
         try:
             good.append(decode(value))
             indices.append(index)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        except RecordError as error:
+            rejections[index] = error
+        except DECODE_ERRORS as error:
             rejections[index] = _reason(value, explain, error)
     return good, np.array(indices, dtype=np.int64)
 

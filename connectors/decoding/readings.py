@@ -10,12 +10,15 @@ from connectors.errors import RecordError
 
 REASONS = frozenset(
     {
+        "undecodable_headers",  # the log's client cannot read the record
+        "undecodable_record",
         "empty",  # no bytes, or no channel in them
         "not_json",
         "bad_chunk",  # a binary chunk whose header and length do not agree
         "wrong_type",
         "missing_field",
         "unknown_asset",
+        "bad_asset",  # a key that is no asset id
         "unknown_channel",
         "non_finite",
         "bad_timestamp",

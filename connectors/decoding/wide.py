@@ -7,12 +7,11 @@ from itertools import starmap
 from typing import Any
 
 import numpy as np
-from msgspec import MsgspecError
 from msgspec.json import Decoder
 from msgspec.structs import astuple
 
 from connectors.decoding import diagnose
-from connectors.decoding.fast_json import REQUIRED, decode_all, read_times, struct_type, time_type
+from connectors.decoding.fast_json import DECODE_ERRORS, REQUIRED, decode_all, read_times, struct_type, time_type
 from connectors.decoding.readings import Indices, RawReadings, Rejections, Times, Values
 from connectors.errors import RecordError
 from connectors.record_schema import GroupLayout, RecordFormat
@@ -48,10 +47,22 @@ class WideDecoder:
         if self._format.on_unknown_channel == "ignore":
             try:
                 return list(map(self._decode_strictly, values)), np.arange(len(values)), 0
-            except (MsgspecError, UnicodeDecodeError, RecursionError):
-                structs, index = decode_all(values, self._decode, self._explain, rejections)
-                return structs, index, sum(self._count_unknown(values[at]) for at in index.tolist())
+            except DECODE_ERRORS:
+                counted, index = decode_all(values, self._decode_and_count, self._explain, rejections)
+                return [row for row, _ in counted], index, sum(unknown for _, unknown in counted)
         return *decode_all(values, self._decode, self._explain, rejections), 0
+
+    def _decode_and_count(self, value: bytes) -> tuple[Any, int]:
+        """Also how many unknown channels the value has. Raises RecordError for what they must not contain.
+
+        The fast decoder skips unknown fields without looking inside: text that is not UTF-8, numbers out of range.
+        """
+        row = self._decode(value)
+        try:
+            return row, self._count_unknown(value)
+        except RecordError:
+            self._decode_strictly(value)  # without unknown fields the fast decoder has seen all of it
+            return row, 0
 
     def _count_unknown(self, value: bytes) -> int:
         document = diagnose.parse(value)
@@ -120,9 +131,15 @@ class WideDecoder:
             at = int(index[row])
             if at in rejections:
                 continue
-            channels = self._channels(diagnose.parse(values[at]))
-            if not channels.keys() & set(self._fields):
-                rejections[at] = diagnose.no_known_channel(channels, self._fields, self._group, field=None)
+            try:
+                self._check_has_channel(values[at])
+            except RecordError as error:
+                rejections[at] = error
+
+    def _check_has_channel(self, value: bytes) -> None:
+        channels = self._channels(diagnose.parse(value))
+        if not channels.keys() & set(self._fields):
+            raise diagnose.no_known_channel(channels, self._fields, self._group, field=None)
 
     def _channels(self, document: diagnose.Document) -> diagnose.Document:
         """The part of the record that holds the channels, without time and asset."""

@@ -1,5 +1,6 @@
 """The records of several files as one log with consecutive offsets."""
 
+import csv
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, islice
@@ -63,9 +64,19 @@ def _read_lines(
 ) -> Iterator[tuple[int, Record | None]]:
     """Only the lines that were counted at the start: lines appended later would shift the offsets of the next file."""
     with _open(path) as file:
-        header = format.header(file.readline()) if format.kind == "csv" else ()
-        for index, line in enumerate(islice(file, skip, lines), start + skip):
-            yield index, format.record(index, line.rstrip(b"\r\n"), header) if line.strip() else None
+        header = _read_header(path, file, format) if format.kind == "csv" else ()
+        try:
+            for index, line in enumerate(islice(file, skip, lines), start + skip):
+                yield index, format.record(index, line.rstrip(b"\r\n"), header) if line.strip() else None
+        except OSError as error:
+            raise ConnectorError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _read_header(path: Path, file: BinaryIO, format: FileFormat) -> Sequence[str]:
+    try:
+        return format.header(file.readline())
+    except (ValueError, csv.Error) as error:
+        raise ConnectorError(f"{path}:1: the header of a CSV file must be UTF-8 text: {error}") from error
 
 
 def _resolve_format(format: FileFormat, path: Path) -> FileFormat:

@@ -19,15 +19,35 @@ def count_rows(path: Path) -> int:
 def read_rows(path: Path, format: FileFormat, start: int, skip: int) -> Iterator[tuple[int, Record | None]]:
     """From row `skip` on; offsets count from `start`."""
     first = 0
-    for batch in _open(path).iter_batches(batch_size=_ROWS_PER_READ):
-        columns = {name: _to_json_values(batch.column(name), format) for name in batch.schema.names}
+    for batch in _batches(path):
+        columns = {name: _to_json_values(path, batch, name, format) for name in batch.schema.names}
         for row in range(max(skip - first, 0), batch.num_rows):
             fields = {name: values[row] for name, values in columns.items()}
             yield start + first + row, format.from_fields(start + first + row, fields)
         first += batch.num_rows
 
 
-def _to_json_values(column: Any, format: FileFormat) -> list[Any]:
+def _batches(path: Path) -> Iterator[Any]:
+    """A damaged page shows only when it is read."""
+    from pyarrow import ArrowException
+
+    try:
+        yield from _open(path).iter_batches(batch_size=_ROWS_PER_READ)
+    except (OSError, ArrowException) as error:
+        raise ConnectorError(f"cannot read {path}: {error}") from error
+
+
+def _to_json_values(path: Path, batch: Any, name: str, format: FileFormat) -> list[Any]:
+    from pyarrow import ArrowException
+
+    try:
+        return _values(batch.column(name), format)
+    # Text that is not UTF-8, times beyond 64 bits, a name that two columns have.
+    except (ArrowException, ValueError, OverflowError, KeyError) as error:
+        raise ConnectorError(f"cannot read {path}: column {name}: {error}") from error
+
+
+def _values(column: Any, format: FileFormat) -> list[Any]:
     """Times as a number in the format's unit or as ISO text, which has a zone only if the column has one."""
     import pyarrow as arrow
 

@@ -4,6 +4,7 @@ import csv
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -51,14 +52,15 @@ class FileFormat:
             return _from_log_line(offset, line)
         try:
             fields = orjson.loads(line) if self.kind == "jsonl" else self._cells(line, header)
-        except ValueError:
+        except (ValueError, csv.Error):
             return Record(offset, _NO_TIMESTAMP, self._key({}), line)
         value = line if self.kind == "jsonl" else orjson.dumps(fields)
         document = fields if isinstance(fields, dict) else {}
         return Record(offset, self._timestamp(document), self._key(document), value)
 
     def from_fields(self, offset: int, fields: dict[str, Any]) -> Record:
-        return Record(offset, self._timestamp(fields), self._key(fields), orjson.dumps(fields))
+        value = orjson.dumps(fields, default=_to_json)
+        return Record(offset, self._timestamp(fields), self._key(fields), value)
 
     def header(self, line: bytes) -> tuple[str, ...]:
         return tuple(name.strip() for name in self._split(line.removeprefix(b"\xef\xbb\xbf")))
@@ -103,7 +105,7 @@ def _from_log_line(offset: int, line: bytes) -> Record:
         message = from_line(line)
         (name, stamp), *headers = message.headers
         timestamp = int(stamp) if name == _TIMESTAMP else _NO_TIMESTAMP
-    except (ValueError, KeyError, TypeError):
+    except (RecordError, ValueError, TypeError):
         return Record(offset, _NO_TIMESTAMP, None, line)
     return Record(offset, timestamp, message.key, message.value, tuple(headers))
 
@@ -112,6 +114,11 @@ def _kind(suffix: str, beginning: bytes) -> FileKind:
     if suffix in (".csv", ".parquet"):
         return "csv" if suffix == ".csv" else "parquet"
     return "log" if beginning.startswith(b'{"stream":"%s"' % _LOGGED.encode()) else "jsonl"
+
+
+def _to_json(value: Any) -> float | str:
+    """Of a Parquet column. Text where there is no number: the decoder then names the field."""
+    return float(value) if isinstance(value, Decimal) else str(value)
 
 
 def _number(cell: str) -> int | float | str | None:

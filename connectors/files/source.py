@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from connectors.base import Assignment
+from connectors.daemon_threads import run_in_daemon_thread
 from connectors.errors import ConnectorError
 from connectors.files.lines import FileLines
 from connectors.files.rows import FileFormat
@@ -45,7 +46,7 @@ class FileSource(LogSource):
 
     async def start(self, assignment: Assignment) -> None:
         """Raises `ConnectorError` for a file that cannot be read, or positions that belong to other files."""
-        await asyncio.to_thread(self._file_log.open)
+        await run_in_daemon_thread(self._file_log.open)
         if self._positions_path is not None:
             self._offsets = FileOffsetStore(self._positions_path, self._file_log.names)
         await super().start(assignment)
@@ -78,6 +79,9 @@ class _FileLog:
 
     def first_offset(self, partition: Partition) -> int:
         return self.offset_ranges[partition].begin
+
+    def end_offset(self, partition: Partition) -> int:
+        return self.offset_ranges[partition].end
 
     def read(self, partition: Partition, offset: int, max_records: int) -> tuple[Sequence[Record], int]:
         end = self.offset_ranges[partition].end

@@ -1,7 +1,7 @@
 """The keys of stored windows. Pure.
 
-    <prefix>:{<topic>:<number>}:claim                    hash: epoch, token, write (number of the last one)
-    <prefix>:{<topic>:<number>}:<layout>:header          hash: header, assets (a JSON list), torn (0 or 1)
+    <prefix>:{<topic>:<number>}:claim                    hash: epoch, token
+    <prefix>:{<topic>:<number>}:<layout>:header          hash: header, assets (a JSON list), torn (0 or 1), version
     <prefix>:{<topic>:<number>}:<layout>:ring:<asset>    string: raw little-endian float32, slot after slot
 
 The braces are a hash tag: all keys of a partition are in one slot of a Redis Cluster, so one script may use them.

@@ -1,4 +1,4 @@
-"""How to reach a Redis or Valkey server, how to run a command, and the translation of its errors."""
+"""How to reach Redis or Valkey, how to run a command, and the translation of its errors."""
 
 import asyncio
 import re
@@ -7,32 +7,34 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-import redis.asyncio
 from redis import exceptions
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 
 from connectors.errors import ConnectorError, TransientError
+from connectors.redis.address import parse_address
+from connectors.redis.clients import READ_ONLY, cluster_client, sentinel_client, single_client
 
 Reply = TypeVar("Reply")
+NODE = "the server is a node of a Redis Cluster"
+NO_NODE = "the server is not a node of a Redis Cluster"
 
 # Before Redis 7, an error inside a script has its code in the middle of the text.
 _TRANSIENT = re.compile(r"(?:^|-)(OOM|READONLY|MISCONF|BUSY|CLUSTERDOWN|MASTERDOWN|TRYAGAIN|NOREPLICAS)\b")
-_MESSAGES = {"OOM": "the server's memory is full", "READONLY": "the server is a read-only replica"}
-
-
-class _AbruptConnection(redis.asyncio.SSLConnection):
-    """Aborts a failed connection: asyncio would otherwise keep it open until the server has closed TLS as well."""
-
-    async def disconnect(self, nowait: bool = False, *args: Any, **kwargs: Any) -> None:
-        if nowait and self._writer is not None:
-            self._writer.transport.abort()
-        await super().disconnect(nowait, *args, **kwargs)
+_MESSAGES = {
+    "OOM": "the server's memory is full",
+    "READONLY": READ_ONLY,
+    "TRYAGAIN": "the keys are on their way to another node of the cluster",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """`url` is redis:// or rediss:// without a login; the password is separate and left out of the repr."""
+    """A Redis by its address (see `connectors.redis.address`), without a login in it.
+
+    The passwords are separate and left out of the repr. The certificates are for the servers and, unless
+    `sentinel_tls` says otherwise, for the sentinels.
+    """
 
     url: str
     username: str | None = None
@@ -40,46 +42,63 @@ class Server:
     ca_file: str | None = None
     cert_file: str | None = None
     key_file: str | None = None
+    sentinel_username: str | None = None
+    sentinel_password: str | None = field(default=None, repr=False)
+    sentinel_tls: bool | None = None
     timeout_s: float = 5.0
     attempts: int = 3
     first_pause_s: float = 0.1
     longest_pause_s: float = 0.5
 
     def client(self) -> Any:
-        options: dict[str, Any] = {
+        """One of redis-py's asyncio clients. It connects with the first command. Raises ConnectorError."""
+        try:
+            address = parse_address(self.url)
+        except ValueError as error:
+            raise ConnectorError(f"cannot reach Redis: {error}") from error
+        match address.topology:
+            case "single":
+                return single_client(self.url, address, self._options(), self._tls())
+            case "cluster":
+                return cluster_client(address, self._options(), self._tls())
+            case "sentinel":
+                speaks_tls = address.tls if self.sentinel_tls is None else self.sentinel_tls
+                login = _login(self.sentinel_username, self.sentinel_password)
+                sentinels = login | ({"ssl": True, **self._tls()} if speaks_tls else {})
+                return sentinel_client(address, self._options(), self._tls(), sentinels)
+
+    def _options(self) -> dict[str, Any]:
+        return {
             "socket_timeout": self.timeout_s,
             "socket_connect_timeout": self.timeout_s,
             # After a restart of the server the old connections are dead. Every command here may be repeated.
             "retry": Retry(self._backoff(), retries=self.attempts - 1),
+            **_login(self.username, self.password),
         }
-        if self.password is not None:
-            options |= {"username": self.username, "password": self.password}
-        if self.url.startswith("rediss://"):
-            files = {"ssl_ca_certs": self.ca_file, "ssl_certfile": self.cert_file, "ssl_keyfile": self.key_file}
-            options |= {name: path for name, path in files.items() if path}
-        client = redis.asyncio.Redis.from_url(self.url, **options)
-        if self.url.startswith("rediss://"):
-            client.connection_pool.connection_class = _AbruptConnection
-        return client
+
+    def _tls(self) -> dict[str, Any]:
+        files = {"ssl_ca_certs": self.ca_file, "ssl_certfile": self.cert_file, "ssl_keyfile": self.key_file}
+        return {"ssl_check_hostname": True, **{name: path for name, path in files.items() if path}}
 
     def _backoff(self) -> ExponentialBackoff:
         """redis-py doubles the base before the first pause already."""
         return ExponentialBackoff(cap=self.longest_pause_s, base=self.first_pause_s / 2)
 
 
+def _login(username: str | None, password: str | None) -> dict[str, Any]:
+    return {} if password is None else {"username": username, "password": password}
+
+
 @contextmanager
 def translate_errors(what: str) -> Iterator[None]:
-    """Unreachable, loading, full …: TransientError. Refused or wrong: ConnectorError."""
+    """Unreachable, loading, full, changing …: TransientError. Refused or wrong: ConnectorError."""
     try:
         yield
-    except (exceptions.AuthenticationError, exceptions.NoPermissionError) as error:
-        raise ConnectorError(f"{what}: {error}") from error
-    except (exceptions.ConnectionError, exceptions.TimeoutError, exceptions.BusyLoadingError, OSError) as error:
-        raise TransientError(f"{what}: {error}") from error
-    except exceptions.RedisError as error:
-        if reason := _transient_reason(error):
-            raise TransientError(f"{what}: {reason}") from error
-        raise ConnectorError(f"{what}: {error}") from error
+    except (exceptions.RedisError, exceptions.RedisClusterException, OSError) as error:
+        cause = error.__cause__ if isinstance(error, exceptions.RedisClusterException) else None
+        if wrong := _wrong(error) or (cause and _wrong(cause)):
+            raise ConnectorError(f"{what}: {wrong}") from error
+        raise TransientError(f"{what}: {_transient_reason(error)}") from error
 
 
 async def run_command(what: str, command: Awaitable[Reply]) -> Reply:
@@ -97,11 +116,29 @@ def no_retry() -> Iterator[None]:
         raise ConnectorError(str(error)) from error
 
 
-def _transient_reason(error: exceptions.RedisError) -> str | None:
-    """None for an error that will not pass by itself."""
-    if isinstance(error, exceptions.OutOfMemoryError):
-        return _MESSAGES["OOM"]
-    if isinstance(error, exceptions.ReadOnlyError):
-        return _MESSAGES["READONLY"]
+def _wrong(error: BaseException) -> str | None:
+    """What will not pass by itself, and what to do about it; None for an error that may pass."""
+    match error:
+        case exceptions.AuthenticationError() | exceptions.NoPermissionError():
+            return str(error)
+        case exceptions.MovedError() | exceptions.AskError():
+            return f"{NODE}; use redis+cluster://host:port or rediss+cluster://"
+        case exceptions.RedisClusterException() if "not enabled" in str(error):
+            return f"{NO_NODE}; use redis://host:port or rediss://"
+        case exceptions.ConnectionError() | exceptions.TimeoutError() | exceptions.TryAgainError():
+            return None
+        case exceptions.ClusterError() | exceptions.OutOfMemoryError() | exceptions.ReadOnlyError():
+            return None
+        case exceptions.RedisError() if _TRANSIENT.search(str(error)) is None:
+            return str(error)
+    return None
+
+
+def _transient_reason(error: BaseException) -> str:
+    match error:
+        case exceptions.OutOfMemoryError():
+            return _MESSAGES["OOM"]
+        case exceptions.TryAgainError():
+            return _MESSAGES["TRYAGAIN"]
     found = _TRANSIENT.search(str(error))
-    return None if found is None else _MESSAGES.get(found[1], str(error))
+    return str(error) if found is None else _MESSAGES.get(found[1], str(error))

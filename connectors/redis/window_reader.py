@@ -10,7 +10,7 @@ import orjson
 from connectors.base import StoredWindows
 from connectors.records import Partition
 from connectors.redis.keys import header_key, header_pattern, ring_key
-from connectors.redis.server import Server, no_retry, run_command
+from connectors.redis.server import Server, no_retry, run_command, translate_errors
 
 _RINGS_PER_READ = 256
 _READS = 5
@@ -22,31 +22,72 @@ class StoredCheckpoint(NamedTuple):
     """What is stored for one partition in one layout.
 
     `windows` is None when the checkpoint is torn: rings were written without the header that belongs to them, so they
-    have overwritten what the older header's windows need. `assets` are those of the last whole header.
+    have overwritten what the older header's windows need. `assets` are those of the last whole header. `version` names
+    the write that came last; "" when an agent wrote it that does not know versions.
     """
 
     partition: Partition
     layout: str
     assets: Sequence[str]
     windows: StoredWindows | None
+    version: str
 
 
-async def read_checkpoint(client: Any, prefix: str, partition: Partition, layout: str) -> StoredCheckpoint | None:
-    """None when nothing is stored. Raises TransientError or ConnectorError."""
-    what = f"cannot read the windows of {partition}"
-    command = client.hmget(header_key(prefix, partition, layout), "header", "assets", "torn")
-    header, listed, torn = await run_command(what, command)
-    assets: list[str] = [] if listed is None else orjson.loads(listed)
-    if torn == b"1":
-        return StoredCheckpoint(partition, layout, assets, None)
-    if header is None or listed is None:
-        return None
+async def read_checkpoint(
+    client: Any, prefix: str, partition: Partition, layout: str, *, beside_owner: bool = False
+) -> StoredCheckpoint | None:
+    """None when nothing is stored. Reads again what was written or lost while it was read, up to `_READS` times.
+
+    What is different each time is returned as torn. Beside its owner, a torn checkpoint is read again too: its header
+    may be on the way. Raises TransientError or ConnectorError.
+    """
+    for reads_left in reversed(range(_READS)):
+        found = await _read_once(client, prefix, partition, layout)
+        again = await _read_header(client, prefix, partition, layout)
+        if found.header == again and not (beside_owner and again.torn and reads_left):
+            return found.checkpoint
+        if reads_left:
+            await asyncio.sleep(_READ_AGAIN_S)
+    return StoredCheckpoint(partition, layout, again.assets, None, again.version)
+
+
+class _Header(NamedTuple):
+    header: bytes | None
+    listed: bytes | None
+    torn: bool
+    version: str
+
+    @property
+    def assets(self) -> list[str]:
+        return [] if self.listed is None else orjson.loads(self.listed)
+
+
+class _Read(NamedTuple):
+    header: _Header
+    checkpoint: StoredCheckpoint | None
+
+
+async def _read_once(client: Any, prefix: str, partition: Partition, layout: str) -> _Read:
+    found = await _read_header(client, prefix, partition, layout)
+    assets = found.assets
+    if found.torn:
+        return _Read(found, StoredCheckpoint(partition, layout, assets, None, found.version))
+    if found.header is None or found.listed is None:
+        return _Read(found, None)
     rings: dict[str, bytes] = {}
     for low in range(0, len(assets), _RINGS_PER_READ):
         part = assets[low : low + _RINGS_PER_READ]
-        values = await run_command(what, client.mget([ring_key(prefix, partition, layout, asset) for asset in part]))
+        command = client.mget([ring_key(prefix, partition, layout, asset) for asset in part])
+        values = await run_command(f"cannot read the windows of {partition}", command)
         rings |= {asset: ring for asset, ring in zip(part, values, strict=True) if ring is not None}
-    return StoredCheckpoint(partition, layout, assets, StoredWindows(header, rings))
+    windows = StoredWindows(found.header, rings)
+    return _Read(found, StoredCheckpoint(partition, layout, assets, windows, found.version))
+
+
+async def _read_header(client: Any, prefix: str, partition: Partition, layout: str) -> _Header:
+    command = client.hmget(header_key(prefix, partition, layout), "header", "assets", "torn", "version")
+    header, listed, torn, version = await run_command(f"cannot read the windows of {partition}", command)
+    return _Header(header, listed, torn == b"1", (version or b"").decode())
 
 
 class WindowReader:
@@ -65,7 +106,8 @@ class WindowReader:
         """Everything below the prefix in one of the layouts, by partition."""
         for partition, layout in sorted(await self._stored_layouts()):
             if layout in layouts:
-                checkpoint = await self._read(partition, layout)
+                with no_retry():
+                    checkpoint = await read_checkpoint(self._client, self._prefix, partition, layout, beside_owner=True)
                 if checkpoint is not None:
                     yield checkpoint
 
@@ -75,37 +117,10 @@ class WindowReader:
             self._client = None
 
     async def _stored_layouts(self) -> set[tuple[Partition, str]]:
-        cursor, stored = 0, set()
-        while True:
-            command = self._client.scan(cursor, match=header_pattern(self._prefix), count=1000)
-            with no_retry():
-                cursor, keys = await run_command("cannot look for windows", command)
-            for key in keys:
+        stored = set()
+        with no_retry(), translate_errors("cannot look for windows"):
+            # On a cluster this looks at every master.
+            async for key in self._client.scan_iter(match=header_pattern(self._prefix), count=1000):
                 if matched := _HEADER_KEY.search(key.decode()):
                     stored.add((Partition(matched["topic"], int(matched["number"])), matched["layout"]))
-            if cursor == 0:
-                return stored
-
-    async def _read(self, partition: Partition, layout: str) -> StoredCheckpoint | None:
-        """Reads again while the owner is writing, up to `_READS` times.
-
-        What is torn after that is reported so. Where checkpoints follow each other faster than they can be read, a ring
-        may be newer than its header by one checkpoint.
-        """
-        reads_left = _READS
-        while True:
-            reads_left -= 1
-            with no_retry():
-                found = await read_checkpoint(self._client, self._prefix, partition, layout)
-                header, torn = await self._header(partition, layout)
-            if found is None or (found.windows is not None and not torn and header == found.windows.header):
-                return found
-            if reads_left == 0:
-                return found._replace(windows=None) if torn else found
-            await asyncio.sleep(_READ_AGAIN_S)
-
-    async def _header(self, partition: Partition, layout: str) -> tuple[bytes | None, bool]:
-        """The header as it is now, and whether the checkpoint is torn. Every checkpoint has another header."""
-        command = self._client.hmget(header_key(self._prefix, partition, layout), "header", "torn")
-        header, torn = await run_command(f"cannot read the windows of {partition}", command)
-        return header, torn == b"1"
+        return stored

@@ -1,11 +1,11 @@
 """The contract of window stores. A new one is tested by a subclass of `WindowStoreContract` with a `world` fixture."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 
-from connectors.base import Checkpoint, Fenced, RingWrite, WindowStore
+from connectors.base import Checkpoint, ClaimLost, Fenced, RingWrite, WindowStore
 from connectors.records import Partition
 
 HERE = Partition("readings", 3)
@@ -21,6 +21,10 @@ class World(Protocol):
 
     async def lose(self, partition: Partition, asset: str) -> None: ...
     async def flush(self) -> None: ...
+    async def backup(self) -> Any: ...
+    async def go_back(self, backup: Any) -> None:
+        """To what the store held then, as after a fail-over that lost acknowledged writes."""
+        ...
 
 
 def whole(asset: str, ring: bytes) -> RingWrite:
@@ -180,3 +184,86 @@ class WindowStoreContract:
         patched = RingWrite("b", 4, ((1, b"x"),))
         assert list(await store.save(claim, "layout", Checkpoint([patched], b"last", ["a", "b"]))) == ["b"]
         await store.close()
+
+    async def test_a_store_that_came_back_older_is_not_patched_but_written_whole(self, world: World) -> None:
+        store = await opened(world)
+        claim = await store.claim(HERE)
+        await store.save(claim, "layout", checkpoint([whole("a", b"0000"), whole("b", b"5555")], b"one"))
+        older = await world.backup()
+        listed = ["a", "b"]
+        await store.save(claim, "layout", Checkpoint([RingWrite("a", 4, ((0, b"1"),))], b"two", listed))
+        await world.go_back(older)
+        third = Checkpoint([RingWrite("a", 4, ((1, b"2"),))], b"three", listed)
+        assert sorted(await store.save(claim, "layout", third)) == listed
+        stored = await store.load(claim, "layout")
+        assert stored is not None
+        assert (stored.header, dict(stored.rings)) == (b"one", {"a": b"0000", "b": b"5555"})
+        await world.go_back(older)
+        await store.save(claim, "layout", Checkpoint([whole("a", b"1200"), whole("b", b"5555")], b"three", listed))
+        stored = await store.load(claim, "layout")
+        assert stored is not None
+        assert (stored.header, stored.rings["a"]) == (b"three", b"1200")
+        await store.close()
+
+    async def test_a_header_alone_does_not_build_on_a_store_that_came_back_older(self, world: World) -> None:
+        store = await opened(world)
+        claim = await store.claim(HERE)
+        await store.save(claim, "layout", checkpoint([whole("a", b"0000")], b"one"))
+        older = await world.backup()
+        await store.save(claim, "layout", checkpoint([whole("a", b"1111")], b"two"))
+        await world.go_back(older)
+        assert list(await store.save(claim, "layout", Checkpoint([], b"three", ["a"]))) == ["a"]
+        await store.close()
+
+    async def test_writing_one_layout_whole_does_not_hide_that_another_came_back_older(self, world: World) -> None:
+        store = await opened(world)
+        claim = await store.claim(HERE)
+        for layout in ("one", "two"):
+            await store.save(claim, layout, checkpoint([whole("a", b"0000")], b"first"))
+        older = await world.backup()
+        for layout in ("one", "two"):
+            await store.save(claim, layout, checkpoint([whole("a", b"1111")], b"second"))
+        await world.go_back(older)
+        await store.save(claim, "one", checkpoint([whole("a", b"2222")], b"third"))
+        assert list(await store.save(claim, "two", checkpoint([RingWrite("a", 4, ((0, b"2"),))], b"third"))) == ["a"]
+        await store.close()
+
+    async def test_what_goes_back_between_loading_and_the_first_write_is_not_patched(self, world: World) -> None:
+        store, next_owner = await opened(world), await opened(world)
+        claim = await store.claim(HERE)
+        await store.save(claim, "layout", checkpoint([whole("a", b"0000")], b"one"))
+        claim = await next_owner.claim(HERE)
+        older = await world.backup()
+        claim = await store.claim(HERE)
+        await store.load(claim, "layout")
+        await store.save(claim, "layout", checkpoint([RingWrite("a", 4, ((0, b"1"),))], b"two"))
+        claim = await next_owner.claim(HERE)
+        loaded = await next_owner.load(claim, "layout")
+        assert loaded is not None
+        await world.go_back(older)
+        with pytest.raises(ClaimLost):
+            await next_owner.save(claim, "layout", checkpoint([RingWrite("a", 4, ((1, b"2"),))], b"three"))
+        claim = await next_owner.claim(HERE)
+        third = checkpoint([RingWrite("a", 4, ((1, b"2"),))], b"three")
+        assert list(await next_owner.save(claim, "layout", third)) == ["a"]
+        await store.close()
+        await next_owner.close()
+
+    async def test_a_store_from_before_the_claim_has_lost_it(self, world: World) -> None:
+        """It shows the claim of an earlier owner; that owner does not fence the later one."""
+        store, earlier = await opened(world), await opened(world)
+        old = await earlier.claim(HERE)
+        older = await world.backup()
+        claim = await store.claim(HERE)
+        await world.go_back(older)
+        with pytest.raises(ClaimLost):
+            await store.verify(claim)
+        with pytest.raises(ClaimLost):
+            await store.save(claim, "layout", checkpoint([], b"head"))
+        again = await store.claim(HERE)
+        await store.verify(again)
+        with pytest.raises(Fenced) as refused:
+            await earlier.verify(old)
+        assert not isinstance(refused.value, ClaimLost)
+        await store.close()
+        await earlier.close()

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from agent.windows.assigner import Samples, assign_windows
 from agent.windows.ring_buffers import RingBuffers
+from agent.windows.too_much import TooMuchAtOnce
 from anchormoe.windows import WindowShape
 
 CHANNELS = 2
@@ -139,3 +140,33 @@ def test_any_order_within_the_lateness_gives_the_same_windows(shape: WindowShape
     first_end = 500 + shape.lateness + shape.hop
     later = [{entry for entry in each if entry[0] > first_end} for each in contents]
     assert later[0] == later[1]
+
+
+@settings(max_examples=150, deadline=None)
+@given(logs(), shapes(), st.integers(1, 8))
+def test_a_batch_with_too_many_windows_says_how_much_fits_and_changes_nothing(
+    log: list[Sample], shape: WindowShape, limit: int
+) -> None:
+    """Cut wherever it says, the log gives the same windows, never more than the limit at once."""
+    rings = RingBuffers(shape, CHANNELS)
+    rows = {asset: rings.row(str(asset)) for asset in range(3)}
+    due: list[Due] = []
+    low, high = 0, len(log)
+    while low < len(log):
+        part = Samples(
+            np.array([rows[asset] for asset, _, _ in log[low:high]]),
+            np.array([index for _, index, _ in log[low:high]]),
+            np.array([values for _, _, values in log[low:high]], dtype=np.float32),
+        )
+        try:
+            found = assign_windows(
+                rings, part, idle_after_steps=IDLE, max_windows=limit if high - low > 1 else None
+            ).due
+        except TooMuchAtOnce as error:
+            high = low + (error.fits or 0)
+            continue
+        assert high - low == 1 or len(found.end) <= limit
+        columns = zip(found.row, found.end, found.sample, found.windows, strict=True)
+        due += [(int(row), int(end), int(sample) + low, window.tobytes()) for row, end, sample, window in columns]
+        low, high = high, len(log)
+    assert due == one_by_one(log, shape)[0]

@@ -50,3 +50,25 @@ async def test_one_in_memory_shows_what_its_owner_appends() -> None:
     assert [entry.value for entry in await journal.read()] == [b"one"]
     await journal.append(b"k", b"two")
     assert [(entry.offset, entry.value) for entry in await journal.read()] == [(1, b"two")]
+
+
+async def test_a_line_that_a_crash_cut_off_does_not_swallow_the_next_one(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes(b"one\ntw")
+    await FileAppendLog(path).append(b"k", b"three")
+    assert [entry.value for entry in await FileAppendLog(path).read()] == [b"one", b"tw", b"three"]
+
+
+async def test_a_file_that_was_replaced_by_a_shorter_one_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes(b"one\ntwo\nthree\n")
+    journal = FileAppendLog(path)
+    assert len(await journal.read()) == 3
+    path.write_bytes(b"other\n")
+    assert [(entry.offset, entry.value) for entry in await journal.read()] == [(0, b"other")]
+
+
+async def test_the_file_is_not_for_everybody(tmp_path: Path) -> None:
+    await FileAppendLog(tmp_path / "new" / "lines").append(b"k", b"one")
+    assert (tmp_path / "new" / "lines").stat().st_mode & 0o777 == 0o640
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o750

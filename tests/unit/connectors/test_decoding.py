@@ -82,7 +82,7 @@ def test_an_asset_keeps_its_number_from_batch_to_batch() -> None:
 
 
 def test_a_flood_of_names_restarts_the_numbers_instead_of_growing_forever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("connectors.decoding.assets._MAX_KEYS", 2)
+    monkeypatch.setattr("connectors.decoding.assets.MAX_REMEMBERED_BYTES", 600)
     decoder = Decoder([PUMPS, FANS], RecordFormat())
     batches = [[b"pump-1", b"pump-2"], [b"pump-3", b"stranger", b"pump-1"], [b"pump-2"]]
     decoded = [
@@ -356,7 +356,7 @@ def test_chunks_with_times_or_with_start_and_period_become_rows() -> None:
     )
     [pumps] = decoded.readings
     assert pumps.record.tolist() == [0, 0, 1, 1, 1]
-    assert pumps.asset.tolist() == [0, 0, 1, 1, 1]
+    assert [pumps.assets[number] for number in pumps.asset] == ["pump-1"] * 2 + ["pump-2"] * 3
     assert (pumps.time_ns - T0 * 10**6).tolist() == [0, 7_000_000, 0, 500_000, 1_000_000]
     np.testing.assert_array_equal(pumps.values, [[1, np.nan], [np.nan, np.nan], [6, 3], [7, 4], [8, 5]])
 
@@ -446,3 +446,26 @@ def test_exact_ids_win_over_patterns_and_earlier_groups_over_later() -> None:
 def test_a_field_that_is_named_twice_is_a_wrong_layout() -> None:
     with pytest.raises(ValueError, match="duplicate field"):
         GroupLayout("g", (ChannelField("a", "x"), ChannelField("b", "x")), ("*",))
+
+
+@pytest.mark.parametrize("stamp", [-1, -2, -(2**63), -(2**63) + 20_000, 2**63 - 1, 10**14])
+@pytest.mark.parametrize(
+    ("format", "value"),
+    [
+        ({}, {"ts": T0, "flow": 1}),
+        ({"kind": "chunked"}, {"ts": [T0], "values": {"flow": [1]}}),
+        ({"kind": "chunked", "time_field": None}, {"start": T0, "period_ms": 1, "values": {"flow": [1]}}),
+        ({"kind": "narrow"}, {"ts": T0, "channel": "flow", "value": 1}),
+    ],
+)
+def test_a_record_without_a_timestamp_cannot_vouch_for_its_time(
+    format: dict[str, object], value: object, stamp: int
+) -> None:
+    row = Record(0, stamp, b"pump-1", orjson.dumps(value))
+    assert [reason for _, reason, _ in reasons(decode([row], **format))] == ["clock_far"]
+    assert reasons(decode([row], max_clock_skew_ns=None, **format)) == []
+
+
+def test_without_a_time_field_and_without_a_timestamp_there_is_no_time() -> None:
+    row = Record(0, -1, b"pump-1", orjson.dumps({"flow": 1}))
+    assert [reason for _, reason, _ in reasons(decode([row], time_field=None))] == ["bad_timestamp"]

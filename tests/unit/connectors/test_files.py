@@ -1,9 +1,13 @@
 """Files as a source: the contract, and what is special about lines, headers and positions on disk."""
 
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 
 import orjson
+import pyarrow as arrow
 import pytest
+from pyarrow import parquet
 
 from connectors.decoding import Decoder
 from connectors.errors import ConnectorError
@@ -150,3 +154,45 @@ def test_a_directory_stands_for_its_recordings_by_name(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     assert [path.name for path in find_files(tmp_path)] == ["a.jsonl", "b.csv"]
     assert find_files(tmp_path / "b.csv") == (tmp_path / "b.csv",)
+
+
+async def test_a_csv_row_that_cannot_be_split_becomes_a_record_as_it_is(tmp_path: Path) -> None:
+    path, huge = tmp_path / "x.csv", b"9" * 200_000
+    path.write_bytes(b"ts,asset,flow\n5,p,1\n6,p," + huge + b"\n7,p,\xff\n8,p,2\n")
+    records = (await read([path], FileFormat("csv")))[FIRST]
+    assert [record.value for record in records][1:3] == [b"6,p," + huge, b"7,p,\xff"]
+    assert [record.timestamp for record in records] == [5, -1, -1, 8]
+
+
+async def test_a_csv_header_that_is_no_text_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes(b"ts,asset,fl\xffow\n5,p,1\n")
+    with pytest.raises(ConnectorError, match=r"x\.csv:1: the header"):
+        await read([path], FileFormat("csv"))
+
+
+async def test_parquet_columns_of_any_type_become_json(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    columns = {"ts": [5], "asset": ["p"], "flow": [Decimal("1.5")], "raw": [b"\xff"], "day": [date(2026, 1, 2)]}
+    parquet.write_table(arrow.table(columns), path)
+    [record] = (await read([path], FileFormat("parquet")))[FIRST]
+    assert orjson.loads(record.value or b"")["flow"] == 1.5
+    assert orjson.loads(record.value or b"")["day"] == "2026-01-02"
+
+
+async def test_a_damaged_parquet_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    parquet.write_table(arrow.table({"ts": range(5_000), "asset": ["p"] * 5_000, "flow": range(5_000)}), path)
+    content = bytearray(path.read_bytes())
+    content[8:400] = b"\xff" * 392
+    path.write_bytes(content)
+    with pytest.raises(ConnectorError, match=r"cannot read .*x\.parquet"):
+        await read([path], FileFormat("parquet"))
+
+
+async def test_parquet_text_that_is_not_utf8_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    damaged = arrow.array([b"\xff"]).view(arrow.string())
+    parquet.write_table(arrow.table({"ts": [5], "asset": damaged}), path)
+    with pytest.raises(ConnectorError, match="column asset"):
+        await read([path], FileFormat("parquet"))

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Collection, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from agent.dead_letters.replay import replay_for_plant, replay_letters
 from agent.dead_letters.stored import LetterPosition, ReplayFilter, StoredDeadLetter
 from agent.errors import SettingsError
 from agent.settings import load_settings
+from agent.terminal.dead_letters import counts_text, letter_lines
 from connectors.errors import ConnectorError
 from connectors.jsonl import JsonlSink
 from connectors.records import Partition, Record, RecordLike
@@ -156,3 +158,26 @@ async def test_letters_in_files_are_numbered_by_line_and_can_be_found(tmp_path: 
 )
 def test_letters_are_in_the_kafka_sink_or_else_in_the_jsonl_sink(tmp_path: Path, sinks: object, kind: type) -> None:
     assert type(find_archive(load_settings(write_plant(tmp_path, sinks=sinks), {}))) is kind
+
+
+async def test_letters_with_null_headers_and_deep_values_and_damaged_lines_are_all_listed(tmp_path: Path) -> None:
+    nothing: Any = None
+    deep = b"[" * 1023 + b"]" * 1023
+    records = [Record(1, 5, b"p", BROKEN, (("trace", nothing),)), Record(2, 5, b"p", deep), Record(3, 5, b"p", BROKEN)]
+    sink = JsonlSink(tmp_path)
+    await sink.start()
+    for record in records:
+        await sink.write([dead_letter(record, Partition("readings", 0), reason="not_json", detail="why").message])
+        with (tmp_path / "dead-letters.jsonl").open("ab") as file:
+            file.write(b'{"edited by hand\n')
+    await sink.close()
+    archive = DirectoryArchive(tmp_path)
+    counts = await count_by_reason(archive)
+    assert {reason: each.count for reason, each in counts.items()} == {"not_json": 3, "unreadable_line": 3}
+    assert counts_text(counts).count("unreadable_line") == 1
+    letters = [letter async for letter in archive.read()]
+    assert [letter.value for letter in letters[::2]] == [BROKEN, deep, BROKEN]
+    assert dict(letters[0].headers) == {"trace": nothing}
+    assert all(letter_lines(letter) for letter in letters)
+    summary = await replay_letters(archive, decoder(), ReplayFilter(("readings",)), Producer())
+    assert summary.skipped["not a dead letter of this agent"] == 3

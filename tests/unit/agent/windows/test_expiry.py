@@ -3,6 +3,7 @@
 import asyncio
 
 import numpy as np
+import orjson
 
 from agent.runtime.pipeline import Pipeline, PipelineLimits
 from agent.windows.expiry import AssetExpiry
@@ -13,9 +14,10 @@ from connectors.records import DEAD_LETTERS, EVENTS
 from tests.support.plant import A, pipeline_on, pumps, put
 
 
-def record(expiry: AssetExpiry, *samples: tuple[int, int]) -> None:
+def record(expiry: AssetExpiry, *samples: tuple[int, int], first: int = 0) -> None:
+    """Samples (row, index), one per record, from offset `first` on."""
     rows, index = zip(*samples, strict=True)
-    expiry.record(np.array(rows), np.array(index))
+    expiry.record(np.array(rows), np.array(index), np.arange(first, first + len(rows)))
 
 
 def test_an_asset_expires_when_the_clock_has_advanced_without_it() -> None:
@@ -32,12 +34,35 @@ def test_an_asset_that_lags_behind_does_not_expire() -> None:
     assert expiry.expired().tolist() == []
 
 
-def test_a_sample_before_which_its_asset_may_have_expired_is_found() -> None:
+def test_one_record_advances_the_clock_by_no_more_than_the_limit() -> None:
+    expiry = AssetExpiry(after_steps=10, max_advance_steps=4)
+    record(expiry, (0, 100), (1, 100))
+    record(expiry, (1, 5000), first=2)
+    assert (expiry.clock, expiry.expired().tolist()) == (104, [])
+    record(expiry, (1, 5001), (1, 5002), first=3)
+    assert (expiry.clock, expiry.expired().tolist()) == (112, [0])
+
+
+def test_the_parts_of_a_long_record_advance_the_clock_together_by_no_more_than_the_limit() -> None:
+    expiry = AssetExpiry(after_steps=10, max_advance_steps=4)
+    record(expiry, (0, 100), (1, 100))
+    for index in (103, 150, 900):
+        expiry.record(np.array([1]), np.array([index]), np.array([2]))
+    assert expiry.clock == 104
+    record(expiry, (1, 901), first=3)
+    assert expiry.clock == 108
+
+
+def test_the_samples_before_which_an_asset_may_have_expired_are_found() -> None:
     expiry = AssetExpiry(after_steps=10)
     record(expiry, (0, 100), (1, 100), (1, 105))
-    rows, index = np.array([1, 0, -3]), np.array([112, 113, 114])
-    assert expiry.may_have_expired(rows, index).tolist() == [False, True, False]
-    assert expiry.may_have_expired(rows, np.array([112, 113, 122])).tolist() == [True, True, True]
+    rows, none = np.array([1, 0, -3]), np.zeros(3, dtype=np.bool_)
+    assert expiry.undecided(rows, np.array([112, 113, 114]), new=none).tolist() == [False, True, False]
+    # An asset that is seen with the first sample expires before the third.
+    assert expiry.undecided(rows, np.array([112, 115, 122]), new=none).tolist() == [False, True, True]
+    # Whether there is room for a new asset depends on asset 0, which has expired by then.
+    new = np.array([False, False, True])
+    assert expiry.undecided(np.array([1, 1, -3]), np.array([109, 110, 111]), new=new).tolist() == [False, False, True]
 
 
 def test_a_freed_row_is_empty_and_the_next_assets() -> None:
@@ -93,3 +118,22 @@ def test_the_stored_window_of_an_expired_asset_is_removed() -> None:
     _, _, store = plant_with(*entries)
     [shelf] = store._stored.values()
     assert list(shelf.rings) == ["b"]
+
+
+def test_one_record_from_the_far_future_makes_no_neighbour_expire() -> None:
+    """Within the allowed skew or not: the others keep their windows and their states."""
+    log, sink = MemoryLog([A]), MemorySink()
+    for second in range(100, 110):
+        put(log, "a", second, 1.0)
+        put(log, "b", second, 1.0)
+    put(log, "wrong", 4_000_000_000, 1.0)
+    for second in range(110, 120):
+        put(log, "a", second, 1.0)
+        put(log, "b", second, 1.0)
+    group = pumps(policy="all", expire_after_steps=30, max_advance_steps=20)
+    pipeline = pipeline_on(log, sink, MemoryWindowStore(), group=group)
+    asyncio.run(pipeline.run(asyncio.Event()))
+    assert pipeline.counters.expired_assets == 0
+    assert "late" not in pipeline.counters.dead_letters
+    previous = [orjson.loads(message.value or b"")["previous_state"] for message in sink.of(EVENTS)]
+    assert previous.count(None) == 2

@@ -1,10 +1,13 @@
 """What a checkpoint stores, byte for byte: an agent must read what an earlier version has stored."""
 
 import asyncio
+import zlib
 
 import numpy as np
+import orjson
 
 from agent.windows.asset_state import AssetState
+from agent.windows.commit_metadata import RecordMark
 from agent.windows.group import GroupWindows
 from agent.windows.ring_buffers import NEVER
 from agent.windows.snapshot import layout_digest, make_checkpoint, restore_windows
@@ -38,8 +41,19 @@ def stored() -> StoredWindows:
     return StoredWindows(shelf.header or b"", {asset: bytes(ring) for asset, ring in shelf.rings.items()})
 
 
-def test_the_header_is_the_one_that_earlier_versions_wrote() -> None:
-    assert stored().header == HEADER
+def old_fields(header: bytes) -> bytes:
+    """Without the fields that were added since."""
+    known = orjson.loads(HEADER)
+    return orjson.dumps({name: value for name, value in orjson.loads(header).items() if name in known})
+
+
+def test_the_header_has_what_earlier_versions_read() -> None:
+    assert old_fields(stored().header) == HEADER
+
+
+def test_the_header_says_which_log_was_read() -> None:
+    header = orjson.loads(stored().header)
+    assert header["log"] == {"id": "1", "last": str(RecordMark.of(log().read(A, 12, 1)[0][0])), "committed": 9}
 
 
 def test_the_layout_is_the_one_that_earlier_versions_wrote() -> None:
@@ -62,7 +76,7 @@ def test_windows_of_an_earlier_version_are_restored() -> None:
     assert windows.rings.newest.tolist() == [107, NEVER, 120]
     assert (windows.cursor, windows.expiry.clock, windows.late_runs.runs) == (13, 120, {0: 1})
     assert windows.expiry.last_seen(3).tolist() == [120, 107, 120]
-    assert make_checkpoint(windows, states).header == HEADER
+    assert old_fields(make_checkpoint(windows, states).header) == HEADER
 
 
 def test_states_are_stored_with_their_channels_and_reasons() -> None:
@@ -79,3 +93,30 @@ def test_a_ring_that_is_missing_or_of_another_size_means_that_nothing_is_restore
     for damaged in (rings | {"p1": b"short"}, {name: ring for name, ring in rings.items() if name != "p3"}):
         windows = GroupWindows.empty(pumps().spec, cursor=0)
         assert restore_windows(windows, StoredWindows(HEADER, damaged)) is None
+
+
+def test_a_ring_of_another_checkpoint_means_that_nothing_is_restored() -> None:
+    """It has the right size, and one sample of a moment before."""
+    whole = stored()
+    assert restore_windows(GroupWindows.empty(pumps().spec, cursor=0), whole) is not None
+    ring = np.frombuffer(whole.rings["p1"], "<f4").copy()
+    ring[2] += 1
+    mixed = StoredWindows(whole.header, {**whole.rings, "p1": ring.tobytes()})
+    assert restore_windows(GroupWindows.empty(pumps().spec, cursor=0), mixed) is None
+
+
+def test_a_checksum_follows_every_change_of_its_ring() -> None:
+    windows = GroupWindows.empty(pumps().spec, cursor=0)
+    rings, ends = windows.rings, []
+    row = np.array([rings.row("p1")])
+    for index in range(30):
+        rings.advance(row, np.array([index]))
+        rings.write(row, np.array([index]), np.array([[index, 1.0]], dtype=np.float32))
+        ends.append(rings.checksum(0))
+        assert ends[-1] == zlib.crc32(rings.pieces(0, whole=True)[0][1])
+        rings.mark_clean(row)
+        assert rings.checksum(0) == ends[-1]
+    assert len(set(ends)) == 30
+    rings.free("p1")
+    assert rings.row("p2") == 0
+    assert rings.checksum(0) == zlib.crc32(rings.pieces(0, whole=True)[0][1])
