@@ -12,3 +12,7 @@ class SettingsError(Exception):
         self.problems = [problems] if isinstance(problems, str) else problems
         self.may_pass = may_pass
         super().__init__("\n".join(self.problems))
+
+
+class BreakerTripped(Exception):
+    """Too many records raised an exception inside the agent. Exit code 1; those records are not committed."""
