@@ -13,6 +13,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, SecretStr, ValidationInfo, WithJsonSchema
 
 from agent.settings.problems import invalid
+from connectors.secret_files import SecretFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,21 @@ def _reason(error: OSError | UnicodeDecodeError) -> str:
     return (error.strerror or "unreadable") if isinstance(error, OSError) else "not text"
 
 
+class FileSecret(SecretStr):
+    """A secret that is in a file, which may be replaced while the agent runs: `current` reads it again."""
+
+    def __init__(self, secret_value: str, path: Path) -> None:
+        super().__init__(secret_value)
+        self.current = SecretFile(path, secret_value)
+
+
+def current_secret(secret: SecretStr | None) -> str | SecretFile | None:
+    """For clients that connect again and again: where the secret is in a file, the file."""
+    if isinstance(secret, FileSecret):
+        return secret.current
+    return None if secret is None else secret.get_secret_value()
+
+
 _READERS = {"env": _from_environment, "file": _from_file}
 
 
@@ -68,7 +84,12 @@ def _resolve_reference(value: Any, info: ValidationInfo) -> str:
 
 
 def _secret(value: Any, info: ValidationInfo) -> Any:
-    return value if value is None or isinstance(value, SecretStr) else SecretStr(_resolve_reference(value, info))
+    if value is None or isinstance(value, SecretStr):
+        return value
+    secret, environment = _resolve_reference(value, info), read_environment(info)
+    if environment.look_up and "file" in value:
+        return FileSecret(secret, environment.base / value["file"])
+    return SecretStr(secret)
 
 
 def _text(value: Any, info: ValidationInfo) -> Any:

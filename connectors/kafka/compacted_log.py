@@ -35,6 +35,7 @@ class CompactedLog:
                     request_timeout_ms=_REQUEST_MS,
                     **self._cluster.arguments(),
                 )
+                self._cluster.follow_login(self._consumer)
                 await self._consumer.start()
                 self._consumer.assign([TopicPartition(self._topic, number) for number in partitions])
                 await self._consumer.seek_to_beginning()

@@ -1,0 +1,33 @@
+"""Secrets in files, read again whenever they are needed, so that they can be changed without a restart."""
+
+from pathlib import Path
+
+
+class SecretFile:
+    """A file with a secret. While it cannot be read, or is empty, the secret is the one that was read last."""
+
+    def __init__(self, path: Path, known: str) -> None:
+        self.path = path
+        self._known = known
+
+    def read(self) -> str:
+        try:
+            found = self.path.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError):  # it is being replaced
+            found = ""
+        self._known = found or self._known
+        return self._known
+
+    def __repr__(self) -> str:
+        return f"SecretFile({str(self.path)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SecretFile) and other.path == self.path
+
+    def __hash__(self) -> int:
+        return hash(self.path)
+
+
+def reveal_secret(secret: str | SecretFile | None) -> str | None:
+    """As it is now."""
+    return secret.read() if isinstance(secret, SecretFile) else secret
