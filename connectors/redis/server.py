@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from redis import exceptions
 from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import MasterNotFoundError
 from redis.backoff import ExponentialBackoff
 from redis.credentials import CredentialProvider
 
@@ -159,5 +160,7 @@ def _transient_reason(error: BaseException) -> str:
             return _MESSAGES["OOM"]
         case exceptions.TryAgainError():
             return _MESSAGES["TRYAGAIN"]
+        case MasterNotFoundError():  # its text shows the client objects, with all their options
+            return re.sub(r"<.*?> - ", "", str(error))
     found = _TRANSIENT.search(str(error))
     return str(error) if found is None else _MESSAGES.get(found[1], str(error))
