@@ -37,6 +37,8 @@ class Needs:
 
     retention_ms: int
     own_timestamps: bool
+    clock_checked: bool = True
+    """whether the time of a sample is compared with the record's timestamp (records.max_clock_skew)"""
 
 
 def retention_needed_ms(groups: Sequence[ResolvedGroup]) -> int:
@@ -130,6 +132,9 @@ def _timestamp_type(use: Use, topic: "TopicFacts", needs: Needs) -> Problems:
     if needs.own_timestamps and kind == "LogAppendTime":
         wrong = f"null, and {use.topic} has LogAppendTime: the time of a sample is when the broker received it"
         yield info(("records", "time", "field"), wrong, "name a field, or set message.timestamp.type=CreateTime")
+    if needs.clock_checked and not needs.own_timestamps and kind == "CreateTime":
+        wrong = f"{use.topic} has CreateTime: the producer whose clock is wrong also writes what it is checked against"
+        yield info(("records", "max_clock_skew"), wrong, "set message.timestamp.type=LogAppendTime for a real check")
 
 
 def _partitions(use: Use, topic: "TopicFacts", _: Needs) -> Problems:
