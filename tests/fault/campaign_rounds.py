@@ -232,7 +232,7 @@ def _store(servers: Servers) -> dict[str, Any]:
     common = {"kind": "redis", "timeout": "1s", "key_prefix": "chaos"}
     if servers.sentinel is not None:
         nodes = ",".join(f"{host}:{port}" for host, port in servers.sentinel.sentinels.addresses)
-        return {"store": common | {"url": f"redis+sentinel://{nodes}/{servers.sentinel.master_name}/0"}}
+        return {"store": common | {"url": f"redis+sentinel://{nodes}/{servers.sentinel.master_name}"}}
     if servers.redis_cluster is not None:
         nodes = ",".join(f"{host}:{port}" for host, port in servers.redis_cluster.addresses)
         return {"store": common | {"url": f"redis+cluster://{nodes}"}}
