@@ -3,12 +3,12 @@
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import yaml
 
@@ -58,7 +58,10 @@ class ExperimentSize:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """`config` is the user's plant.yaml; `directory` gets the agents' logs and their own plant.yaml."""
+    """`config` is the user's plant.yaml; `directory` gets the agents' logs and their own plant.yaml.
+
+    `sinks` are further ones that get all events, such as a receiver of the experiment's own.
+    """
 
     config: Path
     directory: Path
@@ -67,6 +70,7 @@ class Experiment:
     size: ExperimentSize = field(default_factory=ExperimentSize)
     pace: ExperimentPace = field(default_factory=ExperimentPace)
     services: Services = field(default_factory=Services)
+    sinks: Sequence[Mapping[str, Any]] = ()
     keep: bool = False
 
 
@@ -105,7 +109,8 @@ def _write_plant(experiment: Experiment) -> LoadedPlant:
     settings = load_settings(experiment.config, os.environ)
     require_services(settings)
     content = read_document(experiment.config).content
-    document = experiment_document(content, settings, experiment.config.parent, experiment.names, experiment.pace)
+    base, sinks = experiment.config.parent, experiment.sinks
+    document = experiment_document(content, settings, base, experiment.names, experiment.pace, sinks=sinks)
     experiment.directory.mkdir(parents=True, exist_ok=True)
     _plant_file(experiment).write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
     return load_plant(_plant_file(experiment), os.environ)

@@ -6,7 +6,8 @@ A break divides an experiment into segments, and each is judged by itself, again
 2. Nothing else may have been published.
 3. A window that reaches back to the break may say `history_lost` instead, and technical events there are not compared:
    what they would need is gone. Beyond that reach nothing is excused.
-4. The break must have been reported, by an event or a log line with the code of its kind.
+4. The break must have been reported, by an event or a log line with the code of its kind; not that offsets were moved:
+   whoever moves them knows it.
 5. Where an operator has moved the offsets forwards, the records in between must not have been used.
 """
 
@@ -28,7 +29,7 @@ Offsets = Mapping[int, int]
 class Segment:
     """`events_from`: where its events begin in the events topic. `begin`: input offsets from which events are required.
 
-    `reported_as` are the event codes of which one must appear; none for the first segment. `reach_until_ns`: windows
+    `reported_as` are the event codes of which one must appear, if there are any. `reach_until_ns`: windows
     that end up to then reach back to the break. `skipped` are input offsets that must not be used.
     """
 

@@ -12,8 +12,7 @@ from connectors.kafka.fault_injection import delete_records, move_group, replace
 from connectors.timestamps import NS_PER_MS
 
 LOG_REPLACED = ("log_replaced",)
-RECORDS_LOST = ("lost_records", "records_lost")
-OFFSETS_MOVED = ("offset_reset", "offsets_reset", "operator_offset", "offset_moved")
+RECORDS_LOST = ("lost_records",)
 
 
 async def replace_log_running(context: FaultContext) -> FaultOutcome:
@@ -50,7 +49,7 @@ async def skip_by_operator(context: FaultContext) -> FaultOutcome:
     first, newest_ms = await _write_unread(context)
     await _move_offsets(context, first)
     skipped = {at: range(before[at], first[at]) for at in first}
-    await begin_segment(context, newest_ms, first, OFFSETS_MOVED, skipped)
+    await begin_segment(context, newest_ms, first, skipped=skipped)
     started_s = context.start_all(agents)
     return FaultOutcome("offsets-forwards", await context.wait_for_recovery(started_s), RESTART_GOAL_S)
 
@@ -61,7 +60,7 @@ async def repeat_by_operator(context: FaultContext) -> FaultOutcome:
     ends = await context.offsets.ends()
     first = {at: max(end - _BACK, 0) for at, end in ends.items()}
     await _move_offsets(context, first)
-    await begin_segment(context, context.workload.newest_ms, first, OFFSETS_MOVED)
+    await begin_segment(context, context.workload.newest_ms, first)
     started_s = context.start_all(agents)
     return FaultOutcome("offsets-backwards", await context.wait_for_recovery(started_s), RESTART_GOAL_S)
 
@@ -107,7 +106,8 @@ async def begin_segment(
     context: FaultContext,
     newest_ms: int,
     begin: Mapping[int, int],
-    reported_as: tuple[str, ...],
+    reported_as: tuple[str, ...] = (),
+    *,
     skipped: Mapping[int, range] | None = None,
 ) -> None:
     """The new segment, and enough records that its last windows do not reach back to the break."""

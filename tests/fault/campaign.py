@@ -128,7 +128,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--faults", type=int, default=100, help="how many more")
     parser.add_argument("--per-round", type=int, default=20, help="faults between two comparisons")
-    parser.add_argument("--lanes", type=int, default=3, help="rounds at the same time")
+    parser.add_argument("--lanes", type=int, default=2, help="rounds at the same time")
     parser.add_argument("--seed", type=int, default=1, help="of the first round of a new ledger")
     parser.add_argument("--only", action="append", default=[], help="only this fault; repeatable")
     parser.add_argument("--profile", action="append", default=[], choices=PROFILES, help="only such rounds; repeatable")
