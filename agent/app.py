@@ -17,12 +17,14 @@ from agent.health.loop_delay import measure_loop_delay
 from agent.health.watchdog import Watchdog
 from agent.models.compatibility import CompatibleBundles, LoadModel, active_model
 from agent.models.loading import fresh_loader, model_loader
+from agent.runtime.breaker import BreakerLimits
 from agent.runtime.checkpointer import OutagePolicy
 from agent.runtime.instruments import Instruments
 from agent.runtime.lifecycle import gc_tuning, run_with_helpers
 from agent.runtime.model_queue import ModelLimits
 from agent.runtime.model_reload import ModelReloader, ReloadableGroup
 from agent.runtime.pipeline import Endpoints, Pipeline, PipelineLimits
+from agent.runtime.skipped_records import SkippedRecords
 from agent.settings import (
     FileSourceSettings,
     JsonlSinkSettings,
@@ -97,6 +99,8 @@ def _helpers(settings: Plant, pipeline: Pipeline, listener: socket | None) -> It
     yield lambda: monitor_input(
         monitor, pipeline.counters, pipeline.progress, pipeline.status, pipeline.instruments.observer.warned
     )
+    if isinstance(settings.source, KafkaSourceSettings):
+        yield pipeline.skips.follow
     models = pipeline.models
     if models is not None:
         yield lambda: models.follow(pipeline.announce)
@@ -133,6 +137,7 @@ class Overrides:
     sink: Sink | None = None
     limits: PipelineLimits | None = None
     activations: AppendLog | None = None
+    skips: AppendLog | None = None
 
 
 def build_pipeline(
@@ -159,6 +164,7 @@ def build_pipeline(
         overrides.limits or _limits(settings),
         instruments=instruments,
         models=_model_reloader(plant, groups, load_model or fresh_loader(settings), instruments, overrides.activations),
+        skips=SkippedRecords(overrides.skips if overrides.source is not None else skip_log(settings)),
     )
 
 
@@ -198,6 +204,16 @@ def activation_log(settings: Plant) -> AppendLog:
 
     topic = sink.topics.activations or f"{settings.namespace}-activations"
     return CompactedLog(sink_cluster(sink), topic)
+
+
+def skip_log(settings: Plant) -> AppendLog | None:
+    """Where requests to skip records are stored: beside the records; None for a source that is not Kafka."""
+    source = settings.source
+    if not isinstance(source, KafkaSourceSettings):
+        return None
+    from connectors.kafka.optional_log import OptionalLog
+
+    return OptionalLog(cluster_of(source.bootstrap, source.security), source.skips or f"{settings.namespace}-skips")
 
 
 def make_group(group: ResolvedGroup, settings: Plant, predictor: "Predictor") -> GroupRuntime:
@@ -248,7 +264,9 @@ def make_store(settings: Plant) -> WindowStore:
 def make_sink(settings: Plant, counters: Counters) -> Sink:
     """All configured sinks as one. The terminal is an observer and not a sink, because it shows windows too."""
     durable = [
-        _durable_sink(sink) for sink in settings.sinks if isinstance(sink, JsonlSinkSettings | KafkaSinkSettings)
+        _durable_sink(sink, counters)
+        for sink in settings.sinks
+        if isinstance(sink, JsonlSinkSettings | KafkaSinkSettings)
     ]
     webhooks = [sink for sink in settings.sinks if isinstance(sink, WebhookSinkSettings)]
     if not webhooks:
@@ -260,7 +278,7 @@ def make_sink(settings: Plant, counters: Counters) -> Sink:
     return FanoutSink(durable, afterwards=_webhooks(webhooks, FanoutSink(durable), counters))
 
 
-def _durable_sink(sink: JsonlSinkSettings | KafkaSinkSettings) -> Sink:
+def _durable_sink(sink: JsonlSinkSettings | KafkaSinkSettings, counters: Counters) -> Sink:
     match sink:
         case JsonlSinkSettings():
             from connectors.jsonl import JsonlSink
@@ -273,7 +291,7 @@ def _durable_sink(sink: JsonlSinkSettings | KafkaSinkSettings) -> Sink:
                 timeout_s=sink.timeout.seconds,
             )
         case KafkaSinkSettings():
-            return _kafka_sink(sink)
+            return _kafka_sink(sink, counters)
         case _:
             assert_never(sink)
 
@@ -318,6 +336,7 @@ def _kafka_source(settings: Plant, source: KafkaSourceSettings) -> Source:
         topics=source.topics,
         group=settings.consumer_group,
         start_from=source.start_from,
+        isolation=source.isolation,
         instance_id=source.instance_id,
         session_ms=times.session.milliseconds,
         heartbeat_ms=times.heartbeat.milliseconds,
@@ -328,8 +347,9 @@ def _kafka_source(settings: Plant, source: KafkaSourceSettings) -> Source:
     return KafkaSource(cluster_of(source.bootstrap, source.security), subscription)
 
 
-def _kafka_sink(sink: KafkaSinkSettings) -> Sink:
-    from connectors.kafka.sink import Delivery, KafkaSink
+def _kafka_sink(sink: KafkaSinkSettings, counters: Counters) -> Sink:
+    from agent.runtime.oversized import shrink_message
+    from connectors.kafka.sink import Delivery, KafkaSink, OversizePolicy
 
     topics: Mapping[str, str] = {
         EVENTS: sink.topics.events,
@@ -337,8 +357,13 @@ def _kafka_sink(sink: KafkaSinkSettings) -> Sink:
         DEAD_LETTERS: sink.topics.dead_letters,
     }
     compression = None if sink.compression == "none" else sink.compression
-    delivery = Delivery(topics, timeout_ms=sink.timeout.milliseconds, compression=compression)
-    return KafkaSink(sink_cluster(sink), delivery)
+    delivery = Delivery(
+        topics,
+        timeout_ms=sink.timeout.milliseconds,
+        compression=compression,
+        max_message_bytes=sink.max_message_bytes,
+    )
+    return KafkaSink(sink_cluster(sink), delivery, OversizePolicy(shrink_message, counters.count_oversized))
 
 
 def _redis_store(settings: Plant, store: RedisStoreSettings) -> WindowStore:
@@ -352,13 +377,19 @@ def _limits(settings: Plant) -> PipelineLimits:
         max_records=settings.limits.max_batch_records,
         in_flight=settings.limits.in_flight_batches,
         queue_windows=settings.limits.queue_windows,
+        breaker=breaker_limits(settings),
         model=ModelLimits(settings.inference.batch, settings.inference.max_wait.seconds),
         outage=_outage_policy(settings),
         checkpoint_every_s=settings.checkpoint.every.seconds,
         checkpoint_records=settings.checkpoint.records,
         revoke_deadline_s=settings.checkpoint.revoke_deadline.seconds,
+        takeover_deadline_s=settings.checkpoint.takeover_deadline.seconds,
         stop_deadline_s=settings.checkpoint.stop_deadline.seconds,
     )
+
+
+def breaker_limits(settings: Plant) -> BreakerLimits:
+    return BreakerLimits(settings.limits.breaker.records, settings.limits.breaker.share)
 
 
 def _outage_policy(settings: Plant) -> OutagePolicy:
