@@ -60,7 +60,8 @@ class ExperimentSize:
 class Experiment:
     """`config` is the user's plant.yaml; `directory` gets the agents' logs and their own plant.yaml.
 
-    `sinks` are further ones that get all events, such as a receiver of the experiment's own.
+    `sinks` are further ones that get all events, such as a receiver of the experiment's own. `source`: packages of
+    another version, with which the agents start.
     """
 
     config: Path
@@ -71,6 +72,7 @@ class Experiment:
     pace: ExperimentPace = field(default_factory=ExperimentPace)
     services: Services = field(default_factory=Services)
     sinks: Sequence[Mapping[str, Any]] = ()
+    source: Path | None = None
     keep: bool = False
 
 
@@ -94,7 +96,7 @@ async def run_experiment(
     plant = _write_plant(experiment)
     async with _topics(experiment, plant), _fleet(experiment) as fleet:
         context = _context(experiment, plant, fleet, _workload(experiment, plant))
-        judges = Judges(plant, _cluster(plant), experiment.names)
+        judges = Judges(plant, _cluster(plant), experiment.names, report)
         try:
             await _run_faults(_Run(experiment, context, judges, report, outcomes), faults)
         finally:
@@ -138,6 +140,8 @@ async def _topics(experiment: Experiment, plant: LoadedPlant) -> AsyncIterator[N
 @asynccontextmanager
 async def _fleet(experiment: Experiment) -> AsyncIterator[AgentFleet]:
     fleet = AgentFleet(_plant_file(experiment), experiment.directory, experiment.size.agents)
+    for agent in fleet:
+        agent.source = experiment.source
     try:
         yield fleet
     finally:

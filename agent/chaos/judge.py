@@ -62,6 +62,21 @@ def judge(replayed: EventSet, published: EventSet, segment: Segment) -> Verdict:
     return Verdict(compared, max(excused, 0), history_lost)
 
 
+def describe(verdict: Verdict, segment: Segment, *, at_most: int = 5) -> list[str]:
+    """What is wrong, one line each; empty when nothing is."""
+    compared, reach_ns = verdict.comparison, segment.reach_until_ns
+    found = [
+        (word, name, ()) for word, names in (("lost", compared.missing), ("extra", compared.extra)) for name in names
+    ]
+    wrong = [*found, *(("different", each.name, each.fields) for each in compared.different)]
+    lines = [
+        f"{word}: {name.asset} {name.type} {(name.time_ns - reach_ns) / 1e9:+.1f} s from the reach of the break "
+        f"{name.id} {' '.join(fields)}"
+        for word, name, fields in wrong[:at_most]
+    ]
+    return [*lines, *([f"and {len(wrong) - at_most} more"] if len(wrong) > at_most else [])]
+
+
 def merge(verdicts: Sequence[Verdict]) -> Verdict:
     """Of all segments of an experiment."""
     compared = [verdict.comparison for verdict in verdicts]
