@@ -78,8 +78,8 @@ contracts: $(VENV)/.dev   ## write docs/contracts again from the code
 pictures: $(VENV)/.dev   ## draw the pictures in README again, by the product itself
 	@$(BIN)/python -m docs.site.pictures
 
-chaos: $(VENV)/.dev   ## inject N=100 faults in about an hour: nothing lost, nothing extra; writes docs/results/faults.md
-	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.fault.campaign --faults $(or $(N),100) --seed $(or $(SEED),1) \
+chaos: $(VENV)/.dev   ## inject N=100 more faults: nothing lost, nothing extra; continues docs/results/faults.jsonl, writes faults.md
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.fault.campaign --faults $(or $(N),100) --lanes $(or $(LANES),3) \
 	  --out docs/results/faults.md
 
 <<<<<<< HEAD

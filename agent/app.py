@@ -17,6 +17,7 @@ from agent.health.loop_delay import measure_loop_delay
 from agent.health.watchdog import Watchdog
 from agent.models.compatibility import CompatibleBundles, LoadModel, active_model
 from agent.models.loading import fresh_loader, model_loader
+from agent.runtime.breaker import BreakerLimits
 from agent.runtime.checkpointer import OutagePolicy
 from agent.runtime.instruments import Instruments
 from agent.runtime.lifecycle import gc_tuning, run_with_helpers
@@ -248,7 +249,9 @@ def make_store(settings: Plant) -> WindowStore:
 def make_sink(settings: Plant, counters: Counters) -> Sink:
     """All configured sinks as one. The terminal is an observer and not a sink, because it shows windows too."""
     durable = [
-        _durable_sink(sink) for sink in settings.sinks if isinstance(sink, JsonlSinkSettings | KafkaSinkSettings)
+        _durable_sink(sink, counters)
+        for sink in settings.sinks
+        if isinstance(sink, JsonlSinkSettings | KafkaSinkSettings)
     ]
     webhooks = [sink for sink in settings.sinks if isinstance(sink, WebhookSinkSettings)]
     if not webhooks:
@@ -260,7 +263,7 @@ def make_sink(settings: Plant, counters: Counters) -> Sink:
     return FanoutSink(durable, afterwards=_webhooks(webhooks, FanoutSink(durable), counters))
 
 
-def _durable_sink(sink: JsonlSinkSettings | KafkaSinkSettings) -> Sink:
+def _durable_sink(sink: JsonlSinkSettings | KafkaSinkSettings, counters: Counters) -> Sink:
     match sink:
         case JsonlSinkSettings():
             from connectors.jsonl import JsonlSink
@@ -273,7 +276,7 @@ def _durable_sink(sink: JsonlSinkSettings | KafkaSinkSettings) -> Sink:
                 timeout_s=sink.timeout.seconds,
             )
         case KafkaSinkSettings():
-            return _kafka_sink(sink)
+            return _kafka_sink(sink, counters)
         case _:
             assert_never(sink)
 
@@ -328,8 +331,9 @@ def _kafka_source(settings: Plant, source: KafkaSourceSettings) -> Source:
     return KafkaSource(cluster_of(source.bootstrap, source.security), subscription)
 
 
-def _kafka_sink(sink: KafkaSinkSettings) -> Sink:
-    from connectors.kafka.sink import Delivery, KafkaSink
+def _kafka_sink(sink: KafkaSinkSettings, counters: Counters) -> Sink:
+    from agent.runtime.oversized import shrink_message
+    from connectors.kafka.sink import Delivery, KafkaSink, OversizePolicy
 
     topics: Mapping[str, str] = {
         EVENTS: sink.topics.events,
@@ -337,8 +341,13 @@ def _kafka_sink(sink: KafkaSinkSettings) -> Sink:
         DEAD_LETTERS: sink.topics.dead_letters,
     }
     compression = None if sink.compression == "none" else sink.compression
-    delivery = Delivery(topics, timeout_ms=sink.timeout.milliseconds, compression=compression)
-    return KafkaSink(sink_cluster(sink), delivery)
+    delivery = Delivery(
+        topics,
+        timeout_ms=sink.timeout.milliseconds,
+        compression=compression,
+        max_message_bytes=sink.max_message_bytes,
+    )
+    return KafkaSink(sink_cluster(sink), delivery, OversizePolicy(shrink_message, counters.count_oversized))
 
 
 def _redis_store(settings: Plant, store: RedisStoreSettings) -> WindowStore:
@@ -352,6 +361,7 @@ def _limits(settings: Plant) -> PipelineLimits:
         max_records=settings.limits.max_batch_records,
         in_flight=settings.limits.in_flight_batches,
         queue_windows=settings.limits.queue_windows,
+        breaker=breaker_limits(settings),
         model=ModelLimits(settings.inference.batch, settings.inference.max_wait.seconds),
         outage=_outage_policy(settings),
         checkpoint_every_s=settings.checkpoint.every.seconds,
@@ -359,6 +369,10 @@ def _limits(settings: Plant) -> PipelineLimits:
         revoke_deadline_s=settings.checkpoint.revoke_deadline.seconds,
         stop_deadline_s=settings.checkpoint.stop_deadline.seconds,
     )
+
+
+def breaker_limits(settings: Plant) -> BreakerLimits:
+    return BreakerLimits(settings.limits.breaker.records, settings.limits.breaker.share)
 
 
 def _outage_policy(settings: Plant) -> OutagePolicy:

@@ -7,3 +7,7 @@ class SettingsError(Exception):
     def __init__(self, problems: list[str] | str) -> None:
         self.problems = [problems] if isinstance(problems, str) else problems
         super().__init__("\n".join(self.problems))
+
+
+class BreakerTripped(Exception):
+    """Too many records raised an exception inside the agent. Exit code 1; those records are not committed."""

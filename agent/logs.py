@@ -7,11 +7,14 @@ import re
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator
-from typing import Any, Final, Literal
+from io import StringIO
+from typing import Any, Final, Literal, TextIO
 
 import structlog
 from pydantic import BaseModel, SecretStr
-from structlog.typing import Processor, WrappedLogger
+from structlog.typing import EventDict, ExcInfo, Processor, WrappedLogger
+
+from connectors.printable import printable, printable_json
 
 LogFormat = Literal["auto", "json", "console"]
 
@@ -52,8 +55,8 @@ def secrets_in(settings: BaseModel) -> frozenset[str]:
 
 def redaction(secrets: Collection[str]) -> Processor:
     """The last processor: it sees the finished line, so tracebacks and objects of libraries are covered too."""
-    as_json = (json.dumps(secret, ensure_ascii=False)[1:-1] for secret in secrets)
-    forms = {*secrets, *as_json}
+    as_json = [json.dumps(secret, ensure_ascii=False)[1:-1] for secret in secrets]
+    forms = {*secrets, *as_json, *map(printable, secrets), *map(printable_json, as_json)}
     longest_first = sorted(forms, key=len, reverse=True)
 
     def redact(_: WrappedLogger, __: str, line: Any) -> Any:
@@ -91,8 +94,27 @@ def _processors() -> list[Processor]:
 
 def _rendering(as_json: bool) -> list[Processor]:
     if as_json:
-        return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(ensure_ascii=False)]
-    return [structlog.dev.ConsoleRenderer(colors=_use_colours())]
+        renderer = structlog.processors.JSONRenderer(ensure_ascii=False)
+        return [structlog.processors.format_exc_info, renderer, _escape_json]
+    return [
+        _escape_values,
+        structlog.dev.ConsoleRenderer(colors=_use_colours(), exception_formatter=_write_traceback),
+    ]
+
+
+def _escape_values(_: WrappedLogger, __: str, fields: EventDict) -> EventDict:
+    """What comes from records must not forge a line or reach the terminal as a command."""
+    return {name: printable(value) if isinstance(value, str) else value for name, value in fields.items()}
+
+
+def _escape_json(_: WrappedLogger, __: str, line: Any) -> Any:
+    return printable_json(str(line))
+
+
+def _write_traceback(out: TextIO, error: ExcInfo) -> None:
+    text = StringIO()
+    structlog.dev.plain_traceback(text, error)
+    out.write(printable(text.getvalue(), keep="\n"))
 
 
 def _library_formatter(rendering: list[Processor]) -> logging.Formatter:

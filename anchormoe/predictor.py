@@ -10,6 +10,7 @@ import numpy as np
 from anchormoe.bundle import store as bundle
 from anchormoe.bundle.config import BundleConfig
 from anchormoe.bundle.golden import TOLERANCE_CPU, TOLERANCE_GPU, require_golden
+from anchormoe.bundle.memory import require_memory
 from anchormoe.bundle.registry import SOURCE_TYPES, SourceTypes, move_source
 from anchormoe.cases import Cases, Float64, Int64
 from anchormoe.errors import DataError, ModelError
@@ -32,8 +33,19 @@ class Predictor:
         cls, directory: Path | str, *, device: str = "cpu", threads: int | None = None,
         sources: SourceTypes = SOURCE_TYPES,
     ) -> "Predictor":  # fmt: skip
-        """Checks the whole bundle, the golden windows last. Raises ModelError."""
-        read = bundle.load_bundle(Path(directory), sources=sources)
+        """Checks the whole bundle, the golden windows last. Raises ModelError, and OSError for unreadable files."""
+        try:
+            return cls._load(Path(directory), device=device, threads=threads, sources=sources)
+        except (ModelError, OSError):
+            raise
+        # Whatever else a bundle makes torch, numpy or a compiler raise, MemoryError included, is the bundle's fault.
+        except Exception as error:
+            raise ModelError(f"{directory}: cannot be loaded: {type(error).__name__}: {str(error)[:500]}") from error
+
+    @classmethod
+    def _load(cls, directory: Path, *, device: str, threads: int | None, sources: SourceTypes) -> "Predictor":
+        read = bundle.load_bundle(directory, sources=sources)
+        require_memory(read.config, [part.source for part in read.model.parts])
         _use_threads(threads)
         parts = tuple(replace(part, source=move_source(part.source, device)) for part in read.model.parts)
         predictor = cls(read.config, replace(read.model, parts=parts))

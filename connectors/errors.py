@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from reprlib import Repr
 
+from connectors.printable import printable
+
 _ITEMS_SHOWN = 20
 _LEVELS_SHOWN = 4
 
@@ -38,7 +40,7 @@ def shorten(value: object, limit: int = 60) -> str:
 def list_names(names: Iterable[str], limit: int = 8) -> str:
     """Names for a message, at most `limit` of them."""
     ordered = sorted(names)
-    shown = [name if len(name) <= 40 else f"{name[:39]}…" for name in ordered[:limit]]
+    shown = [printable(name if len(name) <= 40 else f"{name[:39]}…") for name in ordered[:limit]]
     return ", ".join(shown) + (f" and {len(ordered) - limit} more" if len(ordered) > limit else "")
 
 

@@ -1,4 +1,4 @@
-"""Why a service cannot be used: unreachable, TLS or login. Pure."""
+"""Why a service cannot be used: unreachable, TLS, login, or another topology. Pure."""
 
 import ssl
 from dataclasses import dataclass
@@ -7,9 +7,12 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """`unreachable`: no answer. `tls`, `login`: the service answers and refuses us. `reason` is one line."""
+    """`unreachable`: no answer. `tls`, `login`: the service answers and refuses us. `reason` is one line.
 
-    kind: Literal["unreachable", "tls", "login"]
+    `topology`: it answers, and is not what the address says, for example one node of a cluster.
+    """
+
+    kind: Literal["unreachable", "tls", "login", "topology"]
     reason: str
 
 

@@ -51,6 +51,17 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
+class UnreadableRecord(Record):
+    """A place in the log whose record its client cannot decode; it flows in log order and becomes a dead letter.
+
+    What could be read of it is there; where nothing could, key and value are None.
+    """
+
+    reason: str = "undecodable_record"
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Batch:
     """Consecutive records of one partition, in log order."""
 

@@ -40,7 +40,17 @@ async def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
     return True
 
 
+def event_codes(log: bytes) -> set[str]:
+    """All codes in a log."""
+    return {str(event[EVENT_CODE]) for event in _coded_events(log)}
+
+
 def events_with_code(log: bytes, code: str) -> Iterator[Mapping[str, Any]]:
+    """The log lines with this event code."""
+    return (event for event in _coded_events(log) if event[EVENT_CODE] == code)
+
+
+def _coded_events(log: bytes) -> Iterator[Mapping[str, Any]]:
     """The log lines that have an event code; lines that are not whole JSON objects are skipped."""
     marker = f'"{EVENT_CODE}"'.encode()
     for line in log.splitlines():
@@ -49,7 +59,7 @@ def events_with_code(log: bytes, code: str) -> Iterator[Mapping[str, Any]]:
                 event = orjson.loads(line)
             except orjson.JSONDecodeError:
                 continue
-            if event.get(EVENT_CODE) == code:
+            if EVENT_CODE in event:
                 yield event
 
 
@@ -163,10 +173,16 @@ class AgentFleet:
     def __iter__(self) -> Iterator[AgentProcess]:
         return iter(self.agents)
 
-    def add(self) -> AgentProcess:
+    def add(self, *, keep_running: bool = True) -> AgentProcess:
         name = f"agent-{len(self.agents) + 1}"
-        self.agents.append(AgentProcess(name, self._config, self._directory / f"{name}.log"))
+        log = self._directory / f"{name}.log"
+        self.agents.append(AgentProcess(name, self._config, log, keep_running=keep_running))
         return self.agents[-1]
+
+    @property
+    def partitions_taken(self) -> int:
+        """By all agents together, since their first starts."""
+        return sum(agent.partitions_taken for agent in self.agents)
 
     @property
     def kept_running(self) -> list[AgentProcess]:
@@ -182,11 +198,19 @@ class AgentFleet:
                     agent.start()
             await asyncio.sleep(_SUPERVISE_EVERY_S)
 
-    async def wait_until_assigned(self, timeout_s: float) -> None:
-        """Until every agent has a partition."""
-        if not await wait_until(lambda: all(agent.has_partition for agent in self.kept_running), timeout_s):
+    async def wait_until_assigned(self, timeout_s: float, *, at_least: int | None = None) -> None:
+        """Until so many agents have a partition; every one by default."""
+        wanted = len(self.kept_running) if at_least is None else min(at_least, len(self.kept_running))
+        if not await wait_until(lambda: self._assigned() >= wanted, timeout_s):
             idle = next((agent for agent in self.kept_running if not agent.has_partition), self.kept_running[0])
             raise ChaosError(f"{idle.name} has no partition after {timeout_s:g} s:\n{idle.log_tail()}")
+
+    def _assigned(self) -> int:
+        return sum(agent.has_partition for agent in self.kept_running)
+
+    def log_tails(self) -> str:
+        """The end of every agent's log."""
+        return "\n".join(f"{agent.name}:\n{agent.log_tail()}" for agent in self.agents)
 
     async def stop(self) -> None:
         """SIGTERM to all agents; returns when all have exited."""

@@ -2,18 +2,22 @@
 
 import asyncio
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol
 
 from agent.chaos.agents import AgentFleet, AgentProcess, ChaosError, wait_until
 from agent.chaos.config import ExperimentNames
+from agent.chaos.judge import Segment
+from agent.chaos.workload import Workload
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.group_offsets import GroupOffsets
+from connectors.kafka.group_offsets import GroupOffsets, Offsets
 from connectors.redis.server import Server
 
-_CHECK_EVERY_S = 0.2
+_CHECK_EVERY_S = 0.1
 _RECOVERY_TIMEOUT_S = 120.0
+_RESTART_TIMEOUT_S = 120.0
 RESTART_GOAL_S = 15.0
 _REBALANCE_GOAL_S = 10.0
 
@@ -34,31 +38,77 @@ class Services:
     redis: ManagedService | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FaultContext:
-    """`key_prefix` is the prefix of all Redis keys of the experiment."""
+    """`key_prefix` is the prefix of all Redis keys of the experiment. `segment` is what the log's last break has begun.
+
+    `reach_ns` is how far a window and what it is compared with reach back.
+    """
 
     fleet: AgentFleet
     cluster: Cluster
     server: Server
     names: ExperimentNames
+    group: str
     key_prefix: str
-    offsets: GroupOffsets
     services: Services
     random: Random
     member_timeout_s: float
+    workload: Workload
+    reach_ns: int
+    segment: Segment = field(default_factory=Segment)
+    _offsets: GroupOffsets | None = None
 
     @property
     def rebalance_goal_s(self) -> float:
         """For faults after which nothing is restarted: first the group has to notice that a member is missing."""
         return self.member_timeout_s + _REBALANCE_GOAL_S
 
+    @property
+    def offsets(self) -> GroupOffsets:
+        if self._offsets is None:
+            size = self.workload.partitions
+            self._offsets = GroupOffsets(self.cluster, self.names.input, self.group, partitions=size)
+        return self._offsets
+
+    async def forget_offsets(self) -> None:
+        """After the topic has changed: more partitions, or another one under the same name."""
+        if self._offsets is not None:
+            await self._offsets.close()
+        self._offsets = None
+
     def random_agent(self) -> AgentProcess:
-        return self.random.choice(self.fleet.kept_running)
+        """One that runs, if there is one: killing one that is not up yet is no fault."""
+        running = [agent for agent in self.fleet.kept_running if agent.has_partition]
+        return self.random.choice(running or self.fleet.kept_running)
+
+    def stop_all(self) -> list[AgentProcess]:
+        """kill -9; nobody starts them again before `start_all`."""
+        agents = self.fleet.kept_running
+        for agent in agents:
+            agent.keep_running = False
+            agent.kill()
+        return agents
+
+    def start_all(self, agents: Sequence[AgentProcess]) -> float:
+        """The supervisor does it at once. Returns when."""
+        for agent in agents:
+            agent.keep_running = True
+        return time.monotonic()
+
+    async def kill_all(self) -> float:
+        """kill -9 of all agents at once; returns when the last of them was started again."""
+        agents = self.fleet.kept_running
+        starts = {agent.name: agent.starts for agent in agents}
+        for agent in agents:
+            agent.kill()
+        return max([await self.wait_for_restart(agent, starts[agent.name]) for agent in agents])
 
     async def wait_for_recovery(self, since_s: float) -> float:
         """Seconds from `since_s` until everything that is in the log now is committed."""
-        ends = await self.offsets.ends()
+        return await self.wait_for_commits(await self.offsets.ends(), since_s)
+
+    async def wait_for_commits(self, ends: Offsets, since_s: float) -> float:
         deadline = time.monotonic() + _RECOVERY_TIMEOUT_S
         while True:
             committed = await self.offsets.committed()
@@ -66,10 +116,12 @@ class FaultContext:
                 return time.monotonic() - since_s
             if time.monotonic() > deadline:
                 behind = f"committed {committed}, end of the log {ends}"
-                raise ChaosError(f"no recovery within {_RECOVERY_TIMEOUT_S:g} s: {behind}")
+                raise ChaosError(f"no recovery within {_RECOVERY_TIMEOUT_S:g} s: {behind}\n{self.fleet.log_tails()}")
             await asyncio.sleep(_CHECK_EVERY_S)
 
-    async def wait_for_restart(self, agent: AgentProcess, starts: int, *, timeout_s: float = 120) -> float:
+    async def wait_for_restart(
+        self, agent: AgentProcess, starts: int, *, timeout_s: float = _RESTART_TIMEOUT_S
+    ) -> float:
         """When the supervisor started it again, after `starts` starts."""
         if not await wait_until(lambda: agent.starts > starts, timeout_s):
             raise ChaosError(f"{agent.name} did not exit within {timeout_s:g} s:\n{agent.log_tail()}")

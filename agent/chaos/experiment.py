@@ -10,28 +10,28 @@ from pathlib import Path
 from random import Random
 from typing import TypeVar
 
-import orjson
 import yaml
 
 from agent.chaos.agents import AgentFleet, ChaosError
 from agent.chaos.config import ExperimentNames, ExperimentPace, experiment_document, require_services
 from agent.chaos.context import FaultContext, Services
-from agent.chaos.faults import Fault
-from agent.chaos.report import ExperimentResult, FaultOutcome, wrong_states
+from agent.chaos.fault import Fault
+from agent.chaos.report import ExperimentResult, FaultOutcome
+from agent.chaos.segments import Judges
 from agent.chaos.workload import Workload, workload_assets
-from agent.models.classifier import HISTORY_LOST
-from agent.offline.compare import compare
-from agent.offline.event_set import EventSet
-from agent.offline.replay import replay
 from agent.offline.simulate import RecordConverter
-from agent.settings import KafkaSourceSettings, LoadedPlant, RedisStoreSettings, load_plant, load_settings
+from agent.settings import (
+    KafkaSourceSettings,
+    LoadedPlant,
+    RedisStoreSettings,
+    ResolvedGroup,
+    load_plant,
+    load_settings,
+)
 from agent.settings.connections import cluster_of, server_of, window_prefix
 from agent.settings.document import read_document
 from connectors.kafka.admin import TopicPlan, delete_topics, ensure_topics
-from connectors.kafka.bounded import BoundedKafkaSource, read_records
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.group_offsets import GroupOffsets
-from connectors.records import EVENTS, Message
 from connectors.redis.fault_injection import forget_keys
 
 Report = Callable[[str], None]
@@ -39,7 +39,8 @@ Report = Callable[[str], None]
 Kind = TypeVar("Kind")
 
 _ASSIGNMENT_TIMEOUT_S = 120.0
-_READ_TIMEOUT_S = 600.0
+_REACHES = 2
+"""How many times a window's reach the windows after a break of the log may say that history is lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,8 @@ class ExperimentSize:
     assets: int = 6
     rate: float = 200.0
     pause_s: tuple[float, float] = (0.5, 2.5)
+    spare: int = 0
+    """So many agents may still be starting when the next fault is injected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,20 +78,27 @@ def plan_faults(kinds: Sequence[Kind], count: int, random: Random) -> list[Kind]
     return order[:count]
 
 
-async def run_experiment(experiment: Experiment, faults: Sequence[Fault], report: Report) -> ExperimentResult:
+async def run_experiment(
+    experiment: Experiment, faults: Sequence[Fault], report: Report, outcomes: list[FaultOutcome] | None = None
+) -> ExperimentResult:
     """1. own topics, 2. agents and workload, 3. the faults, 4. stop and compare, 5. remove topics and keys.
 
-    Raises ChaosError where it cannot be finished, SettingsError where the plant does not fit.
+    `outcomes` grows with every fault. Raises ChaosError where the experiment cannot be finished, SettingsError where
+    the plant does not fit.
     """
-    started_s = time.monotonic()
+    started_s, outcomes = time.monotonic(), [] if outcomes is None else outcomes
     plant = _write_plant(experiment)
-    async with _topics(experiment, plant), _fleet(experiment) as fleet, _offsets(experiment, plant) as offsets:
-        context = _context(experiment, plant, fleet, offsets)
-        workload = _workload(experiment, plant)
-        outcomes = await _run_faults(experiment, context, workload, faults, report)
+    async with _topics(experiment, plant), _fleet(experiment) as fleet:
+        context = _context(experiment, plant, fleet, _workload(experiment, plant))
+        judges = Judges(plant, _cluster(plant), experiment.names)
+        try:
+            await _run_faults(_Run(experiment, context, judges, report, outcomes), faults)
+        finally:
+            await context.forget_offsets()
         await fleet.stop()
-        report(f"comparing with a replay of {workload.sent} records")
-        return await _result(experiment, plant, workload.sent, outcomes, started_s)
+        report(f"comparing with a replay of {context.workload.sent} records")
+        await judges.close_segment(context)
+        return judges.result(experiment.seed, context.workload.sent, outcomes, time.monotonic() - started_s)
 
 
 def _write_plant(experiment: Experiment) -> LoadedPlant:
@@ -129,29 +139,27 @@ async def _fleet(experiment: Experiment) -> AsyncIterator[AgentFleet]:
         fleet.kill()
 
 
-@asynccontextmanager
-async def _offsets(experiment: Experiment, plant: LoadedPlant) -> AsyncIterator[GroupOffsets]:
-    group, size = plant.settings.consumer_group, experiment.size.partitions
-    offsets = GroupOffsets(_cluster(plant), experiment.names.input, group, partitions=size)
-    try:
-        yield offsets
-    finally:
-        await offsets.close()
-
-
-def _context(experiment: Experiment, plant: LoadedPlant, fleet: AgentFleet, offsets: GroupOffsets) -> FaultContext:
+def _context(experiment: Experiment, plant: LoadedPlant, fleet: AgentFleet, workload: Workload) -> FaultContext:
     store = _store(plant)
     return FaultContext(
         fleet=fleet,
         cluster=_cluster(plant),
         server=server_of(store),
         names=experiment.names,
+        group=plant.settings.consumer_group,
         key_prefix=window_prefix(plant.settings, store),
-        offsets=offsets,
         services=experiment.services,
         random=Random(experiment.seed),
         member_timeout_s=experiment.pace.member_timeout_s,
+        workload=workload,
+        reach_ns=_REACHES * max(_reach_ns(group) for group in plant.groups),
     )
+
+
+def _reach_ns(group: ResolvedGroup) -> int:
+    """A window, the one before it, and what may still arrive late."""
+    shape = group.shape
+    return (shape.length + shape.hop + shape.lateness) * group.grid.period_ns
 
 
 def _workload(experiment: Experiment, plant: LoadedPlant) -> Workload:
@@ -160,73 +168,56 @@ def _workload(experiment: Experiment, plant: LoadedPlant) -> Workload:
     return Workload(_cluster(plant), experiment.names.input, assets, converter, partitions=size.partitions)
 
 
-async def _run_faults(
-    experiment: Experiment, context: FaultContext, workload: Workload, faults: Sequence[Fault], report: Report
-) -> list[FaultOutcome]:
+@dataclass(frozen=True, slots=True)
+class _Run:
+    experiment: Experiment
+    context: FaultContext
+    judges: Judges
+    report: Report
+    outcomes: list[FaultOutcome]
+
+
+async def _run_faults(run: _Run, faults: Sequence[Fault]) -> None:
     """The supervisor and the workload run at the same time; the first that fails ends the experiment."""
-    stop = asyncio.Event()
+    stop, context = asyncio.Event(), run.context
     try:
         async with asyncio.TaskGroup() as group:
             supervisor = group.create_task(context.fleet.supervise())
-            producing = group.create_task(workload.produce(experiment.size.rate, stop))
-            outcomes = await _inject_all(experiment, context, faults, report)
+            producing = group.create_task(context.workload.produce(run.experiment.size.rate, stop))
+            await _inject_all(run, faults)
             stop.set()
             await producing
             await context.wait_for_recovery(time.monotonic())
             supervisor.cancel()
     except ExceptionGroup as errors:
         raise errors.exceptions[0] from errors
-    return outcomes
 
 
-async def _inject_all(
-    experiment: Experiment, context: FaultContext, faults: Sequence[Fault], report: Report
-) -> list[FaultOutcome]:
-    """One after the other, each when all agents have partitions again."""
-    outcomes: list[FaultOutcome] = []
-    report(f"starting {experiment.size.agents} agents")
+async def _inject_all(run: _Run, faults: Sequence[Fault]) -> None:
+    """One after the other, each when enough agents have partitions again."""
+    size, fleet = run.experiment.size, run.context.fleet
+    run.report(f"starting {size.agents} agents")
+    await fleet.wait_until_assigned(_ASSIGNMENT_TIMEOUT_S)
     for number, fault in enumerate(faults, start=1):
-        await context.fleet.wait_until_assigned(_ASSIGNMENT_TIMEOUT_S)
-        await asyncio.sleep(context.random.uniform(*experiment.size.pause_s))
+        await fleet.wait_until_assigned(_ASSIGNMENT_TIMEOUT_S, at_least=max(size.agents - size.spare, fault.agents))
+        await asyncio.sleep(run.context.random.uniform(*size.pause_s))
         try:
-            outcome = await fault.inject(context)
+            outcome = await _inject(run, fault)
         except ChaosError as error:
             raise ChaosError(f"fault {number}, {fault.name}: {error}") from error
         note = f" ({outcome.note})" if outcome.note else ""
-        report(f"{number}/{len(faults)} {fault.name}: recovered in {outcome.recovered_s:.1f} s{note}")
-        outcomes.append(outcome)
-    await context.fleet.wait_until_assigned(_ASSIGNMENT_TIMEOUT_S)
-    return outcomes
+        run.report(f"{number}/{len(faults)} {fault.name}: recovered in {outcome.recovered_s:.1f} s{note}")
+        run.outcomes.append(outcome)
+    await fleet.wait_until_assigned(_ASSIGNMENT_TIMEOUT_S)
 
 
-async def _result(
-    experiment: Experiment, plant: LoadedPlant, records: int, outcomes: Sequence[FaultOutcome], started_s: float
-) -> ExperimentResult:
-    source = BoundedKafkaSource(_cluster(plant), [experiment.names.input])
-    replayed = await replay(plant, source, stop=asyncio.Event(), report=lambda done, total: None)
-    published, count = EventSet(), 0
-    async for record in read_records(_cluster(plant), experiment.names.outputs["events"], timeout_s=_READ_TIMEOUT_S):
-        published.add(Message(EVENTS, record.key, record.value, tuple(record.headers)))
-        count += 1
-    return ExperimentResult(
-        namespace=experiment.names.namespace,
-        seed=experiment.seed,
-        seconds=time.monotonic() - started_s,
-        records=records,
-        outcomes=outcomes,
-        comparison=compare(replayed.events, published, without_input=False),
-        published=count,
-        repeated=count - len(published) - published.conflicts,
-        conflicts=published.conflicts,
-        history_lost=sum(orjson.loads(value).get("abstention") == HISTORY_LOST for value in published.values()),
-        wrong_states=wrong_states(published.values(), [state async for state in _states(experiment, plant)]),
-    )
-
-
-async def _states(experiment: Experiment, plant: LoadedPlant) -> AsyncIterator[bytes]:
-    async for record in read_records(_cluster(plant), experiment.names.outputs["states"], timeout_s=_READ_TIMEOUT_S):
-        if record.value is not None:
-            yield record.value
+async def _inject(run: _Run, fault: Fault) -> FaultOutcome:
+    """Before the log breaks, everything in it is committed and compared."""
+    if fault.breaks_log:
+        await run.context.workload.pause()
+        await run.context.wait_for_recovery(time.monotonic())
+        await run.judges.close_segment(run.context)
+    return await fault.inject(run.context)
 
 
 def _cluster(plant: LoadedPlant) -> Cluster:

@@ -31,7 +31,8 @@ class FaultOutcome:
 class ExperimentResult:
     """`repeated` events were published more than once with the same id and bytes, `conflicts` with other bytes.
 
-    `wrong_states` are assets whose latest state differs from their last event.
+    `wrong_states` are assets whose latest state differs from their last event. `excused` events lie next to a break of
+    the log and say so; `unreported` are breaks that no agent has reported (`agent.chaos.judge`).
     """
 
     namespace: str
@@ -45,6 +46,9 @@ class ExperimentResult:
     conflicts: int
     history_lost: int
     wrong_states: Sequence[str] = ()
+    segments: int = 1
+    excused: int = 0
+    unreported: Sequence[str] = ()
 
     @property
     def expected(self) -> int:
@@ -52,7 +56,7 @@ class ExperimentResult:
 
     @property
     def same(self) -> bool:
-        return self.comparison.same and not self.conflicts and not self.wrong_states
+        return self.comparison.same and not (self.conflicts or self.wrong_states or self.unreported)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -67,6 +71,9 @@ class ExperimentResult:
             "conflicts": self.conflicts,
             "history_lost": self.history_lost,
             "wrong_states": list(self.wrong_states),
+            "segments": self.segments,
+            "excused": self.excused,
+            "unreported": list(self.unreported),
             "comparison": self.comparison.as_json(),
             "faults": [asdict(each) | {"recovered_s": round(each.recovered_s, 2)} for each in self.outcomes],
         }

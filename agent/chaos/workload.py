@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from agent.offline.simulate_outputs import AnyPartitions
 from agent.settings import LoadedPlant, ResolvedGroup
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.producer import RecordProducer
+from connectors.records import RecordLike
 from connectors.simulator import CorruptionSettings, SimulatorSource
 from connectors.simulator.plants import PlantKind, SimulatedAsset
 from connectors.simulator.plants.kinds import Block
@@ -21,6 +23,7 @@ _TICK_S = 0.05
 _LEAD_NS = 6 * 3_600_000_000_000
 """The stream is faster than real time; it starts so far in the past that it does not reach the future."""
 _SLOWEST_NS = 2_000_000_000
+_BURST_AT_ONCE = 500
 
 
 def workload_assets(plant: LoadedPlant, count: int, seed: int) -> list[SimulatedAsset]:
@@ -52,6 +55,15 @@ def _signals(block: Block, channels: Sequence[str]) -> Floats:
     return np.stack([block.drift(name, 5) + 0.2 * block.noise(name) + odd for name in channels], axis=1)
 
 
+@dataclass(slots=True)
+class _Stream:
+    """Simulated assets; the partitions of the source begin at `first_partition` of the topic."""
+
+    source: SimulatorSource
+    first_partition: int
+    assets: int
+
+
 class Workload:
     """Writes records until stopped; a broker that is away for less than half a minute only delays them."""
 
@@ -64,29 +76,84 @@ class Workload:
         *,
         partitions: int,
     ) -> None:
-        self._producer, self._topic, self._converter = RecordProducer(cluster), topic, converter
-        start_ns = (time.time_ns() - _LEAD_NS) // 1_000_000_000 * 1_000_000_000
-        self._source = SimulatorSource(
-            assets, corruption=CorruptionSettings(), partitions=partitions, start_ns=start_ns, speed=None
-        )
-        self.sent = 0
+        self._cluster, self._producer, self._topic = cluster, RecordProducer(cluster), topic
+        self._converter, self.assets = converter, list(assets)
+        self.partitions = self.first_partitions = partitions
+        self._start_ns = (time.time_ns() - _LEAD_NS) // 1_000_000_000 * 1_000_000_000
+        self._streams = [_Stream(self._simulate(assets, partitions), 0, len(assets))]
+        self._flowing, self._writing = asyncio.Event(), asyncio.Lock()
+        self._flowing.set()
+        self.sent, self.newest_ms = 0, 0
 
     async def produce(self, per_second: float, stop: asyncio.Event) -> None:
         await self._producer.start()
-        await self._source.start(AnyPartitions())
-        started_s = asyncio.get_running_loop().time()
+        for stream in self._streams:
+            await stream.source.start(AnyPartitions())
+        due, before_s = 0.0, time.monotonic()
         try:
             while not stop.is_set():
-                due = int((asyncio.get_running_loop().time() - started_s) * per_second) - self.sent
-                if due > 0:
-                    await self._write(min(due, int(per_second)))
+                now_s = time.monotonic()
+                due, before_s = min(due + (now_s - before_s) * per_second, per_second), now_s
+                if due >= 1 and self._flowing.is_set():
+                    due -= await self.burst(int(due))
                 await asyncio.sleep(_TICK_S)
         finally:
-            await self._source.close()
+            for stream in self._streams:
+                await stream.source.close()
             await self._producer.close()
 
-    async def _write(self, count: int) -> None:
-        for batch in await self._source.poll(max_records=count, timeout_s=1):
-            records = [self._converter.convert(record) for record in batch.records]
-            await self._producer.write(self._topic, records, partition=batch.partition.number)
+    async def pause(self) -> None:
+        """Returns when everything that was written is acknowledged."""
+        self._flowing.clear()
+        async with self._writing:
+            pass
+
+    def resume(self) -> None:
+        self._flowing.set()
+
+    async def burst(self, count: int) -> int:
+        """At once, whether it flows or not; returns how many. Every asset gets as many as any other."""
+        written = 0
+        async with self._writing:
+            while written < count:
+                for stream in self._streams:
+                    share = min(count - written, _BURST_AT_ONCE) * stream.assets // len(self.assets)
+                    written += await self._write(stream, max(share, 1))
+        return written
+
+    async def add_partition(self, asset: SimulatedAsset) -> None:
+        """The topic has one more partition now, with an asset of its own."""
+        stream = _Stream(self._simulate([asset], 1), self.partitions, 1)
+        await stream.source.start(AnyPartitions())
+        self._streams.append(stream)
+        self.assets.append(asset)
+        self.partitions += 1
+
+    async def write(self, records: Sequence[RecordLike], *, partition: int) -> None:
+        """Records of the caller's own, between those of the simulation."""
+        async with self._writing:
+            await self._producer.write(self._topic, records, partition=partition)
             self.sent += len(records)
+
+    async def reconnect(self) -> None:
+        """For a topic that was made again or has grown: what the producer knows of it is no longer true."""
+        async with self._writing:
+            await self._producer.close()
+            self._producer = RecordProducer(self._cluster)
+            await self._producer.start()
+
+    def _simulate(self, assets: Sequence[SimulatedAsset], partitions: int) -> SimulatorSource:
+        return SimulatorSource(
+            assets, corruption=CorruptionSettings(), partitions=partitions, start_ns=self._start_ns, speed=None
+        )
+
+    async def _write(self, stream: _Stream, count: int) -> int:
+        written = 0
+        for batch in await stream.source.poll(max_records=count, timeout_s=1):
+            records = [self._converter.convert(record) for record in batch.records]
+            partition = stream.first_partition + batch.partition.number
+            await self._producer.write(self._topic, records, partition=partition)
+            written += len(records)
+            self.newest_ms = max(self.newest_ms, *(record.timestamp for record in records))
+        self.sent += written
+        return written

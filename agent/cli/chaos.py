@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from agent.chaos.experiment import Experiment
-    from agent.chaos.faults import Fault
+    from agent.chaos.fault import Fault
     from agent.chaos.report import ExperimentResult
 
 _SHOWN = 10
@@ -54,8 +54,10 @@ def chaos(
 
     Writes simulated records to a topic of its own, runs agents on it and injects faults: kill -9 at any moment and at
     named points between publishing, storing and committing; owners that are paused and resumed; agents that join and
-    leave; windows that are deleted from Redis; a topic that rejects messages. In the end the events without repeats
-    must be byte-equal to those of `replay` over the same records. Exit code 1 when they are not.
+    leave; windows that are deleted from Redis; topics that reject messages; records that no decoder likes; aborted
+    transactions; a topic that is deleted and made again, overtaken by retention, or whose offsets are moved. In the end
+    the events without repeats must be byte-equal to those of `replay` over the same records; after a break of the log,
+    to those over what it holds then. Exit code 1 when they are not.
 
     Topics, consumer group and keys have a random name and are removed afterwards; the plant's own are never touched.
     Use a test cluster nevertheless: the load is real.
@@ -149,6 +151,7 @@ def _as_text(result: "ExperimentResult") -> str:
         f"repeats: {result.repeated} with the same bytes, {result.conflicts} with other bytes; "
         f"history lost: {result.history_lost}",
         f"assets whose latest state differs from their last event: {len(result.wrong_states)}",
+        f"breaks of the log that no agent reported: {len(result.unreported)}",
         f"recovery: at most {slowest:.1f} s; {len(late)} slower than the goal",
     ]
     for word, names in (("missing", compared.missing), ("extra", compared.extra)):

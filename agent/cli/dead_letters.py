@@ -86,6 +86,7 @@ def replay(
     from agent.dead_letters.replay import replay_for_plant
     from agent.dead_letters.stored import ReplayFilter
     from agent.settings import KafkaSourceSettings, load_plant
+    from connectors.printable import printable
 
     plant = load_plant(config, os.environ)
     source = plant.settings.source
@@ -99,7 +100,7 @@ def replay(
         return
     typer.echo(f"{summary.replayable} {'would be replayed' if dry_run else 'replayed'}")
     for why, count in summary.skipped.most_common():
-        typer.echo(f"  {count} skipped: {why}")
+        typer.echo(f"  {count} skipped: {printable(why)}")
 
 
 def _archive(plant: "Plant", config: Path) -> "DeadLetterArchive":
@@ -112,7 +113,9 @@ def _archive(plant: "Plant", config: Path) -> "DeadLetterArchive":
 
 
 def _to_json(document: Any) -> str:
-    return json.dumps(document, indent=2, ensure_ascii=False)
+    from connectors.printable import printable_json
+
+    return printable_json(json.dumps(document, indent=2, ensure_ascii=False))
 
 
 def _settings(config: Path) -> "Plant":

@@ -9,9 +9,10 @@ from typing import Any, NoReturn, TypeVar
 
 import typer
 
-from agent.errors import SettingsError
+from agent.errors import BreakerTripped, SettingsError
 from anchormoe.errors import DataError, ModelError
 from connectors.errors import ConnectorError, TransientError
+from connectors.printable import printable
 
 FAILED = 1
 WRONG_USAGE = 2
@@ -23,7 +24,7 @@ def fail(message: str, *, code: int = FAILED) -> NoReturn:
     """Print the reason to stderr, one `error:` per line of it, and exit with the code."""
     red, plain = ("\x1b[31m", "\x1b[0m") if sys.stderr.isatty() and "NO_COLOR" not in os.environ else ("", "")
     for line in message.splitlines():
-        typer.echo(f"{red}error:{plain} {line}", err=True)
+        typer.echo(f"{red}error:{plain} {printable(line)}", err=True)
     sys.exit(code)
 
 
@@ -34,7 +35,7 @@ def exit_on_error() -> Iterator[None]:
         yield
     except SettingsError as error:
         fail(str(error), code=WRONG_USAGE)
-    except (ModelError, DataError, ConnectorError, TransientError) as error:
+    except (ModelError, DataError, ConnectorError, TransientError, BreakerTripped) as error:
         fail(str(error))
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError) as error:
         fail(f"{error.filename}: {error.strerror}")

@@ -13,6 +13,7 @@ import typer
 
 from agent.cli.errors import WRONG_USAGE, fail
 from agent.cli.inputs import parse_duration
+from connectors.printable import printable, printable_json
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -55,7 +56,7 @@ async def _show(events: "AsyncGenerator[ReceivedEvent, None]", *, as_json: bool,
     with suppress(TimeoutError):
         async with asyncio.timeout(limit_s), aclosing(events):
             async for event in events:
-                for line in [_json_line(event)] if as_json else _text_lines(event):
+                for line in [printable_json(_json_line(event))] if as_json else map(printable, _text_lines(event)):
                     typer.echo(line)
 
 

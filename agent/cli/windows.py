@@ -36,13 +36,15 @@ def list_windows(
     as_json: bool = AS_JSON,
 ) -> None:
     """Every asset with its newest sample, the coverage of its last window and its state, as of the last checkpoint."""
+    from connectors.printable import printable, printable_json
+
     stored, torn = _read_windows(config)
     assets = [each for each in stored if group in (None, each.group)]
     for each_torn in torn:
         if group in (None, each_torn.group):
-            typer.echo(f"warning: {each_torn}", err=True)
+            typer.echo(printable(f"warning: {each_torn}"), err=True)
     if as_json:
-        typer.echo(json.dumps([each.as_json() for each in assets], indent=2, ensure_ascii=False))
+        typer.echo(printable_json(json.dumps([each.as_json() for each in assets], indent=2, ensure_ascii=False)))
         return
     if not assets:
         typer.echo(f"no windows are stored{_searched(config, group)}", err=True)
@@ -58,6 +60,7 @@ def show(
 ) -> None:
     """One asset's last window: a sparkline per channel, coverage, watermark and state."""
     from agent.windows.inspect import find_asset
+    from connectors.printable import printable, printable_json
 
     assets, torn = _read_windows(config)
     places = find_asset(assets, asset)
@@ -67,10 +70,11 @@ def show(
     if not places:
         fail(f"{asset}: no window is stored{_similar(asset, assets) or _searched(config, None)}")
     if as_json:
-        typer.echo(json.dumps([each.as_json() for each in places.values()], indent=2, ensure_ascii=False))
+        document = [each.as_json() for each in places.values()]
+        typer.echo(printable_json(json.dumps(document, indent=2, ensure_ascii=False)))
         return
     for each in places.values():
-        typer.echo("\n".join(_picture(each)))
+        typer.echo("\n".join(map(printable, _picture(each))))
 
 
 @commands.command(epilog="Example: `anchormoe-agent windows reset pump-1 --reason 'clock was a day ahead'`")
@@ -163,7 +167,9 @@ def _similar(asset: str, assets: "list[StoredAsset]") -> str:
 def _print_table(assets: "list[StoredAsset]") -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
+    from connectors.printable import printable
     from connectors.timestamps import format_iso
 
     table = Table("asset", "group", "partition", "newest sample", box=None, header_style="bold")
@@ -173,7 +179,8 @@ def _print_table(assets: "list[StoredAsset]") -> None:
     for each in sorted(assets, key=lambda one: one.asset):
         since = "" if each.since_ns is None else format_iso(each.since_ns)
         columns = [each.asset, each.group, str(each.partition), format_iso(each.newest_ns)]
-        table.add_row(*columns, f"{each.coverage:.0%}", each.state or "–", since)
+        cells = [*columns, f"{each.coverage:.0%}", each.state or "–", since]
+        table.add_row(*(Text(printable(cell)) for cell in cells))
     console = Console(highlight=False)
     (console if console.is_terminal else Console(highlight=False, width=160)).print(table)
 

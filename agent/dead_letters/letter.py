@@ -16,6 +16,9 @@ DETAILS = {
     TOO_MANY_ASSETS: "the group has reached its limit of assets (max_assets)",
 }
 
+MAX_TEXT_BYTES = 1024
+"""Of one `dl_` header: details and fields carry names out of records, which may be of any length."""
+
 _VERSION = version("anchormoe-agent")  # once: each look-up reads the package's metadata from disk
 
 
@@ -40,7 +43,7 @@ def dead_letter_headers(
     timestamp_ms: int,
     field: str | None = None,
 ) -> tuple[tuple[str, bytes], ...]:
-    """Why a record was rejected, where it came from, and which version of the agent rejected it."""
+    """Why a record was rejected, where it came from, and which version of the agent rejected it; each text is cut."""
     headers = {
         "dl_reason": reason,
         "dl_detail": detail,
@@ -52,7 +55,16 @@ def dead_letter_headers(
         "dl_timestamp_ms": str(timestamp_ms),
         "dl_version": _VERSION,
     }
-    return tuple((name, text.encode()) for name, text in headers.items())
+    return tuple((name, _cut(text)) for name, text in headers.items())
+
+
+def _cut(text: str) -> bytes:
+    """At most `MAX_TEXT_BYTES` of UTF-8, cut between two characters."""
+    encoded = text.encode(errors="backslashreplace")
+    if len(encoded) <= MAX_TEXT_BYTES:
+        return encoded
+    mark = "…".encode()
+    return encoded[: MAX_TEXT_BYTES - len(mark)].decode(errors="ignore").encode() + mark
 
 
 def dead_letter(

@@ -72,6 +72,16 @@ class StoredDeadLetter:
         return f"{self.source.topic}/{self.source.number}/{self.dl_headers.get('offset', '')}".encode()
 
     @property
+    def is_pointer(self) -> bool:
+        """The letter stands for its record without the value, which is to be found at `source`."""
+        return "pointer" in self.dl_headers
+
+    @property
+    def offset(self) -> int:
+        """The record's own offset, −1 when it is not known."""
+        return _number(self.dl_headers.get("offset"), -1)
+
+    @property
     def times_replayed(self) -> int:
         return _number(self.dl_headers.get("replayed"), 0)
 
@@ -127,7 +137,7 @@ class ReplayFilter:
 
 def replay_record(letter: StoredDeadLetter, decoder: Decoder, wanted: ReplayFilter) -> ReplayRecord | str:
     """The record to send back, or the reason why the letter is skipped."""
-    if reason := _skip_reason(letter, wanted):
+    if reason := skip_reason(letter, wanted):
         return reason
     value = wanted.edits.get(letter.position, letter.value)
     replayed = (REPLAYED, str(letter.times_replayed + 1).encode())
@@ -142,7 +152,8 @@ def replay_record(letter: StoredDeadLetter, decoder: Decoder, wanted: ReplayFilt
     return ReplayRecord(letter.source.topic, partition, record, letter.origin)
 
 
-def _skip_reason(letter: StoredDeadLetter, wanted: ReplayFilter) -> str | None:
+def skip_reason(letter: StoredDeadLetter, wanted: ReplayFilter) -> str | None:
+    """Why the letter is not replayed, whatever its record holds; None if it may be."""
     if "reason" not in letter.dl_headers or "topic" not in letter.dl_headers:
         return "not a dead letter of this agent"
     if wanted.reasons and letter.reason not in wanted.reasons:

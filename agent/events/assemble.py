@@ -1,14 +1,19 @@
-"""Turns ingested batches into events: classify the due windows, follow each asset's state. No I/O, no clock."""
+"""Turns ingested batches into events: classify the due windows, follow each asset's state. No I/O, no clock.
+
+A window whose classification or event raises is `unknown` with the reason `internal`; the fault is part of the result.
+"""
 
 import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from agent.events.evidence import explain, strongest_patches
+from agent.events.fault import Fault
 from agent.events.group import GroupRuntime
 from agent.events.payloads import (
     Event,
@@ -19,11 +24,11 @@ from agent.events.payloads import (
     no_data_event,
     state_event,
 )
-from agent.models.classifier import HISTORY_LOST, UNKNOWN, Classification
+from agent.models.classifier import HISTORY_LOST, INTERNAL, UNKNOWN, Classification
 from agent.models.schedule import ActiveModel
 from agent.windows.asset_state import AssetState, StateChanges, next_state, state_one_hop_before
 from agent.windows.group import GroupWindows
-from agent.windows.ingest import DueWindow, Ingested
+from agent.windows.ingest import ClockRegression, DataGap, DueWindow, Ingested
 from agent.windows.ring_buffers import NEVER
 from anchormoe.windows import Floats
 from connectors.records import Partition
@@ -60,21 +65,26 @@ class WindowResult:
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """What follows from an ingested batch, in log order, and the states that it leaves behind."""
+    """What follows from an ingested batch, in log order, the states that it leaves behind, and what raised."""
 
     group: str
     events: list[OutgoingEvent]
     windows: list[WindowResult]
     changes: StateChanges
+    faults: list[Fault] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredWindow:
-    """A due window, the model that is active at its end, and what that model made of it."""
+    """A due window, the model that is active at its end, and what that model made of it.
+
+    `error` is what was raised instead; then the window is `unknown`.
+    """
 
     window: DueWindow
     model: ActiveModel
     classified: Classification
+    error: Exception | None = None
 
 
 class EventAssembler:
@@ -111,7 +121,8 @@ class EventAssembler:
     def _assemble_batch(self, batch: Ingested, scored: Sequence[ScoredWindow], progressed: Progressed) -> BatchResult:
         group, states = self._groups[batch.group], self._states.setdefault((batch.partition, batch.group), {})
         changes: dict[str, AssetState | None] = {}
-        events, windows, cleared = [*_gap_events(group, batch), *_clock_events(group, batch)], [], deque(batch.cleared)
+        faults: list[Fault] = []
+        events, windows, cleared = _technical_events(group, batch, faults), [], deque(batch.cleared)
 
         def clear(upto: float) -> None:
             while cleared and cleared[0].offset <= upto:
@@ -123,12 +134,47 @@ class EventAssembler:
             clear(upto=one.window.offset)
             asset = one.window.asset
             previous = state_one_hop_before(states.get(asset), one.window.end, group.spec.shape.hop)
-            state = states[asset] = changes[asset] = _next_state(previous, one)
-            events += _window_events(group, batch.partition, one, previous, state)
-            windows.append(_window_result(group, one, state))
+            told = _tell(group, batch.partition, one, previous, faults)
+            states[asset] = changes[asset] = told.state
+            events += told.events
+            windows.append(told.result)
             progressed()
         clear(upto=math.inf)
-        return BatchResult(batch.group, sorted(events, key=_log_order), windows, changes)
+        return BatchResult(batch.group, sorted(events, key=_log_order), windows, changes, faults)
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A window's events and the state that it leaves behind."""
+
+    state: AssetState
+    events: list[OutgoingEvent]
+    result: WindowResult
+
+
+def _tell(
+    group: GroupRuntime, partition: Partition, one: ScoredWindow, previous: AssetState | None, faults: list[Fault]
+) -> _Told:
+    """Where its events cannot be built the window is `unknown`; where not even that can be told, it has no event."""
+    if one.error is not None:
+        faults.append(Fault("classify", one.error, one.window.offset))
+    try:
+        return _tell_window(group, partition, one, previous)
+    except Exception as error:  # noqa: BLE001  # the last door: see agent.runtime.last_door
+        if one.error is None:
+            faults.append(Fault("events", error, one.window.offset))
+    unknown = replace(one, classified=_without_model(one.model, one.window))
+    state = _next_state(previous, unknown)
+    try:
+        return _tell_window(group, partition, unknown, previous)
+    except Exception:  # noqa: BLE001  # the first one says why
+        return _Told(state, [], _window_result(group, unknown, state))
+
+
+def _tell_window(group: GroupRuntime, partition: Partition, one: ScoredWindow, previous: AssetState | None) -> _Told:
+    state = _next_state(previous, one)
+    events = _window_events(group, partition, one, previous, state)
+    return _Told(state, events, _window_result(group, one, state))
 
 
 def classify_batches(
@@ -140,23 +186,40 @@ def classify_batches(
     for (_, due), own in zip(batches, models, strict=True):
         for window, model in zip(due, own, strict=True):
             by_model.setdefault(model, []).append(window)
-    classified = {model: _classify(model, windows, progressed) for model, windows in by_model.items()}
-    return [
-        [ScoredWindow(window, model, next(classified[model])) for window, model in zip(due, own, strict=True)]
-        for (_, due), own in zip(batches, models, strict=True)
-    ]
+    scored = {model: _classify(model, windows, progressed) for model, windows in by_model.items()}
+    return [[next(scored[model]) for model in own] for own in models]
 
 
-def _classify(model: ActiveModel, windows: Sequence[DueWindow], progressed: Progressed) -> Iterator[Classification]:
+def _classify(model: ActiveModel, windows: Sequence[DueWindow], progressed: Progressed) -> Iterator[ScoredWindow]:
     """In the order of the windows."""
-    found: list[Classification] = []
+    found: list[ScoredWindow] = []
     for low in range(0, len(windows), _WINDOWS_PER_CALL):
-        some = windows[low : low + _WINDOWS_PER_CALL]
-        # Contiguous, as everywhere else a model is asked: in the ring buffers a step's channels are side by side.
-        values = np.ascontiguousarray(np.stack([window.values for window in some]))  # (B, C, T)
-        found += model.classifier.classify(values)
+        found += _classify_together(model, windows[low : low + _WINDOWS_PER_CALL])
         progressed()
-    return iter([_unless_lost(one, window) for one, window in zip(found, windows, strict=True)])
+    return iter(found)
+
+
+def _classify_together(model: ActiveModel, windows: Sequence[DueWindow]) -> list[ScoredWindow]:
+    """Where the model raises, in halves, until those that it raises for are alone: others are not affected."""
+    try:
+        # Contiguous, as everywhere else a model is asked: in the ring buffers a step's channels are side by side.
+        values = np.ascontiguousarray(np.stack([window.values for window in windows]))  # (B, C, T)
+        found = model.classifier.classify(values)
+        return [
+            ScoredWindow(window, model, _unless_lost(one, window)) for one, window in zip(found, windows, strict=True)
+        ]
+    except Exception as error:  # noqa: BLE001  # the last door: see agent.runtime.last_door
+        if len(windows) == 1:
+            return [ScoredWindow(windows[0], model, _without_model(model, windows[0]), error)]
+    half = len(windows) // 2
+    return _classify_together(model, windows[:half]) + _classify_together(model, windows[half:])
+
+
+def _without_model(model: ActiveModel, window: DueWindow) -> Classification:
+    try:
+        return _unless_lost(model.classifier.without_model(window.values, INTERNAL), window)
+    except Exception:  # noqa: BLE001  # what raised may be the coverage itself
+        return Classification(model.classifier.classes, UNKNOWN, INTERNAL, 0.0, (), None, -1)
 
 
 def _unless_lost(classified: Classification, window: DueWindow) -> Classification:
@@ -238,18 +301,29 @@ def _evidence(group: GroupRuntime, one: ScoredWindow) -> dict[str, Any] | None:
     )
 
 
-def _gap_events(group: GroupRuntime, batch: Ingested) -> Iterator[OutgoingEvent]:
-    for gap in batch.gaps:
-        origin = group.origin(gap.asset, batch.partition)
-        event = gap_event(origin, last=gap.last, back=gap.back, offset=gap.offset)
-        yield OutgoingEvent(event, origin, group.spec.channels)
+def _technical_events(group: GroupRuntime, batch: Ingested, faults: list[Fault]) -> list[OutgoingEvent]:
+    """Gaps and clocks that went back."""
+    builds = [(gap.offset, partial(_gap_event, group, batch.partition, gap)) for gap in batch.gaps]
+    builds += [(one.offset, partial(_clock_event, group, batch.partition, one)) for one in batch.clock_regressions]
+    events = []
+    for offset, build in builds:
+        try:
+            events.append(build())
+        except Exception as error:  # noqa: BLE001  # the last door: see agent.runtime.last_door
+            faults.append(Fault("events", error, offset))
+    return events
 
 
-def _clock_events(group: GroupRuntime, batch: Ingested) -> Iterator[OutgoingEvent]:
-    for found in batch.clock_regressions:
-        origin = group.origin(found.asset, batch.partition)
-        event = clock_back_event(origin, newest=found.newest, sample=found.index, offset=found.offset)
-        yield OutgoingEvent(event, origin, group.spec.channels)
+def _gap_event(group: GroupRuntime, partition: Partition, gap: DataGap) -> OutgoingEvent:
+    origin = group.origin(gap.asset, partition)
+    event = gap_event(origin, last=gap.last, back=gap.back, offset=gap.offset)
+    return OutgoingEvent(event, origin, group.spec.channels)
+
+
+def _clock_event(group: GroupRuntime, partition: Partition, found: ClockRegression) -> OutgoingEvent:
+    origin = group.origin(found.asset, partition)
+    event = clock_back_event(origin, newest=found.newest, sample=found.index, offset=found.offset)
+    return OutgoingEvent(event, origin, group.spec.channels)
 
 
 def idle_events(

@@ -17,12 +17,18 @@ class Counters:
     events: Counter[str] = field(default_factory=Counter)
     dead_letters: Counter[str] = field(default_factory=Counter)
     ignored: Counter[str] = field(default_factory=Counter)
+    internal_errors: Counter[str] = field(default_factory=Counter)
     expired_assets: int = 0
+    oversized: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
 
     def count_dead_letter(self, reason: str, example: str) -> None:
         self.dead_letters[reason] += 1
         self.examples[reason] = example
+
+    def count_oversized(self, stream: str) -> None:
+        """A message of this stream was larger than Kafka takes, and a smaller one was published instead."""
+        self.oversized[stream] += 1
 
     def __str__(self) -> str:
         letters = ", ".join(f"{count} {reason}" for reason, count in sorted(self.dead_letters.items()))

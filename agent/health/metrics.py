@@ -54,9 +54,15 @@ class AgentCollector(Collector):
     def _trouble(self) -> Iterator[Metric]:
         counters, status = self._counters, self._status
         yield _counts("dead_letters", "Records that could not be used.", "reason", counters.dead_letters)
+        meaning = "Exceptions inside the agent, by the stage where they were raised; each is a fault to report."
+        yield _counts("internal_errors", meaning, "stage", counters.internal_errors)
         meaning = "Skipped because the settings say so: records of unknown assets, unknown channels in records."
         yield _counts("ignored", meaning, "reason", counters.ignored)
         yield _count("late_records", "Records that arrived after their window was due.", counters.dead_letters[LATE])
+        meaning = (
+            "Messages larger than Kafka takes, published without a part: dead letters as pointers, events shortened."
+        )
+        yield _counts("oversized_messages", meaning, "stream", counters.oversized)
         yield _count("rejected_claims", "Calls that the store rejected: another owner.", status.rejected_claims)
         yield _count("source_restarts", "Restarts of the source by the watchdog.", status.source_restarts)
 
@@ -85,6 +91,8 @@ class AgentCollector(Collector):
         yield _age("poll", "Time since the last poll returned.", progress.last_poll_s, now_s)
         yield _age("progress", "Time since work last advanced.", progress.last_progress_s, now_s)
         yield _age("loop_tick", "Time since the event loop last ran its ticker.", status.last_tick_s, status.clock())
+        most = status.record_windows_max.value(status.clock())
+        yield _gauge("record_windows_max", "Most windows that one record made due, last one to two minutes.", most)
         longest = status.loop_delay_max.value(status.clock())
         yield _gauge("loop_delay_max_seconds", "Longest delay of the 50 ms ticker, last one to two minutes.", longest)
 

@@ -84,6 +84,7 @@ class RuntimeStatus:
     partitions: dict[Partition, PartitionStatus] = field(default_factory=dict)
     batch_records: Histogram = field(default_factory=lambda: Histogram(_COUNTS))
     batch_windows: Histogram = field(default_factory=lambda: Histogram(_COUNTS))
+    record_windows_max: RollingMax = field(default_factory=RollingMax)
     stages: dict[Stage, Histogram] = field(default_factory=lambda: {stage: Histogram(_SECONDS) for stage in STAGES})
     loop_delay: Histogram = field(default_factory=lambda: Histogram(_SECONDS))
     loop_delay_max: RollingMax = field(default_factory=RollingMax)

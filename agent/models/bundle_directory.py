@@ -71,6 +71,7 @@ def find_bundle(bundles: list[StoredBundle], wanted: str) -> StoredBundle:
 
 def _accuracy(manifest: dict[str, Any]) -> float | None:
     """Out-of-fold, because every bundle has it and no model was selected by it."""
-    figures = manifest.get("metrics", {}).get("out_of_fold", {})
+    metrics = manifest.get("metrics")
+    figures = metrics.get("out_of_fold") if isinstance(metrics, dict) else None
     value = figures.get("accuracy") if isinstance(figures, dict) else None
     return float(value) if isinstance(value, int | float) else None

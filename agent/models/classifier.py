@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 UNKNOWN = "unknown"
 LOW_COVERAGE = "low_coverage"
 HISTORY_LOST = "history_lost"
+INTERNAL = "internal"
 _MISSING_BELOW = 0.5
 
 
@@ -65,6 +66,13 @@ class WindowClassifier:
             self._classification(float(covered[window]), missing[window], prediction, place.get(window, -1))
             for window in range(len(windows))
         ]
+
+    def without_model(self, window: Floats, reason: str) -> Classification:
+        """`unknown`, for a window (C, T) that could not be classified."""
+        observed = ~np.isnan(window[None])
+        covered, [missing] = float(coverage(observed)[0]), _missing_channels(observed)
+        names = tuple(name for name, is_missing in zip(self.channels, missing, strict=True) if is_missing)
+        return Classification(self.classes, UNKNOWN, reason, covered, names, None, -1)
 
     def channel_effects(self, window: Floats, spans: Sequence[tuple[int, int]], label: int) -> NDArray[np.float64]:
         """How much each channel contributed to each span, (spans, C), by the predictor's `channel_method`."""

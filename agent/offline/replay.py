@@ -8,7 +8,7 @@ from typing import Protocol
 
 import orjson
 
-from agent.app import Overrides, build_pipeline
+from agent.app import Overrides, breaker_limits, build_pipeline
 from agent.health.counters import Counters
 from agent.models.compatibility import LoadModel
 from agent.offline.event_set import EventSet
@@ -131,6 +131,8 @@ def _without_checkpoints(plant: LoadedPlant) -> PipelineLimits:
     return PipelineLimits(
         max_records=limits.max_batch_records,
         in_flight=limits.in_flight_batches,
+        queue_windows=limits.queue_windows,
+        breaker=breaker_limits(plant.settings),
         checkpoint_every_s=_NEVER_S,
         checkpoint_records=1 << 62,
         stop_deadline_s=_NEVER_S,

@@ -1,29 +1,47 @@
-"""From a polled batch to due windows: in log order, cut at control records, decoded, ingested. On the event loop."""
+"""From a polled batch to due windows: in log order, cut at control records, decoded, ingested. On the event loop.
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+Nothing that a record holds stops its partition: where a batch raises, it is undone and tried again in halves, until the
+culprit is alone and becomes a dead letter. A batch with too many windows is cut the same way.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 
+import numpy as np
 import structlog
 
 from agent.dead_letters.letter import DeadLetter, dead_letter
+from agent.events.fault import Fault, Stage
 from agent.health.progress import Progress
 from agent.runtime.control_records import Reset, split_at_resets
 from agent.runtime.instruments import Instruments
+from agent.runtime.last_door import LastDoor
 from agent.runtime.ownership import OwnedPartition, Ownership
+from agent.windows.group import all_or_nothing
 from agent.windows.ingest import Ingested, ingest, reset_asset
+from agent.windows.spec import GroupSpec
+from agent.windows.too_much import TooMuchAtOnce
 from connectors.base import Source
-from connectors.decoding import Decoded, Decoder, Readings
-from connectors.records import Batch
+from connectors.decoding import Decoder, Readings, Rejected
+from connectors.records import Batch, RecordLike
 
 log = structlog.get_logger()
+
+_UNLIMITED = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
 class IngestedBatch:
-    """Records of one partition after ingestion: what they did per group, and the unusable ones in log order."""
+    """Records of one partition after ingestion: what they did per group, and the unusable ones in log order.
+
+    `records` counts those that are ingested to their end: a long record comes in several pieces.
+    """
 
     owned: OwnedPartition
+    batch: Batch
     records: int
     parts: list[Ingested]
     dead_letters: list[DeadLetter] = field(default_factory=list)
@@ -32,8 +50,36 @@ class IngestedBatch:
     def windows(self) -> int:
         return sum(len(part.due) for part in self.parts)
 
+    def holds(self, offset: int) -> bool:
+        return self.batch.records[0].offset <= offset <= self.batch.records[-1].offset
+
+    def record_at(self, offset: int) -> RecordLike:
+        return next(record for record in self.batch.records if record.offset == offset)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Consecutive decoded records."""
+
+    batch: Batch
+    readings: Sequence[Readings]
+    rejected: Sequence[Rejected]
+
+    def __len__(self) -> int:
+        return len(self.batch.records)
+
+    def between(self, low: int, high: int) -> "_Run":
+        readings = [_only_records(each, low, high) for each in self.readings]
+        return _Run(
+            Batch(self.batch.partition, self.batch.records[low:high]),
+            [each for each in readings if len(each.record)],
+            [replace(each, record=each.record - low) for each in self.rejected if low <= each.record < high],
+        )
+
 
 class Ingestion:
+    """`max_windows` is how many may become due at once; a single sample may exceed it."""
+
     def __init__(
         self,
         source: Source,
@@ -43,10 +89,13 @@ class Ingestion:
         instruments: Instruments,
         progress: Progress,
         clock: Callable[[], float],
+        door: LastDoor | None = None,
+        max_windows: int | None = None,
     ) -> None:
         self._source, self._decoder, self._ownership = source, decoder, ownership
         self._counters, self._status = instruments.counters, instruments.status
         self._progress, self._clock = progress, clock
+        self._door, self._max_windows = door or LastDoor(self._counters), max_windows
 
     def ingest(self, owned: OwnedPartition, batch: Batch) -> Iterator[IngestedBatch]:
         """Nothing twice and nothing skipped: a gap in the offsets is read again once, then it is accepted."""
@@ -57,65 +106,239 @@ class Ingestion:
             return
         if first < owned.position:
             batch = Batch(batch.partition, [each for each in batch.records if each.offset >= owned.position])
-        for piece in split_at_resets(batch):
-            yield self._reset(owned, piece) if isinstance(piece, Reset) else self._ingest(owned, piece)
+        for piece in self._split(batch):
+            yield from self._reset(owned, batch, piece) if isinstance(piece, Reset) else self._ingest(owned, piece)
 
-    def _reset(self, owned: OwnedPartition, reset: Reset) -> IngestedBatch:
-        self._counters.records += 1
-        partition = owned.partition
-        parts = [
-            reset_asset(windows, reset.asset, partition=partition, offset=reset.offset)
-            for windows in owned.groups.values()
-        ]
+    def _split(self, batch: Batch) -> Iterator[Batch | Reset]:
+        """Cut at the control records; what cannot even be looked at is left to the decoder."""
+        try:
+            pieces: list[Batch | Reset] = list(split_at_resets(batch))
+        except Exception as error:  # noqa: BLE001
+            self._door.note(Fault("decode", error), str(batch.partition))
+            pieces = [batch]
+        yield from pieces
+
+    def _reset(self, owned: OwnedPartition, batch: Batch, reset: Reset) -> Iterator[IngestedBatch]:
+        partition, groups = owned.partition, owned.groups.values()
+        alone = Batch(partition, [record for record in batch.records if record.offset == reset.offset])
+        try:
+            with all_or_nothing(groups, limited=False):
+                parts = [
+                    reset_asset(windows, reset.asset, partition=partition, offset=reset.offset) for windows in groups
+                ]
+        except Exception as error:  # noqa: BLE001
+            yield self._refuse(owned, alone, "ingest", error)
+            return
         if any(part.cleared for part in parts):
             log.info("window reset", asset=reset.asset, partition=str(partition), offset=reset.offset)
+        self._counters.records += 1
         owned.advance(reset.offset)
-        return IngestedBatch(owned, 1, parts)
+        yield IngestedBatch(owned, alone, 1, parts)
 
-    def _ingest(self, owned: OwnedPartition, batch: Batch) -> IngestedBatch:
+    def _ingest(self, owned: OwnedPartition, batch: Batch) -> Iterator[IngestedBatch]:
+        """Decode it, in halves where that raises."""
+        waiting = [batch]
+        while waiting:
+            batch = waiting.pop()
+            try:
+                run = self._decode(batch)
+            except Exception as error:  # noqa: BLE001
+                if len(batch.records) == 1:
+                    yield self._refuse(owned, batch, "decode", error)
+                else:
+                    waiting += _halves(batch)
+            else:
+                yield from self._ingest_run(owned, run)
+
+    def _decode(self, batch: Batch) -> _Run:
         with self._status.stage("decode"):
             decoded = self._decoder.decode(batch)
-        letters = [
-            dead_letter(
-                batch.records[bad.record],
-                batch.partition,
-                reason=bad.reason,
-                detail=bad.detail,
-                field=bad.field,
-                exception=bad.exception,
-            )
-            for bad in decoded.rejected
-        ]
-        with self._status.stage("ingest"):
-            parts = [self._ingest_group(owned, batch, readings) for readings in decoded.readings]
-        letters += [letter for part in parts for letter in part.dead_letters]
-        letters.sort(key=lambda letter: letter.offset)  # in log order, whatever the reasons
-        owned.advance(batch.records[-1].offset)
-        ingested = IngestedBatch(owned, len(batch.records), parts, letters)
-        self._report(ingested, decoded)
-        return ingested
-
-    def _ingest_group(self, owned: OwnedPartition, batch: Batch, readings: Readings) -> Ingested:
-        windows = owned.groups[readings.group]
-        owns = partial(self._ownership.owns_asset, partition=batch.partition)
-        ingested = ingest(windows, batch, readings, owns=owns, now_s=self._clock())
-        for expired in ingested.cleared:
-            if expired.asset not in windows.rings.rows:
-                self._ownership.release_asset(expired.asset)
-        return ingested
-
-    def _report(self, ingested: IngestedBatch, decoded: Decoded) -> None:
-        self._progress.advanced()
-        counters, due = self._counters, ingested.windows
-        counters.records += ingested.records
-        counters.windows += due
-        counters.expired_assets += sum(len(part.cleared) for part in ingested.parts)
         if decoded.ignored:
-            counters.ignored["unknown_asset"] += decoded.ignored
+            self._counters.ignored["unknown_asset"] += decoded.ignored
         if decoded.ignored_channels:
-            counters.ignored["unknown_channel"] += decoded.ignored_channels
-        newest_ns = max((int(each.time_ns.max()) for each in decoded.readings if len(each.time_ns)), default=None)
+            self._counters.ignored["unknown_channel"] += decoded.ignored_channels
+        return _Run(batch, decoded.readings, decoded.rejected)
+
+    def _ingest_run(self, owned: OwnedPartition, run: _Run) -> Iterator[IngestedBatch]:
+        """As a whole, or in parts where it raises or has too many windows. A part that raised has changed nothing."""
+        waiting = [run]
+        while waiting:
+            run = waiting.pop()
+            try:
+                ingested = self._ingest_at_once(owned, run)
+            except TooMuchAtOnce as error:
+                if len(run) == 1:
+                    yield from self._ingest_long(owned, run)
+                else:
+                    fits = error.fits if error.fits is not None else len(run) // 2
+                    cut = min(max(fits, 1), len(run) - 1)
+                    waiting += [run.between(cut, len(run)), run.between(0, cut)]
+            except Exception as error:  # noqa: BLE001
+                if len(run) == 1:
+                    yield self._refuse(owned, run.batch, "ingest", error)
+                else:
+                    half = len(run) // 2
+                    waiting += [run.between(half, len(run)), run.between(0, half)]
+            else:
+                self._door.records.passed(ingested.records)
+                yield ingested
+
+    def _ingest_at_once(self, owned: OwnedPartition, run: _Run) -> IngestedBatch:
+        """Raises `TooMuchAtOnce` with the number of records that fit."""
+        letters = [_rejection(run.batch, bad) for bad in run.rejected]
+        parts: list[Ingested] = []
+        with self._status.stage("ingest"), self._undoable(owned, run.readings) as owns:
+            for readings in run.readings:
+                left = None if self._max_windows is None else self._max_windows - sum(len(part.due) for part in parts)
+                try:
+                    parts.append(self._ingest_group(owned, run.batch, readings, owns, left))
+                except TooMuchAtOnce as error:
+                    raise TooMuchAtOnce(_records_that_fit(readings, error.fits)) from error
+            letters += [letter for part in parts for letter in part.dead_letters]
+            letters.sort(key=lambda letter: letter.offset)  # in log order, whatever the reasons
+        ingested = IngestedBatch(owned, run.batch, len(run), parts, letters)
+        self._done(ingested, run.readings)
+        return ingested
+
+    def _ingest_long(self, owned: OwnedPartition, run: _Run) -> Iterator[IngestedBatch]:
+        """One record with too many windows, piece by piece; only with the last one the position moves.
+
+        In between nothing of the partition is stored, so that a crash repeats the whole record. A piece that raises
+        ends the record: what its earlier pieces did stays.
+        """
+        [readings] = run.readings
+        low, high, windows = 0, len(readings.time_ns), 0
+        told: set[str] = set()
+        while low < len(readings.time_ns):
+            piece, single = _only_samples(readings, low, high), high - low == 1
+            try:
+                with self._status.stage("ingest"), self._undoable(owned, [piece], limited=not single) as owns:
+                    part = self._ingest_group(owned, run.batch, piece, owns, None if single else self._max_windows)
+            except TooMuchAtOnce as error:
+                high = low + min(max(error.fits or (high - low) // 2, 1), high - low - 1)
+                continue
+            except Exception as error:  # noqa: BLE001
+                yield self._refuse(owned, run.batch, "ingest", error)
+                return
+            letters = [letter for letter in part.dead_letters if letter.reason not in told]
+            told |= {letter.reason for letter in letters}
+            last, windows = high == len(readings.time_ns), windows + len(part.due)
+            owned.partial = not last
+            ingested = IngestedBatch(owned, run.batch, int(last), [part], letters)
+            if last:
+                self._status.record_windows_max.observe(windows, self._status.clock())
+                self._done(ingested, run.readings)
+                self._door.records.passed(1)
+            else:
+                self._applied(ingested)
+            yield ingested
+            low, high = high, len(readings.time_ns)
+
+    def _refuse(self, owned: OwnedPartition, batch: Batch, stage: Stage, error: Exception) -> IngestedBatch:
+        """Raises `BreakerTripped`."""
+        [record] = batch.records
+        letter = self._door.refuse(record, batch.partition, Fault(stage, error, record.offset))
+        ingested = IngestedBatch(owned, batch, 1, [], [letter])
+        self._done(ingested, [])
+        return ingested
+
+    @contextmanager
+    def _undoable(
+        self, owned: OwnedPartition, readings: Sequence[Readings], *, limited: bool = True
+    ) -> Iterator[Callable[[str], bool]]:
+        """What raises inside changes neither the windows nor the homes of the assets. Gives `owns` of `ingest`."""
+        new: list[str] = []
+
+        def owns(asset: str) -> bool:
+            if not self._ownership.has_home(asset):
+                new.append(asset)
+            return self._ownership.owns_asset(asset, owned.partition)
+
+        groups = [owned.groups[each.group] for each in readings]
+        try:
+            with all_or_nothing(groups, limited=limited):
+                yield owns
+        except Exception:
+            for asset in new:
+                self._ownership.release_asset(asset)
+            raise
+
+    def _ingest_group(
+        self,
+        owned: OwnedPartition,
+        batch: Batch,
+        readings: Readings,
+        owns: Callable[[str], bool],
+        max_windows: int | None,
+    ) -> Ingested:
+        windows = owned.groups[readings.group]
+        room, now_s = partial(self._room, windows.spec), self._clock()
+        return ingest(windows, batch, readings, owns=owns, now_s=now_s, room=room, max_windows=max_windows)
+
+    def _room(self, spec: GroupSpec) -> int:
+        """For how many more assets, over all partitions: a limit for each would be as many limits."""
+        return _UNLIMITED if spec.total_assets is None else spec.total_assets - self._ownership.count_assets(spec.name)
+
+    def _done(self, ingested: IngestedBatch, readings: Sequence[Readings]) -> None:
+        """The records are ingested to their end: move the position, and report."""
         owned = ingested.owned
+        owned.advance(ingested.batch.records[-1].offset)
+        owned.partial = False
+        self._counters.records += ingested.records
+        newest_ns = max((int(each.time_ns.max()) for each in readings if len(each.time_ns)), default=None)
         self._status.ingested(
-            owned.partition, records=ingested.records, due=due, position=owned.position, newest_ns=newest_ns
+            owned.partition,
+            records=ingested.records,
+            due=ingested.windows,
+            position=owned.position,
+            newest_ns=newest_ns,
         )
+        self._applied(ingested)
+
+    def _applied(self, ingested: IngestedBatch) -> None:
+        self._progress.advanced()
+        self._counters.windows += ingested.windows
+        for part in ingested.parts:
+            self._counters.expired_assets += len(part.cleared)
+            rows = ingested.owned.groups[part.group].rings.rows
+            for expired in part.cleared:
+                if expired.asset not in rows:
+                    self._ownership.release_asset(expired.asset)
+            if part.due:
+                most = max(Counter(one.offset for one in part.due).values())
+                self._status.record_windows_max.observe(most, self._status.clock())
+
+
+def _rejection(batch: Batch, bad: Rejected) -> DeadLetter:
+    return dead_letter(
+        batch.records[bad.record],
+        batch.partition,
+        reason=bad.reason,
+        detail=bad.detail,
+        field=bad.field,
+        exception=bad.exception,
+    )
+
+
+def _halves(batch: Batch) -> list[Batch]:
+    """The second one first, as they are taken from the end of a list."""
+    half = len(batch.records) // 2
+    return [Batch(batch.partition, batch.records[half:]), Batch(batch.partition, batch.records[:half])]
+
+
+def _only_records(readings: Readings, low: int, high: int) -> Readings:
+    first, last = np.searchsorted(readings.record, [low, high]).tolist()
+    part = _only_samples(readings, first, last)
+    return replace(part, record=part.record - low)
+
+
+def _only_samples(readings: Readings, low: int, high: int) -> Readings:
+    some = slice(low, high)
+    asset, time_ns, values, record = readings.asset, readings.time_ns, readings.values, readings.record
+    return replace(readings, asset=asset[some], time_ns=time_ns[some], values=values[some], record=record[some])
+
+
+def _records_that_fit(readings: Readings, samples: int | None) -> int | None:
+    if samples is None or samples >= len(readings.record):
+        return None
+    return int(readings.record[samples])

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import structlog
 
-from agent.errors import SettingsError
+from agent.errors import BreakerTripped, SettingsError
 from anchormoe.errors import DataError, ModelError
 from connectors.errors import ConnectorError
 
@@ -17,7 +17,7 @@ log = structlog.get_logger()
 
 Result = TypeVar("Result")
 
-_EXPECTED = (SettingsError, ConnectorError, ModelError, DataError)
+_EXPECTED = (SettingsError, BreakerTripped, ConnectorError, ModelError, DataError)
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _NEW_OBJECTS = 50_000
 """Net new objects before the garbage collector runs. A batch has thousands, all freed by reference counting."""

@@ -2,10 +2,12 @@
 
 import asyncio
 import time
+import traceback
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
+from threading import Lock
 
 import structlog
 
@@ -18,6 +20,7 @@ from agent.models.compatibility import CompatibleBundles
 from agent.models.schedule import ActiveModel, ScheduledModel
 from anchormoe.errors import ModelError
 from connectors.append_log import AppendLog, Entry
+from connectors.daemon_threads import start_in_daemon_thread
 from connectors.errors import ConnectorError, RecordError
 
 log = structlog.get_logger()
@@ -28,6 +31,7 @@ FOLLOW_EVERY_S = 1.0
 GIVE_UP_AFTER_S = 45.0
 """Less than the minute that activations are ahead: an agent that cannot read them must not use an outdated model."""
 UNLOAD_EVERY_S = 600.0
+_LONGEST_TEXT = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,8 @@ class ModelReloader:
     ) -> None:
         self._activations, self._groups, self._status = activations, groups, status
         self._clock, self._now_ns = clock, now_ns
-        self._loader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="bundles")
+        self._closed = False
+        self._one_at_a_time = Lock()
         self._refusals: deque[OutgoingEvent] = deque()
         self._started = asyncio.Event()
         self._publishing = asyncio.Lock()
@@ -97,7 +102,8 @@ class ModelReloader:
                 self._refusals.popleft()
 
     async def close(self) -> None:
-        self._loader.shutdown(wait=True, cancel_futures=True)
+        """Does not wait for a bundle that is being loaded: its thread keeps neither the loop nor the process."""
+        self._closed = True
         await self._activations.close()
 
     async def _read_new(self) -> list[Entry]:
@@ -144,16 +150,31 @@ class ModelReloader:
     def _load_in_background(
         self, activation: Activation, group: ReloadableGroup, entry: Entry
     ) -> "Future[ActiveModel | None]":
-        return self._loader.submit(self._load, activation, group, entry)
+        return start_in_daemon_thread(self._load_in_turn, activation, group, entry)
+
+    def _load_in_turn(self, activation: Activation, group: ReloadableGroup, entry: Entry) -> ActiveModel | None:
+        """One bundle after the other, so that the memory for loading is needed once."""
+        with self._one_at_a_time:
+            if self._closed:
+                raise ConnectorError("the agent stops before the bundle was loaded")
+            return self._load(activation, group, entry)
 
     def _load(self, activation: Activation, group: ReloadableGroup, entry: Entry) -> ActiveModel | None:
-        """Runs in the loader's thread; whoever needs the model waits for its result."""
+        """Runs in a thread of its own; whoever needs the model waits for its result."""
         try:
             model = group.bundles.load_activated(activation)
-        except (ModelError, OSError) as error:
+        # Whatever a bundle makes the libraries raise: an activation must not end every agent that hears of it.
+        except Exception as error:  # noqa: BLE001
+            expected = isinstance(error, ModelError | OSError)
+            reason = _publishable(str(error) if expected else f"{type(error).__name__}: {error}")
             self._status.model_reloads["refused"] += 1
-            log.error("model refused; the previous one stays active", reason=str(error), **_log_fields(activation))
-            self._refusals.append(_refusal(activation, group.runtime, entry, str(error)))
+            log.error(
+                "model refused; the previous one stays active",
+                reason=reason,
+                **({} if expected else {"traceback": _publishable("".join(traceback.format_tb(error.__traceback__)))}),
+                **_log_fields(activation),
+            )
+            self._refusals.append(_refusal(activation, group.runtime, entry, reason))
             return None
         self._status.model_reloads["loaded"] += 1
         log.info("model loaded", **_log_fields(activation))
@@ -167,6 +188,11 @@ def _log_fields(activation: Activation) -> dict[str, str | int | None]:
         "digest": activation.digest,
         "effective_ns": activation.effective_ns,
     }
+
+
+def _publishable(text: str) -> str:
+    """Bounded, and text that can be encoded: it may quote what a bundle contains."""
+    return text[:_LONGEST_TEXT].encode("utf-8", "replace").decode()
 
 
 def _refusal(activation: Activation, group: GroupRuntime, entry: Entry, reason: str) -> OutgoingEvent:

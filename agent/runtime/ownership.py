@@ -25,7 +25,7 @@ class OwnedPartition:
 
     `position` is the next offset to read, `saved` that of the last checkpoint. What became due below `publish_from` has
     been published by an earlier owner. `states` are those after the batches whose results are published; in a
-    checkpoint, that is after every record below `position`.
+    checkpoint, that is after every record below `position`. While a record is `partial`ly ingested, nothing is stored.
     """
 
     partition: Partition
@@ -36,6 +36,7 @@ class OwnedPartition:
     position: int
     saved: int
     rewound_at: int = -1
+    partial: bool = False
     states_published_s: float = -math.inf
 
     @property
@@ -107,6 +108,13 @@ class Ownership:
     def owns_asset(self, asset: str, partition: Partition) -> bool:
         """An asset belongs to the partition that asks first; its records in other partitions must not be used."""
         return self._home.setdefault(asset, partition) == partition
+
+    def has_home(self, asset: str) -> bool:
+        return asset in self._home
+
+    def count_assets(self, group: str) -> int:
+        """Of all partitions."""
+        return sum(len(owned.groups[group].rings.rows) for owned in self.partitions.values())
 
     def release_asset(self, asset: str) -> None:
         """It may come back in any partition."""

@@ -10,10 +10,13 @@ import structlog
 from agent.events.assemble import EventAssembler, OutgoingEvent, idle_events
 from agent.events.group import GroupRuntime
 from agent.health.progress import Progress
+from agent.runtime.backlog import Backlog
+from agent.runtime.breaker import BreakerLimits
 from agent.runtime.checkpointer import Checkpointer, OutagePolicy
 from agent.runtime.in_flight import InFlight
 from agent.runtime.ingestion import Ingestion
 from agent.runtime.instruments import Instruments
+from agent.runtime.last_door import LastDoor
 from agent.runtime.lifecycle import close_within, limit_time
 from agent.runtime.measured_store import MeasuredStore
 from agent.runtime.model_queue import ModelLimits, ModelQueue
@@ -29,6 +32,7 @@ from connectors.records import Batch, Partition
 log = structlog.get_logger()
 
 _A_MILLISECOND_S = 0.001
+_WAIT_FOR_RESULTS_S = 0.2
 _TAKE_AGAIN_S = 0.5
 
 
@@ -57,6 +61,12 @@ class PipelineLimits:
     close_deadline_s: float = 5.0
     republish_states_every_s: float = 600.0
     outage: OutagePolicy = field(default_factory=OutagePolicy)
+    breaker: BreakerLimits = field(default_factory=BreakerLimits)
+
+    @property
+    def windows_at_once(self) -> int:
+        """Of one intake: half of what may wait, so that the next half is cut while the model works on this one."""
+        return max(self.queue_windows // 2, 1)
 
 
 class Pipeline:
@@ -82,9 +92,10 @@ class Pipeline:
         self._source, self._sink = endpoints.source, endpoints.sink
         self._store = MeasuredStore(endpoints.store, self.status)
         self._groups, self._limits, self._clock = groups, limits, clock
+        self._door = LastDoor(self.counters, limits.breaker)
         self._ownership = Ownership(self._source, self._store, [group.spec for group in groups.values()])
         self._checkpointer = Checkpointer(self._source, self._store, clock, limits.outage)
-        self._publisher = Publisher(self._sink, groups, self.instruments)
+        self._publisher = Publisher(self._sink, groups, self.instruments, self._door)
         self._poller = Poller(self._source, leave_within_s=limits.revoke_deadline_s)
         self._model = ModelQueue(
             EventAssembler(groups),
@@ -95,14 +106,28 @@ class Pipeline:
             on_results=self._poller.interrupt,
         )
         self._in_flight = InFlight(
-            self._model, self._publisher, self._checkpointer, progress=self.progress, status=self.status
+            self._model,
+            self._publisher,
+            self._checkpointer,
+            progress=self.progress,
+            status=self.status,
+            door=self._door,
         )
-        self._ingestion = Ingestion(
-            self._source, decoder, self._ownership, instruments=self.instruments, progress=self.progress, clock=clock
+        ingestion = Ingestion(
+            self._source,
+            decoder,
+            self._ownership,
+            instruments=self.instruments,
+            progress=self.progress,
+            clock=clock,
+            door=self._door,
+            max_windows=limits.windows_at_once,
         )
+        self._backlog = Backlog(ingestion.ingest, self._is_owned)
         # A rebalance calls `revoked` while the loop works; only the holder of the lock may touch windows.
         self._lock = asyncio.Lock()
         self._paused = False
+        self._checkpoint_waits = False
         self._restart_wanted = False
         self._last_checkpoint_s, self._records_since_checkpoint = clock(), 0
 
@@ -110,7 +135,7 @@ class Pipeline:
         """Until `stop` or the end of a bounded source. A normal end checkpoints; an error commits nothing more."""
         try:
             await self.start()
-            while not stop.is_set() and not self._source.exhausted:
+            while not stop.is_set() and (self._backlog or not self._source.exhausted):
                 await self.step()
             async with limit_time(self._limits.stop_deadline_s, "shutdown"):
                 await self.checkpoint()
@@ -137,13 +162,14 @@ class Pipeline:
         # Looked up before any await: a batch of a partition that was lost meanwhile is not for a new owner.
         batches = [(batch, self._ownership.partitions.get(batch.partition)) for batch in polled or []]
         async with self._lock:
-            self._ingest(batches)
+            await self._ingest(batches)
             if self._model.due:
                 self._model.flush()
-            await self._in_flight.drain(down_to=self._limits.in_flight)
-            if polled == [] and not self._paused:
+            await self._publish_ready()
+            if polled == [] and not self._paused and not self._backlog:
                 await self._announce_idle()
-            if self._checkpoint_due():
+            self._checkpoint_waits = self._checkpoint_due() and not await self._wait_for_results(down_to=0)
+            if self._checkpoint_due() and not self._checkpoint_waits:
                 await self._checkpoint(list(self._ownership.partitions.values()))
                 await self._republish_states()
 
@@ -235,12 +261,34 @@ class Pipeline:
         self.progress.advanced()
         self.status.owns({at: owned.claim.epoch for at, owned in self._ownership.partitions.items()})
 
-    def _ingest(self, batches: Sequence[tuple[Batch, OwnedPartition | None]]) -> None:
+    async def _ingest(self, batches: Sequence[tuple[Batch, OwnedPartition | None]]) -> None:
+        """As much as there is room for: the rest waits, while polling goes on."""
         for batch, owner in batches:
-            if owner is not None and self._ownership.partitions.get(batch.partition) is owner:
-                for ingested in self._ingestion.ingest(owner, batch):
-                    self._records_since_checkpoint += ingested.records
-                    self._in_flight.add(ingested)
+            if owner is not None and self._is_owned(owner):
+                self._backlog.add(owner, batch)
+        while self._backlog and self._has_room:
+            piece = self._backlog.next_piece()
+            if piece is not None:
+                self._records_since_checkpoint += piece.records
+                self._in_flight.add(piece)
+            await asyncio.sleep(0)  # one piece is bounded; heartbeats and health checks come between two
+
+    @property
+    def _has_room(self) -> bool:
+        free = self._limits.queue_windows - self._in_flight.windows
+        return not self._checkpoint_waits and (free >= self._limits.windows_at_once or not self._in_flight.windows)
+
+    def _is_owned(self, owned: OwnedPartition) -> bool:
+        return self._ownership.partitions.get(owned.partition) is owned
+
+    async def _publish_ready(self) -> None:
+        """Where something waits for room, until a batch is published; otherwise until few enough are in flight."""
+        down_to = len(self._in_flight) - 1 if self._backlog else self._limits.in_flight
+        await self._wait_for_results(down_to=max(down_to, 0))
+
+    async def _wait_for_results(self, *, down_to: int) -> bool:
+        """Not for long: a slow model must not keep the loop from polling."""
+        return await self._in_flight.drain(down_to=down_to, within_s=_WAIT_FOR_RESULTS_S)
 
     def _poll_timeout_s(self) -> float:
         """At the latest when waiting windows have waited long enough for more."""
@@ -252,7 +300,8 @@ class Pipeline:
         owned = list(self._ownership.partitions)
         self.progress.waiting_for_store = self._checkpointer.must_pause
         too_many = len(self._in_flight) > self._limits.in_flight or self._in_flight.windows > self._limits.queue_windows
-        self._paused = self.status.paused = self._checkpointer.must_pause or too_many
+        waits = bool(self._backlog) or self._checkpoint_waits
+        self._paused = self.status.paused = self._checkpointer.must_pause or too_many or waits
         if self._paused:
             self._source.pause(owned)
         else:
@@ -274,13 +323,19 @@ class Pipeline:
                 await self._publisher.announce(events)
 
     def _checkpoint_due(self) -> bool:
+        if self._door.holds_commits:
+            return False
         by_time = self._clock() - self._last_checkpoint_s >= self._limits.checkpoint_every_s
         return by_time or self._records_since_checkpoint >= self._limits.checkpoint_records
 
     async def _checkpoint(self, partitions: Collection[OwnedPartition]) -> None:
+        """A partition in the middle of a long record is left out, and all of them while the breaker is suspicious."""
         await self._in_flight.drain(down_to=0)
+        if self._door.holds_commits:
+            log.warning("nothing is committed while every record fails inside the agent")
+            return
         with self.status.stage("checkpoint"):
-            saved = await self._checkpointer.save(partitions)
+            saved = await self._checkpointer.save([owned for owned in partitions if not owned.partial])
         self.counters.checkpoints += saved
         self._last_checkpoint_s, self._records_since_checkpoint = self._clock(), 0
 

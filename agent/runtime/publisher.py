@@ -1,31 +1,56 @@
-"""Publishes in order: events and dead letters, then the latest state per asset."""
+"""Publishes in order: events and dead letters, then the latest state per asset. What cannot be encoded is told."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from agent.dead_letters.letter import DeadLetter
 from agent.events.assemble import BatchResult, OutgoingEvent
+from agent.events.fault import Fault
 from agent.events.group import GroupRuntime
-from agent.events.payloads import event_message, state_message
+from agent.events.payloads import Origin, event_message, state_message
 from agent.runtime.instruments import Instruments
+from agent.runtime.last_door import LastDoor
 from agent.runtime.ownership import OwnedPartition
+from agent.windows.asset_state import AssetState
 from connectors.base import Sink
 from connectors.failpoints import AFTER_PUBLISH, AFTER_STATES, hit
+from connectors.records import Message
+
+Refuse = Callable[[Fault], DeadLetter]
 
 
 class Publisher:
-    def __init__(self, sink: Sink, groups: Mapping[str, GroupRuntime], instruments: Instruments) -> None:
+    def __init__(
+        self,
+        sink: Sink,
+        groups: Mapping[str, GroupRuntime],
+        instruments: Instruments,
+        door: LastDoor | None = None,
+    ) -> None:
         self._sink, self._groups, self._instruments = sink, groups, instruments
+        self._door = door or LastDoor(instruments.counters)
 
     async def publish(
-        self, owned: OwnedPartition, results: Sequence[BatchResult], dead_letters: Sequence[DeadLetter]
+        self,
+        owned: OwnedPartition,
+        results: Sequence[BatchResult],
+        dead_letters: Sequence[DeadLetter],
+        refuse: Refuse,
     ) -> None:
-        """What an earlier owner has published (records below `publish_from`) is not published again."""
+        """What an earlier owner has published (records below `publish_from`) is not published again.
+
+        `refuse` gives the dead letter for an event that cannot be encoded.
+        """
         events = [
             outgoing for result in results for outgoing in result.events if outgoing.event.offset >= owned.publish_from
         ]
-        letters = [letter for letter in dead_letters if letter.offset >= owned.publish_from]
-        await self._write(events, letters)
-        if events or letters:
+        encoded, faults = _encode(events)
+        events = [outgoing for outgoing, _ in encoded]
+        letters = [*dead_letters, *map(refuse, faults)]
+        letters = sorted((each for each in letters if each.offset >= owned.publish_from), key=lambda each: each.offset)
+        messages = [message for _, message in encoded] + [letter.message for letter in letters]
+        if messages:
+            await self._sink.write(messages)
             hit(AFTER_PUBLISH)
         await self._write_states(events)
         self._report(results, events)
@@ -35,36 +60,63 @@ class Publisher:
 
     async def publish_states(self, owned: OwnedPartition) -> None:
         """The last state of every asset again: an earlier owner may have written an older one after a newer one."""
-        messages = [
-            state_message(self._groups[group].origin(asset, owned.partition), state)
-            for group, states in owned.states.items()
-            for asset, state in states.items()
+        states = [
+            (self._groups[group].origin(asset, owned.partition), state)
+            for group, known in owned.states.items()
+            for asset, state in known.items()
         ]
+        messages = self._encode_states(states)
         if messages:
             await self._sink.write(messages)
 
     async def announce(self, events: Sequence[OutgoingEvent]) -> None:
-        """Technical events that belong to no batch."""
-        await self._write(events, [])
-        self._report([], events)
-
-    async def _write(self, events: Sequence[OutgoingEvent], letters: Sequence[DeadLetter]) -> None:
-        messages = [event_message(outgoing.event, outgoing.origin.namespace) for outgoing in events]
-        messages += [letter.message for letter in letters]
-        if messages:
-            await self._sink.write(messages)
+        """Technical events that belong to no batch; one that cannot be encoded is counted and left out."""
+        encoded, faults = _encode(events)
+        for fault in faults:
+            self._door.note(replace(fault, stage="announce"), "an announcement")
+        if encoded:
+            await self._sink.write([message for _, message in encoded])
+        self._report([], [outgoing for outgoing, _ in encoded])
 
     async def _write_states(self, events: Sequence[OutgoingEvent]) -> None:
         last = {outgoing.event.asset: (outgoing.origin, outgoing.state) for outgoing in events if outgoing.state}
-        if last:
-            await self._sink.write([state_message(origin, state) for origin, state in last.values()])
+        messages = self._encode_states(last.values())
+        if messages:
+            await self._sink.write(messages)
             hit(AFTER_STATES)
 
+    def _encode_states(self, states: Iterable[tuple[Origin, AssetState]]) -> list[Message]:
+        """A state that cannot be encoded is counted and left out: its event is missing for the same reason."""
+        messages = []
+        for origin, state in states:
+            try:
+                messages.append(state_message(origin, state))
+            except Exception as error:  # noqa: BLE001  # the last door
+                self._door.note(Fault("publish", error), str(origin.partition))
+        return messages
+
     def _report(self, results: Sequence[BatchResult], events: Sequence[OutgoingEvent]) -> None:
-        counters, observer = self._instruments.counters, self._instruments.observer
+        for outgoing in events:
+            self._instruments.counters.events[outgoing.event.type] += 1
+        try:
+            self._show(results, events)
+        except Exception as error:  # noqa: BLE001  # a live view must not stop the work
+            self._door.note(Fault("publish", error), "the live view")
+
+    def _show(self, results: Sequence[BatchResult], events: Sequence[OutgoingEvent]) -> None:
+        observer = self._instruments.observer
         for result in results:
             for window in result.windows:
                 observer.classified(window)
         for outgoing in events:
-            counters.events[outgoing.event.type] += 1
             observer.published(outgoing)
+
+
+def _encode(events: Sequence[OutgoingEvent]) -> tuple[list[tuple[OutgoingEvent, Message]], list[Fault]]:
+    encoded, faults = [], []
+    for outgoing in events:
+        try:
+            encoded.append((outgoing, event_message(outgoing.event, outgoing.origin.namespace)))
+        except Exception as error:  # noqa: BLE001  # the last door
+            faults.append(Fault("publish", error, outgoing.event.offset))
+    return encoded, faults

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from agent.settings import KafkaSecurity, KafkaSinkSettings, Plant, RedisStoreSettings
 
@@ -52,8 +53,13 @@ def server_of(store: RedisStoreSettings) -> "Server":
 
 
 def window_prefix(settings: Plant, store: RedisStoreSettings) -> str:
-    """The prefix of the keys of all stored windows."""
-    return f"{store.key_prefix}:{settings.namespace}"
+    """The prefix of the keys of all stored windows.
+
+    A consumer group with a name of its own has keys of its own: staging may read beside production in one namespace.
+    """
+    prefix = f"{store.key_prefix}:{settings.namespace}"
+    own = settings.consumer_group != f"anchormoe-{settings.namespace}"
+    return f"{prefix}:{quote(settings.consumer_group, safe='')}" if own else prefix
 
 
 def _text(path: Path | None) -> str | None:

@@ -84,7 +84,10 @@ class Group(Section):
     )
     period: Duration | None = Field(default=None, description="Time between two samples; null: that of the bundle.")
     window: Window = Field(default=Window(), description="When a window is due, and when it can be classified.")
-    max_assets: Count = Field(default=1000, description="Limit of assets; records of further ones are dead-lettered.")
+    max_assets: Count = Field(
+        default=1000,
+        description="Limit of assets, over all partitions of an agent; records of further ones are dead-lettered.",
+    )
 
     def broken_rules(self) -> Iterator[Problem]:
         yield from self._channel_rules()

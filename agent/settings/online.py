@@ -55,7 +55,11 @@ class Findings:
 async def examine_services(plant: LoadedPlant, *, timeout_s: float = TIMEOUT_S) -> Findings:
     """All of them at the same time, each with its own time-out."""
     settings = plant.settings
-    needs = Needs(retention_needed_ms(plant.groups), own_timestamps=settings.records.time.field is None)
+    needs = Needs(
+        retention_needed_ms(plant.groups),
+        own_timestamps=settings.records.time.field is None,
+        clock_checked=settings.records.max_clock_skew is not None,
+    )
     async with asyncio.TaskGroup() as group:
         tasks = [
             group.create_task(_inspect_kafka(cluster, uses, needs, timeout_s))

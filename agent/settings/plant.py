@@ -10,7 +10,7 @@ from agent.settings.environment import LocalPath, read_environment
 from agent.settings.groups import Group
 from agent.settings.network import KAFKA_ADDRESS_VARIABLE, Http
 from agent.settings.records import Records
-from agent.settings.section import Count, Section, Slug, TextPattern
+from agent.settings.section import Count, Real, Section, Slug, TextPattern
 from agent.settings.sinks import Emission, KafkaSinkSettings, Sink
 from agent.settings.sources import KafkaSourceSettings, Source
 from agent.settings.stores import MemoryStoreSettings, Store
@@ -56,6 +56,15 @@ class Checkpointing(Section):
     stop_deadline: Duration = Field(default=Duration.parse("30s"), description="Time to shut down after SIGTERM.")
 
 
+class Breaker(Section):
+    """When the agent stops because records, or windows, raise exceptions inside it; single ones are dead-lettered."""
+
+    records: Count = Field(default=200, description="How many of the latest records, and of the latest windows, count.")
+    share: Real = Field(
+        default=0.5, gt=0, le=1, description="Share of them that must fail for the agent to stop, without committing."
+    )
+
+
 class Limits(Section):
     """Limits that the agent never exceeds."""
 
@@ -64,10 +73,13 @@ class Limits(Section):
     queue_windows: Count = Field(
         default=4096, description="Windows that wait for the model; beyond it, polling pauses."
     )
-    memory: Size = Field(default=Size.parse("1GiB"), description="Memory of the windows of all groups.")
+    memory: Size = Field(
+        default=Size.parse("1GiB"), description="Memory of the windows of all groups, over all partitions."
+    )
     assets_per_partition: Count = Field(
         default=10_000, description="Limit of assets; records of further ones are dead-lettered."
     )
+    breaker: Breaker = Field(default=Breaker(), description="When exceptions inside the agent stop it.")
     no_progress: Duration = Field(
         default=Duration.parse("1m"),
         description="The liveness check fails when there is lag and no progress for this long.",

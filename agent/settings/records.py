@@ -62,7 +62,8 @@ class Records(Section):
     max_samples: Count = Field(default=65_536, description="Chunks with more samples are dead-lettered.")
     max_clock_skew: Duration | None = Field(
         default=Duration.parse("1d"),
-        description="Samples further than this from the record's own timestamp are dead-lettered; null: no check.",
+        description="Samples further than this from the record's own timestamp, or of a record without one, are "
+        "dead-lettered; null: no check.",
     )
     unknown_asset: OnUnknown = Field(
         default="reject", description="A record of an asset in no group: reject (dead-letter) or ignore it."

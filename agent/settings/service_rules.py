@@ -37,6 +37,8 @@ class Needs:
 
     retention_ms: int
     own_timestamps: bool
+    clock_checked: bool = True
+    """whether the time of a sample is compared with the record's timestamp (records.max_clock_skew)"""
 
 
 def retention_needed_ms(groups: Sequence[ResolvedGroup]) -> int:
@@ -130,6 +132,9 @@ def _timestamp_type(use: Use, topic: "TopicFacts", needs: Needs) -> Problems:
     if needs.own_timestamps and kind == "LogAppendTime":
         wrong = f"null, and {use.topic} has LogAppendTime: the time of a sample is when the broker received it"
         yield info(("records", "time", "field"), wrong, "name a field, or set message.timestamp.type=CreateTime")
+    if needs.clock_checked and not needs.own_timestamps and kind == "CreateTime":
+        wrong = f"{use.topic} has CreateTime: the producer whose clock is wrong also writes what it is checked against"
+        yield info(("records", "max_clock_skew"), wrong, "set message.timestamp.type=LogAppendTime for a real check")
 
 
 def _partitions(use: Use, topic: "TopicFacts", _: Needs) -> Problems:
@@ -158,13 +163,33 @@ def redis_problems(path: Path, facts: "RedisFacts") -> Problems:
         yield warning(path, wrong, "make sure it is noeviction, or allow CONFIG GET or INFO")
     elif policy != "noeviction":
         yield Problem(path, f"maxmemory-policy is {policy}: windows can be evicted", "set it to noeviction")
+    yield from _lost_by_a_crash(path, facts)
+    if facts.replicas:
+        wrong = "replication is asynchronous: a fail-over can lose windows that were acknowledged"
+        yield info(path, wrong, f"nothing; {_REBUILT}")
+
+
+_REBUILT = (
+    "the agent notices it and reads the log again from an older checkpoint, so the input's retention must reach back"
+)
+
+
+def _lost_by_a_crash(path: Path, facts: "RedisFacts") -> Problems:
+    """What Redis has acknowledged and does not have after a crash or a power cut."""
     if facts.append_only is False and facts.snapshots is False:
         wrong = (
             'persistence is off (appendonly no, save ""): after a restart of Redis all windows are rebuilt from the log'
         )
         yield warning(path, wrong, "set appendonly yes")
+    elif facts.append_only is False and facts.snapshots:
+        wrong = "only snapshots persist (appendonly no): a crash of Redis loses every window stored since the last one"
+        yield warning(path, wrong, f"set appendonly yes; without it {_REBUILT}")
     elif not facts.append_only and facts.snapshots is None:
         yield info(path, "the server does not show whether it persists data", "make sure it does, or allow CONFIG GET")
+    elif facts.append_only and facts.append_sync not in ("always", None):
+        share = "about a second of" if facts.append_sync == "everysec" else "some"
+        wrong = f"appendfsync is {facts.append_sync}: a power cut can lose {share} acknowledged windows"
+        yield info(path, wrong, f"nothing; {_REBUILT}")
 
 
 def kafka_outage(section: Path, outage: "Outage") -> Problem:
@@ -176,7 +201,7 @@ def kafka_outage(section: Path, outage: "Outage") -> Problem:
             return Problem(
                 (*section, "security"), f"TLS with Kafka failed: {outage.reason}", "check ca_file and cert_file"
             )
-        case "unreachable":
+        case "unreachable" | "topology":
             return Problem(
                 (*section, "bootstrap"), f"Kafka: {outage.reason}", "start it, or correct the address or the security"
             )
@@ -188,6 +213,9 @@ def redis_outage(path: Path, outage: "Outage") -> Problem:
             return Problem((*path, "password"), f"Redis rejects the login: {outage.reason}", "correct it")
         case "tls":
             return Problem((*path, "tls"), f"TLS with Redis failed: {outage.reason}", "check ca_file and cert_file")
+        case "topology":
+            wrong, _, right = outage.reason.partition("; ")
+            return Problem((*path, "url"), f"Redis: {wrong}", right)
         case "unreachable":
             return Problem((*path, "url"), f"Redis: {outage.reason}", "start it, or correct the address")
 

@@ -12,6 +12,9 @@ from agent.settings.problems import Problem
 from agent.settings.section import Count, Real, Section, TextPattern, Topic, find_duplicates
 from agent.settings.units import Duration, Size
 
+_LEAST_MESSAGE_BYTES = 32 * 1024
+"""A dead letter without its value and an event without its patches fit into it."""
+
 
 class ConsoleSinkSettings(Section):
     """The terminal."""
@@ -79,6 +82,18 @@ class KafkaSinkSettings(Section):
         default=Duration.parse("30s"), description="Longest wait for an acknowledgement, retries included."
     )
     compression: Literal["none", "gzip"] = Field(default="none", description="Compression of the written batches.")
+    max_message_bytes: Size = Field(
+        default=Size.parse("1MiB"),
+        description="Largest message, before compression; at most max.message.bytes of the topics. A larger dead "
+        "letter is written without its value, a larger event without its patches.",
+    )
+
+    def broken_rules(self) -> Iterator[Problem]:
+        if self.max_message_bytes < _LEAST_MESSAGE_BYTES:
+            least = Size(_LEAST_MESSAGE_BYTES)
+            yield Problem(
+                ("max_message_bytes",), f"{self.max_message_bytes} is too small for an event", f"use {least} or more"
+            )
 
     @model_validator(mode="before")
     @classmethod

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent.dead_letters.stored import ReasonCount, StoredDeadLetter
+from connectors.printable import printable
 from connectors.timestamps import format_iso
 
 _BYTES_SHOWN = 4_096
@@ -46,6 +47,7 @@ def letter_json(letter: StoredDeadLetter) -> dict[str, Any]:
 
 
 def align_columns(rows: Sequence[tuple[str, ...]]) -> str:
+    rows = [tuple(map(printable, row)) for row in rows]
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
@@ -63,7 +65,11 @@ def letter_lines(letter: StoredDeadLetter) -> list[str]:
     lines += [f"header {name}: {readable(text)}" for name, text in letter.headers]
     value = letter.value or b""
     shown = readable(value[:_BYTES_SHOWN]) + (" …" if len(value) > _BYTES_SHOWN else "")
-    return [*lines, f"value, {len(value)} bytes:", shown]
+    about = f"value, {len(value)} bytes:"
+    if letter.is_pointer:
+        about = f"value, {headers.get('size', '?')} bytes, not stored here: it is in the log, at the source"
+        shown = f"sha256 {headers.get('sha256', '?')}"
+    return list(map(printable, [*lines, about, shown]))
 
 
 def readable(value: bytes | None) -> str:
@@ -74,7 +80,7 @@ def readable(value: bytes | None) -> str:
         text = value.decode()
     except UnicodeDecodeError:
         return f"hex {value.hex(' ')}"
-    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+    return printable(text)
 
 
 def time_text(epoch_ms: int) -> str:

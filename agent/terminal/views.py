@@ -13,6 +13,7 @@ from agent.events.assemble import OutgoingEvent, WindowResult
 from agent.health.counters import Counters
 from agent.models.classifier import UNKNOWN
 from agent.terminal.story import clock, headline, patch_lines, picture, sum_line
+from connectors.printable import printable
 from connectors.timestamps import format_iso
 
 _SPARK_WIDTH = 64
@@ -51,7 +52,7 @@ class LineView:
         """Nothing to stop."""
 
     def _say(self, line: str) -> None:
-        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+        self._console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
 
 
 class LiveView:
@@ -85,8 +86,8 @@ class LiveView:
 
     def render(self) -> Group:
         recent = [Panel(_one_line_each(self._recent or ["no events yet"]), title="events")] if self._is_high else []
-        footer = Text(f"{self._counters}   Ctrl-C stops", style="dim")
-        warning = [Text(self._warning, style="yellow")] if self._warning else []
+        footer = _text(f"{self._counters}   Ctrl-C stops", style="dim")
+        warning = [_text(self._warning, style="yellow")] if self._warning else []
         return Group(*warning, self._table(), self._explained(), *recent, footer)
 
     @property
@@ -108,8 +109,9 @@ class LiveView:
         table.add_column("note", ratio=1)
         for result in shown:
             probability = "" if result.probability is None else f"{result.probability:.2f}"
-            state = Text(result.state.state, style=_style(result.state.state))
-            table.add_row(result.asset, state, clock(format_iso(result.since_ns)), probability, _note(result))
+            state = _text(result.state.state, style=_style(result.state.state))
+            since = clock(format_iso(result.since_ns))
+            table.add_row(_text(result.asset), state, since, probability, _text(_note(result)))
         return table
 
     def _shown(self) -> list[WindowResult]:
@@ -129,12 +131,17 @@ class LiveView:
         rows = picture(self._last_change, min(_SPARK_WIDTH, max(self._console.width - label - _FRAME, 1)))
         pictures = [f"{name:>{label}}  {line}" for name, line in rows]
         text = _one_line_each([*pictures, "", *patch_lines(data["evidence"])[:4], sum_line(data)])
-        return Panel(text, title=f"last change  {clock(data['window']['end'])}  {headline(data)}")
+        return Panel(text, title=_text(f"last change  {clock(data['window']['end'])}  {headline(data)}"))
 
 
 def _one_line_each(lines: Sequence[str]) -> Text:
     """A long line is cut: wrapped, it would look like two."""
-    return Text("\n".join(lines), no_wrap=True, overflow="ellipsis")
+    return Text("\n".join(map(printable, lines)), no_wrap=True, overflow="ellipsis")
+
+
+def _text(words: str, style: str = "") -> Text:
+    """As it is, without markup: names come from records and models."""
+    return Text(printable(words), style=style)
 
 
 def _style(state: str) -> str:

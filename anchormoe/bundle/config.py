@@ -1,5 +1,6 @@
 """The description of a bundle: the part of config.json that its users read. Pure."""
 
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
@@ -16,8 +17,15 @@ Recipe = Literal["paper", "experts", "kernel", "joint"]
 MAX_STEPS, MAX_CHANNELS, MAX_CLASSES, MAX_ROWS = 1_000_000, 100_000, 10_000, 4096
 Text = Annotated[str, Meta(max_length=500)]
 Steps = Annotated[int, Meta(ge=1, le=MAX_STEPS)]
+_NOT_IN_NAMES = frozenset({"Cc", "Cs", "Zl", "Zp"})
+_DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _LATER_KEYS: dict[str, Any] = {"fill": []}
 """Bundles that were written before these keys existed stay readable."""
+
+
+def is_plain_text(text: str) -> bool:
+    """Without control characters, line separators and marks that turn the direction: names go to terminals and logs."""
+    return not any(unicodedata.category(each) in _NOT_IN_NAMES or each in _DIRECTIONS for each in text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +69,9 @@ class BundleConfig:
 
 
 def _require_consistency(config: BundleConfig) -> None:
+    for text in (config.name, config.version, config.protocol, *config.classes, *config.channels, *config.units):
+        if not is_plain_text(text):
+            raise ModelError(f"config.json: {text!a:.60}: control characters are not allowed in names and units")
     if not 2 <= len(config.classes) <= MAX_CLASSES or len(set(config.classes)) != len(config.classes):
         raise ModelError(f"config.json: classes: expected 2 to {MAX_CLASSES} different names")
     if not 1 <= len(config.channels) <= MAX_CHANNELS or len(set(config.channels)) != len(config.channels):

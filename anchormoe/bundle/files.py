@@ -1,7 +1,10 @@
 """Reads and parses the files of a bundle without trusting them: fixed names, size limits, no code, no NaN."""
 
+import errno
 import hashlib
 import json
+import math
+import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,18 +34,26 @@ Tensors = dict[str, NDArray[Any]]
 
 def read_file(directory: Path, name: str) -> bytes:
     """A regular file, not a link, within the size limit of its kind. Raises ModelError."""
-    path = directory / name
+    limit = MAX_BYTES.get(name, MAX_OTHER_BYTES)
+    with os.fdopen(_open(directory, name), "rb") as file:
+        facts = os.fstat(file.fileno())
+        if not stat.S_ISREG(facts.st_mode):
+            raise ModelError(f"{name}: not a regular file")
+        if facts.st_size > limit:
+            raise ModelError(f"{name}: {facts.st_size} bytes, at most {limit} are allowed")
+        return file.read(limit)
+
+
+def _open(directory: Path, name: str) -> int:
+    """What is opened is what is examined: the file cannot be exchanged in between. A pipe does not block."""
     try:
-        facts = path.lstat()
+        return os.open(directory / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         raise ModelError(f"{name}: missing in {directory}") from None
-    if not stat.S_ISREG(facts.st_mode):
-        raise ModelError(f"{name}: not a regular file")
-    limit = MAX_BYTES.get(name, MAX_OTHER_BYTES)
-    if facts.st_size > limit:
-        raise ModelError(f"{name}: {facts.st_size} bytes, at most {limit} are allowed")
-    with path.open("rb") as file:
-        return file.read(limit)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO):  # a link, a socket
+            raise ModelError(f"{name}: not a regular file") from None
+        raise
 
 
 def sha256(content: bytes) -> str:
@@ -50,9 +61,13 @@ def sha256(content: bytes) -> str:
 
 
 def parse_json(content: bytes, name: str) -> dict[str, Any]:
-    """A JSON object without NaN, infinity, or integers beyond 64 bits. Raises ModelError."""
+    """A JSON object in UTF-8 without NaN, infinity, integers beyond 64 bits or half characters. Raises ModelError."""
     try:
-        value = json.loads(content, parse_constant=_refuse_constant, parse_int=_bounded_int)
+        value = json.loads(
+            content.decode("utf-8"), parse_constant=_refuse_constant, parse_int=_bounded_int, parse_float=_finite_float
+        )
+        # A lone surrogate, written as an escape, is no character: the first event with it could not be encoded.
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{name}: not JSON: {error}") from error
     if not isinstance(value, dict):
@@ -64,6 +79,13 @@ def _bounded_int(text: str) -> int:
     value = int(text)
     if not -(2**63) <= value < 2**63:
         raise ValueError(f"{text[:20]}… is too large a number")
+    return value
+
+
+def _finite_float(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:20]} is too large a number")
     return value
 
 

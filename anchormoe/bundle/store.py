@@ -218,4 +218,12 @@ def _parts(stored: Any, weights: Mapping[str, float], tensors: Tensors, sources:
 
 def _part(stored: _StoredPart, weight: float, tensors: Tensors, sources: SourceTypes) -> Part:
     own = {key.partition("/")[2]: array for key, array in tensors.items() if key.partition("/")[0] == stored.name}
-    return Part(stored.name, sources[stored.name]().from_parts(stored.config, own), weight)
+    try:
+        return Part(stored.name, sources[stored.name]().from_parts(stored.config, own), weight)
+    except ModelError:
+        raise
+    # Sizes and values that each look fine may still not go together; torch and numpy then raise what they like.
+    except Exception as error:
+        raise ModelError(
+            f"{CONFIG}: parts: {stored.name}: cannot be made: {type(error).__name__}: {str(error)[:200]}"
+        ) from error

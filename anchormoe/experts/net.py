@@ -2,14 +2,14 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import torch
+from msgspec import Meta
 from torch import Tensor, nn
 from torch.nn import functional
 
 from anchormoe.cases import Float64
-from anchormoe.conversion import Size
 from anchormoe.experts.tokens import Geometry, unfold_tokens
 
 WAVES = 8
@@ -20,6 +20,13 @@ MIXED_CHANNELS = 48
 """More than MAX_CHANNELS channels are first mixed down to so many; otherwise tokens would need millions of weights."""
 _EPSILON = 1e-8
 
+# Upper limits: products of these sizes stay within what torch can count, and far beyond any trained network.
+Channels = Annotated[int, Meta(ge=1, le=100_000)]
+Classes = Annotated[int, Meta(ge=1, le=10_000)]
+Width = Annotated[int, Meta(ge=1, le=4_096)]
+Experts = Annotated[int, Meta(ge=1, le=1_024)]
+MAX_MEMBERS = 256
+
 
 @dataclass(frozen=True, slots=True)
 class NetShape:
@@ -27,11 +34,11 @@ class NetShape:
 
     positioned: tuple[bool, ...]
     centred: tuple[bool, ...]
-    channels: Size
-    classes: Size
-    width: Size
-    experts: Size
-    chosen: Size
+    channels: Channels
+    classes: Classes
+    width: Width
+    experts: Experts
+    chosen: Experts
     geometry: Geometry
     admission: bool = False
     spectral: bool = False

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from anchormoe.conversion import from_stored
 from anchormoe.errors import ModelError
 from anchormoe.evidence import Json
-from anchormoe.experts.net import CommitteeNet, NetShape
+from anchormoe.experts.net import MAX_MEMBERS, CommitteeNet, NetShape
+
+MAX_KERNEL = 4_097
 
 
 def shape_config(shape: NetShape) -> dict[str, Json]:
@@ -46,6 +48,13 @@ def _read_shape(config: Mapping[str, Json]) -> NetShape:
     if not shape.positioned or len(shape.positioned) != len(shape.centred):
         members = f"positioned lists {len(shape.positioned)}, centred {len(shape.centred)}"
         raise ModelError(f"experts: positioned and centred need one entry per member; {members}")
+    if shape.members > MAX_MEMBERS:
+        raise ModelError(f"experts: {shape.members} members, at most {MAX_MEMBERS} are allowed")
+    if shape.geometry.kernel > MAX_KERNEL or max(shape.geometry.pool, shape.geometry.stride) > shape.geometry.length:
+        raise ModelError(
+            f"experts.geometry: expected kernel <= {MAX_KERNEL}, pool <= length and stride <= length, "
+            f"not {shape.geometry}"
+        )
     if shape.geometry.kernel % 2 == 0:
         raise ModelError(f"experts.geometry.kernel: expected an odd number, not {shape.geometry.kernel}")
     return shape

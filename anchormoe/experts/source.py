@@ -60,6 +60,17 @@ class Committee:
             progress(done)
         return logits
 
+    def peak_bytes(self, windows: int, steps: int) -> int:
+        """Padded series; one pass: what tokens read and the experts' outputs; the values of all windows."""
+        shape, geometry = self._net.shape, self.geometry
+        tokens = -(-geometry.coarse_steps(steps) // geometry.stride)
+        padded = geometry.coarse_steps(steps) * geometry.pool + geometry.kernel
+        entries = self.members * shape.channels * steps
+        in_pass = min(windows, max(1, min(CASES_PER_PASS, ENTRIES_PER_PASS // entries)))
+        per_token = shape.read_channels * geometry.kernel + shape.experts * (2 * shape.width + 2 * shape.classes)
+        one_pass = in_pass * (shape.channels * padded * 12 + self.members * tokens * 8 * per_token)
+        return one_pass + windows * self.members * tokens * 16 * (shape.experts + 1) * (shape.classes + 2)
+
     def tensors(self) -> dict[str, NDArray[Any]]:
         return {name: values.detach().cpu().numpy() for name, values in self._net.state_dict().items()}
 

@@ -92,6 +92,14 @@ class KernelSource:
             logits += part.read_out(transform(part.bank, quantized))
         return logits
 
+    def peak_bytes(self, windows: int, steps: int) -> int:
+        """The series as integers, evidence per step and class, features; one case padded by the widest kernel."""
+        widest = max((_widest_padding(part.bank) for part in self.parts), default=0)
+        series = 16 * self.channels * steps
+        evidence = 48 * steps * len(self.intercept)
+        features = 24 * sum(part.bank.n_features for part in self.parts)
+        return windows * (series + evidence + features) + 16 * self.channels * widest
+
     def to(self, device: str) -> "KernelSource":
         """A source that computes evidence on that device; means stay on the CPU."""
         parts = tuple(Part.of(part.bank, part.readout, device) for part in self.parts)
@@ -138,6 +146,12 @@ def _read_part(config: Any, index: int, tensors: Mapping[str, NDArray[Any]], cha
             f"{len(readout.mean)} means"
         )
     return Part.of(bank, readout)
+
+
+def _widest_padding(bank: KernelBank) -> int:
+    """Steps beside a series that its widest kernel reads."""
+    dilation = bank.tensors().get("dilation")
+    return 8 * int(dilation.max()) if dilation is not None and dilation.size else 0
 
 
 def _require_channels(bank: KernelBank, index: int, channels: int) -> None:

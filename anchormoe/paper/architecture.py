@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from anchormoe.conversion import Count, from_stored, require_valid_fields
+from anchormoe.conversion import from_stored, require_valid_fields
 from anchormoe.errors import ModelError
 from anchormoe.evidence import Json
 from anchormoe.paper.patches import PatchGrid
@@ -20,19 +20,27 @@ WIDTH_MULTIPLE = 8
 COLUMNS = 16
 """Narrow matrix products (router, heads, classes) are padded to a multiple of so many columns."""
 
+# Upper limits: without them, a damaged file could ask for more memory than there is, or overflow torch's sizes.
+Channels = Annotated[int, Meta(ge=1, le=100_000)]
+Classes = Annotated[int, Meta(ge=1, le=10_000)]
+PatchSteps = Annotated[int, Meta(ge=1, le=4_096)]
+"""The spectral view has a table of patch_length² entries."""
+Width = Annotated[int, Meta(ge=1, le=4_096)]
+Experts = Annotated[int, Meta(ge=1, le=1_024)]
+
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
     """Sizes and switches of AnchorMoE; the `use_*` switches give the ablations w/o MVRE, DPAR, RGC."""
 
-    channels: Count
-    classes: Count
-    patch_length: Count
-    patch_stride: Count
-    width: Count = 64
-    experts: Count = 4
-    top_k: Count = 2
-    bands: Count = 4
+    channels: Channels
+    classes: Classes
+    patch_length: PatchSteps
+    patch_stride: PatchSteps
+    width: Width = 64
+    experts: Experts = 4
+    top_k: Experts = 2
+    bands: PatchSteps = 4
     dropout: Annotated[float, Meta(ge=0, lt=1)] = 0.1
     use_mvre: bool = True
     use_dpar: bool = True

@@ -59,6 +59,13 @@ class PaperSource:
         )
         return SourceOutput(logits, np.zeros_like(logits), evidence)
 
+    def peak_bytes(self, windows: int, steps: int) -> int:
+        """The table of waves; one pass: patches, their spectra and units; the values of all experts."""
+        shape, P = self.architecture, self.architecture.grid.count(steps)
+        per_patch = 4 * (3 * shape.channels * shape.patch_length + 8 * shape.width + shape.top_k * (shape.classes + 8))
+        one_pass = min(windows, windows_per_pass(shape, steps)) * P * per_patch
+        return 24 * shape.patch_length**2 + one_pass + windows * P * 16 * shape.experts * (shape.classes + 2)
+
     def tensors(self) -> dict[str, NDArray[Any]]:
         return {name: value.detach().cpu().numpy() for name, value in self._net.state_dict().items()}
 

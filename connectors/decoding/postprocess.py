@@ -20,6 +20,8 @@ class Postprocessor:
         self._offset = np.array([channel.offset for channel in group.channels])
         self._unscaled = bool((self._scale == 1).all() and (self._offset == 0).all())
         self._format = format
+        self._own_time = format.time_field is None and format.kind in ("wide", "narrow")
+        """The time of a sample is the record's timestamp, so there is nothing to compare it with."""
 
     def scale(self, readings: RawReadings, rejections: Rejections) -> NDArray[np.float32]:
         """Rejects what is infinite or, after scaling, too large for a 32-bit float (3.4e38)."""
@@ -35,19 +37,27 @@ class Postprocessor:
         return scaled
 
     def check_clock(self, readings: RawReadings, stamps_ns: Times, rejections: Rejections) -> None:
-        """Rejects rows without a time, and rows too far from their record's timestamp, if it has one."""
+        """Rejects rows without a time, and rows too far from their record's timestamp.
+
+        A record without a timestamp cannot vouch for its times: any clock could be behind them. It is not compared with
+        the records before it either: what is accepted must not depend on where an agent began to read.
+        """
         for row in np.flatnonzero(readings.time_ns < 0).tolist():
             error = RecordError("bad_timestamp", "the record has no timestamp, and records.time.field is null")
             rejections.setdefault(int(readings.row[row]), error)
-        if self._format.max_clock_skew_ns is None:
+        if self._format.max_clock_skew_ns is None or self._own_time:
             return
         own_ns = stamps_ns[readings.row]
-        far = (own_ns >= 0) & (np.abs(readings.time_ns - own_ns) > self._format.max_clock_skew_ns)
+        far = (own_ns < 0) | (np.abs(readings.time_ns - own_ns) > self._format.max_clock_skew_ns)
         for row in np.flatnonzero(far).tolist():
             error = self._clock_error(int(readings.time_ns[row]), int(own_ns[row]), self._format.max_clock_skew_ns)
             rejections.setdefault(int(readings.row[row]), error)
 
     def _clock_error(self, time_ns: int, own_ns: int, limit_ns: int) -> RecordError:
+        if own_ns < 0:
+            detail = f"the record has no timestamp to check {format_iso(time_ns)} against"
+            remedy = "let the producer set one, use LogAppendTime, or set records.max_clock_skew: null"
+            return RecordError("clock_far", f"{detail}; {remedy}")
         apart_s = abs(time_ns - own_ns) / NS_PER_S
         side = "after" if time_ns > own_ns else "before"
         detail = f"{format_iso(time_ns)} is {_duration(apart_s)} {side} the record's timestamp, {format_iso(own_ns)}"

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from connectors.decoding.assets import Key
 from connectors.decoding.readings import Rejections, Times
 from connectors.errors import RecordError
-from connectors.records import RecordLike
+from connectors.records import RecordLike, UnreadableRecord
 from connectors.timestamps import END_NS, NS_PER_MS
 
 _NO_TIMESTAMP = -1
-"""As in Kafka. A timestamp beyond 2116 would overflow in nanoseconds and counts as none."""
+"""As in Kafka. Any other timestamp before 1970 or after 2116 could overflow in nanoseconds and counts as none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +27,13 @@ class RawBatch:
 
     @classmethod
     def from_records(cls, records: Sequence[RecordLike], max_bytes: int, rejections: Rejections) -> "RawBatch":
-        """Without the records that are empty or too large."""
+        """Without the records that are unreadable, empty or too large."""
         stamps_ms = np.array([record.timestamp for record in records], dtype=np.int64)
-        stamps_ns = np.where(stamps_ms < END_NS // NS_PER_MS, stamps_ms, _NO_TIMESTAMP) * NS_PER_MS
+        known = (stamps_ms >= 0) & (stamps_ms < END_NS // NS_PER_MS)
+        stamps_ns = np.where(known, stamps_ms, _NO_TIMESTAMP) * NS_PER_MS
         values = [record.value or b"" for record in records]
         batch = cls(np.arange(len(records)), stamps_ns, [record.key for record in records], values)
-        return batch.select(_check_sizes(values, max_bytes, rejections))
+        return batch.select(_check(records, values, max_bytes, rejections))
 
     def select(self, rows: NDArray[np.int64]) -> "RawBatch":
         if len(rows) == len(self.values):
@@ -45,11 +46,18 @@ class RawBatch:
         return replace(self, keys=keys)
 
 
-def _check_sizes(values: Sequence[bytes], max_bytes: int, rejections: Rejections) -> NDArray[np.int64]:
-    """The indices of the values that are neither empty nor too large."""
+def _check(
+    records: Sequence[RecordLike], values: Sequence[bytes], max_bytes: int, rejections: Rejections
+) -> NDArray[np.int64]:
+    """The indices of the records that can be decoded, as far as their size tells."""
     sizes = np.fromiter(map(len, values), np.int64, len(values))
     for index in np.flatnonzero(sizes == 0).tolist():
         rejections[index] = RecordError("empty", "the record has no value")
     for index in np.flatnonzero(sizes > max_bytes).tolist():
         rejections[index] = RecordError("too_large", f"{sizes[index]} bytes; records.max_bytes is {max_bytes}")
-    return np.flatnonzero((sizes > 0) & (sizes <= max_bytes))
+    for index, record in enumerate(records):
+        if isinstance(record, UnreadableRecord):
+            rejections[index] = RecordError(record.reason, record.detail)
+    if not rejections:
+        return np.arange(len(values))
+    return np.array([index for index in range(len(values)) if index not in rejections], dtype=np.int64)

@@ -10,6 +10,8 @@ from connectors.errors import RecordError
 
 REASONS = frozenset(
     {
+        "undecodable_headers",  # the log's client cannot read the record
+        "undecodable_record",
         "empty",  # no bytes, or no channel in them
         "not_json",
         "bad_chunk",  # a binary chunk whose header and length do not agree

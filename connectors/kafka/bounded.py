@@ -12,6 +12,7 @@ from connectors.errors import ConnectorError
 from connectors.kafka.admin import topic_partitions
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.errors import translate_errors
+from connectors.kafka.tolerant import TolerantReader
 from connectors.log_range import LogPosition, LogRange, OffsetRange
 from connectors.records import Batch, Partition, Position, RecordLike
 
@@ -30,6 +31,7 @@ class BoundedKafkaSource:
 
     def __init__(self, cluster: Cluster, topics: Sequence[str], log_range: LogRange | None = None) -> None:
         self._cluster, self._topics, self._range = cluster, tuple(topics), log_range or LogRange()
+        self._reader = TolerantReader(cluster)
         self._consumer: Any = None
         self._committed: dict[Partition, Position] = {}
         self._positions: dict[Partition, int] = {}
@@ -63,7 +65,9 @@ class BoundedKafkaSource:
 
     async def poll(self, *, max_records: int, timeout_s: float) -> list[Batch]:
         with translate_errors("polling failed"):
-            polled = await self._consumer.getmany(timeout_ms=int(timeout_s * 1000), max_records=max_records)
+            polled = await self._reader.getmany(
+                self._consumer, timeout_ms=int(timeout_s * 1000), max_records=max_records
+            )
             await self._advance()
         batches = [self._within_range(Partition(at.topic, at.partition), records) for at, records in polled.items()]
         return [batch for batch in batches if batch.records]
@@ -80,6 +84,7 @@ class BoundedKafkaSource:
     def seek(self, partition: Partition, offset: int) -> None:
         self._require(partition)
         self._consumer.seek(_topic_partition(partition), offset)
+        self._reader.moved(_topic_partition(partition), offset)
         self._positions[partition] = offset
         if offset < self.offset_ranges[partition].end:
             self._resume([partition])
@@ -121,6 +126,7 @@ class BoundedKafkaSource:
             )
             self._positions[partition] = self.offset_ranges[partition].begin
             self._consumer.seek(at, self._positions[partition])
+            self._reader.moved(at, self._positions[partition])
         self._pause_ended()
 
     async def _resolve(

@@ -32,13 +32,17 @@ async def start_producer(cluster: Cluster, *, timeout_ms: int, **options: Any) -
 class RecordProducer:
     """Produces input records: simulated ones, and dead letters that are sent again."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    def __init__(self, cluster: Cluster, *, max_message_bytes: int = 1 << 20) -> None:
+        self._cluster, self._max_message_bytes = cluster, max_message_bytes
         self._producer: Any = None
 
     async def start(self) -> None:
         self._producer = await start_producer(
-            self._cluster, timeout_ms=_TIMEOUT_MS, linger_ms=_LINGER_MS, max_batch_size=1 << 18
+            self._cluster,
+            timeout_ms=_TIMEOUT_MS,
+            linger_ms=_LINGER_MS,
+            max_batch_size=1 << 18,
+            max_request_size=self._max_message_bytes,
         )
 
     async def write(self, topic: str, records: Iterable[RecordLike], *, partition: int | None = None) -> None:

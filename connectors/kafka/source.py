@@ -13,6 +13,7 @@ from connectors.base import Assignment
 from connectors.errors import ConnectorError
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.errors import translate_errors
+from connectors.kafka.tolerant import TolerantReader
 from connectors.records import Batch, Partition, Position
 
 
@@ -37,6 +38,7 @@ class KafkaSource:
 
     def __init__(self, cluster: Cluster, subscription: Subscription) -> None:
         self._cluster, self._subscription = cluster, subscription
+        self._reader = TolerantReader(cluster)
         self._consumer: Any = None
         self._admin: Any = None
         self._failed: Exception | None = None
@@ -64,7 +66,9 @@ class KafkaSource:
     async def poll(self, *, max_records: int, timeout_s: float) -> list[Batch]:
         self._raise_failure()
         with translate_errors("polling failed"):
-            polled = await self._consumer.getmany(timeout_ms=int(timeout_s * 1000), max_records=max_records)
+            polled = await self._reader.getmany(
+                self._consumer, timeout_ms=int(timeout_s * 1000), max_records=max_records
+            )
         self._raise_failure()
         return [Batch(Partition(at.topic, at.partition), records) for at, records in polled.items() if records]
 
@@ -90,6 +94,7 @@ class KafkaSource:
 
     def seek(self, partition: Partition, offset: int) -> None:
         self._consumer.seek(_topic_partition(partition), offset)
+        self._reader.moved(_topic_partition(partition), offset)
 
     async def commit(self, positions: Mapping[Partition, Position]) -> None:
         with translate_errors("commit refused"):

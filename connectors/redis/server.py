@@ -16,6 +16,8 @@ from connectors.redis.address import parse_address
 from connectors.redis.clients import READ_ONLY, cluster_client, sentinel_client, single_client
 
 Reply = TypeVar("Reply")
+NODE = "the server is a node of a Redis Cluster"
+NO_NODE = "the server is not a node of a Redis Cluster"
 
 # Before Redis 7, an error inside a script has its code in the middle of the text.
 _TRANSIENT = re.compile(r"(?:^|-)(OOM|READONLY|MISCONF|BUSY|CLUSTERDOWN|MASTERDOWN|TRYAGAIN|NOREPLICAS)\b")
@@ -120,9 +122,9 @@ def _wrong(error: BaseException) -> str | None:
         case exceptions.AuthenticationError() | exceptions.NoPermissionError():
             return str(error)
         case exceptions.MovedError() | exceptions.AskError():
-            return "the server is a node of a Redis Cluster; use redis+cluster://host:port or rediss+cluster://"
+            return f"{NODE}; use redis+cluster://host:port or rediss+cluster://"
         case exceptions.RedisClusterException() if "not enabled" in str(error):
-            return "the server is not a node of a Redis Cluster; use redis://host:port or rediss://"
+            return f"{NO_NODE}; use redis://host:port or rediss://"
         case exceptions.ConnectionError() | exceptions.TimeoutError() | exceptions.TryAgainError():
             return None
         case exceptions.ClusterError() | exceptions.OutOfMemoryError() | exceptions.ReadOnlyError():

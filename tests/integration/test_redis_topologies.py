@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -360,3 +361,59 @@ def test_the_windows_of_an_agent_on_a_cluster_are_listed(
         main()
     assert not left.value.code
     assert [each["asset"] for each in json.loads(capsys.readouterr().out)] == ["pump-1", "pump-2"]
+
+
+def documented(what: str) -> list[str]:
+    """The rights after these words in configs/secured.yaml."""
+    found = re.search(re.escape(what) + r".*?((?: [+~-][@a-z|:*]+)+)", Path("configs/secured.yaml").read_text("utf-8"))
+    assert found is not None
+    return found[1].split()
+
+
+async def test_the_documented_acl_user_is_enough_for_a_cluster(redis_cluster: RedisCluster, key_prefix: str) -> None:
+    own = [
+        right.replace("~anchormoe:", f"~{key_prefix}:") for right in documented("user anchormoe on >… resetchannels")
+    ]
+    rights = ["reset", "on", ">secret", *own, *documented("A Redis Cluster also needs:")]
+    for node in redis_cluster.nodes:
+        redis_cluster.ask(node, "ACL SETUSER", "limited", *rights)
+    server = Server(cluster_url(redis_cluster), username="limited", password="secret")
+    store = RedisWindowStore(server, prefix=key_prefix)
+    await store.start()
+    for number in range(8):
+        claim = await store.claim(Partition("readings", number))
+        await store.save(claim, LAYOUT, checkpoint([whole("a", b"0123")], b"head"))
+    slot = redis_cluster.slot("{readings:0}")
+    source = redis_cluster.owner(slot)
+    target = next(node for node in redis_cluster.nodes if node != source)
+    redis_cluster.begin_move(source, target, slot)
+    while redis_cluster.move_keys(source, target, slot):
+        pass
+    await store.verify(await store.claim(Partition("readings", 0)))  # where it is by now: ASK
+    redis_cluster.finish_move(source, target, slot)
+    await store.close()
+    reader = WindowReader(server, prefix=key_prefix)
+    await reader.start()
+    assert len([each async for each in reader.checkpoints([LAYOUT])]) == 8
+    await reader.close()
+
+
+async def test_sentinels_have_a_login_of_their_own(redis_sentinel_factory: Any, key_prefix: str) -> None:
+    servers = redis_sentinel_factory()
+    servers.ask(servers.master(), "ACL SETUSER", "agent", "reset", "on", ">for-the-server", "~*", "+@all")
+    for sentinel in servers.sentinels.nodes:
+        rights = documented("The user of the sentinels")
+        servers.sentinels.ask(sentinel, "ACL SETUSER", "agent", "reset", "on", ">for-the-sentinel", *rights)
+        servers.sentinels.ask(sentinel, "ACL SETUSER", "default", "resetpass", ">unknown")
+    given: dict[str, Any] = {"username": "agent", "password": "for-the-server", "attempts": 1}
+    url = sentinel_url(servers)
+    right = Server(url, **given, sentinel_username="agent", sentinel_password="for-the-sentinel")
+    store = RedisWindowStore(right, prefix=key_prefix)
+    await store.start()
+    await store.verify(await store.claim(HERE))
+    await store.close()
+    assert "for-the-s" not in repr(right)
+    store = RedisWindowStore(Server(url, **given), prefix=key_prefix)
+    with pytest.raises(ConnectorError):
+        await store.start()
+    await store.close()

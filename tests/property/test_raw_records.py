@@ -3,7 +3,7 @@
 import struct
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from connectors.decoding import REASONS, Decoded, Decoder
@@ -112,6 +112,7 @@ def wide(
     return [Record(0, T0, b"x-1", value)], format
 
 
+@settings(deadline=None)  # a batch may hold five deeply nested records
 @given(records, formats)
 @example(*wide(b'{"ts":%d,"a":1.0,"operator":"M\xfcller"}' % T0))
 @example(*wide(b'{"ts":%d,"a":1.0,"M\xfcller":1}' % T0))
@@ -132,6 +133,7 @@ def test_every_record_is_used_ignored_or_rejected_exactly_once(batch: list[Recor
         (each.detail + (each.field or "")).encode()
 
 
+@settings(deadline=None)  # a batch may hold five deeply nested records
 @given(records, formats)
 def test_a_raw_record_meets_the_same_fate_alone_and_in_any_batch(batch: list[Record], format: RecordFormat) -> None:
     together = [

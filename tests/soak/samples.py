@@ -74,8 +74,10 @@ def slope(runs: Sequence[SoakRun], process: str) -> Slope | None:
 
 def append(ledger: Path, kind: str, content: Any) -> None:
     ledger.parent.mkdir(parents=True, exist_ok=True)
-    with ledger.open("ab") as out:
-        out.write(orjson.dumps({kind: content}) + b"\n")
+    with ledger.open("a+b") as out:
+        out.seek(max(out.seek(0, 2) - 1, 0))
+        broken = out.read(1) not in (b"", b"\n")  # the last line of a run that was interrupted
+        out.write(b"\n" * broken + orjson.dumps({kind: content}) + b"\n")
 
 
 def append_sample(ledger: Path, sample: Sample) -> None:

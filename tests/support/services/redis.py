@@ -80,10 +80,28 @@ class RedisServer(StartedService, RedisClients):
             options |= {"ssl_certfile": str(client.certificate), "ssl_keyfile": str(client.key)}
         return options
 
+    @property
+    def address(self) -> tuple[str, int]:
+        return "127.0.0.1", self._port
+
     def start(self) -> None:
         command = [str(self._binary.path), str(self._settings())]
         self._process.launch(command, environment=self._binary.environment)
         self._process.wait_until(self.answers, START_TIMEOUT_S)
+
+    def save_snapshot(self) -> None:
+        """To come back to with `come_back_with_snapshot`."""
+        with self.connect() as client:
+            client.save()
+
+    def come_back_with_snapshot(self) -> None:
+        """kill -9, and a start with the last snapshot: the writes since then were acknowledged and are lost.
+
+        Only without an append-only file, which would win.
+        """
+        self.kill()
+        (self._process.directory / "appendonly.aof").unlink(missing_ok=True)
+        self.start()
 
     def flush(self) -> None:
         with self.connect() as client:

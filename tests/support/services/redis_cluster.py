@@ -60,6 +60,10 @@ class RedisCluster(RedisMembers):
     def slots(self, node: int) -> list[int]:
         return [slot for slot, owner in self._owners(self.running[0]).items() if owner == node]
 
+    def used_slots(self, node: int) -> list[int]:
+        """Those of its slots that hold keys."""
+        return sorted({self.slot(key) for key in self.ask(node, "KEYS", "*")})
+
     def move_slots(self, source: int, target: int, slots: Iterable[int]) -> None:
         """Moves the slots with their keys, one after the other, while clients read and write."""
         for slot in slots:

@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Iterator
+from typing import Literal
 
 import pytest
 import structlog
@@ -101,3 +102,38 @@ def test_the_same_words_of_a_library_are_heard_every_ten_seconds() -> None:
     assert not heard(9.9, "unable to connect to %s")
     assert heard(9.9, "another trouble")
     assert heard(10.0, "unable to connect to %s")
+
+
+HOSTILE = "pump\x1b[2J\x9b31m\u202e\ud800\nfake [info] all is well"
+
+
+@pytest.mark.parametrize("form", ["json", "console"])
+def test_text_from_outside_neither_forges_a_line_nor_commands_the_terminal(
+    capsys: pytest.CaptureFixture[str], form: Literal["json", "console"]
+) -> None:
+    set_up_logs(form, "info")
+    structlog.get_logger().warning(f"record of {HOSTILE}", asset=HOSTILE, several=[HOSTILE])
+    logging.getLogger("aiokafka").warning("unknown key %s", HOSTILE)
+    written = capsys.readouterr().err.splitlines()
+    assert len(written) == 2
+    assert all(line.isprintable() for line in written)
+
+
+def test_a_traceback_on_the_console_is_escaped_too(capsys: pytest.CaptureFixture[str]) -> None:
+    set_up_logs("console", "info")
+    try:
+        raise ValueError(HOSTILE)
+    except ValueError:
+        structlog.get_logger().exception("failed")
+    written = capsys.readouterr().err
+    assert "ValueError: pump\\x1b[2J" in written
+    assert all(line.isprintable() for line in written.split("\n"))
+
+
+@pytest.mark.parametrize("form", ["json", "console"])
+def test_a_secret_with_characters_that_are_escaped_is_hidden_all_the_same(
+    capsys: pytest.CaptureFixture[str], form: Literal["json", "console"]
+) -> None:
+    set_up_logs(form, "info", secrets=["hush\u200bhush\t!"])
+    structlog.get_logger().info("connecting", password="hush\u200bhush\t!")
+    assert "hush" not in capsys.readouterr().err

@@ -446,3 +446,26 @@ def test_exact_ids_win_over_patterns_and_earlier_groups_over_later() -> None:
 def test_a_field_that_is_named_twice_is_a_wrong_layout() -> None:
     with pytest.raises(ValueError, match="duplicate field"):
         GroupLayout("g", (ChannelField("a", "x"), ChannelField("b", "x")), ("*",))
+
+
+@pytest.mark.parametrize("stamp", [-1, -2, -(2**63), -(2**63) + 20_000, 2**63 - 1, 10**14])
+@pytest.mark.parametrize(
+    ("format", "value"),
+    [
+        ({}, {"ts": T0, "flow": 1}),
+        ({"kind": "chunked"}, {"ts": [T0], "values": {"flow": [1]}}),
+        ({"kind": "chunked", "time_field": None}, {"start": T0, "period_ms": 1, "values": {"flow": [1]}}),
+        ({"kind": "narrow"}, {"ts": T0, "channel": "flow", "value": 1}),
+    ],
+)
+def test_a_record_without_a_timestamp_cannot_vouch_for_its_time(
+    format: dict[str, object], value: object, stamp: int
+) -> None:
+    row = Record(0, stamp, b"pump-1", orjson.dumps(value))
+    assert [reason for _, reason, _ in reasons(decode([row], **format))] == ["clock_far"]
+    assert reasons(decode([row], max_clock_skew_ns=None, **format)) == []
+
+
+def test_without_a_time_field_and_without_a_timestamp_there_is_no_time() -> None:
+    row = Record(0, -1, b"pump-1", orjson.dumps({"flow": 1}))
+    assert [reason for _, reason, _ in reasons(decode([row], time_field=None))] == ["bad_timestamp"]

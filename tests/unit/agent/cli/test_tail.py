@@ -1,14 +1,16 @@
 """tail before it connects: its options, and the errors when it cannot start."""
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
+import orjson
 import pytest
 
+from agent.cli.errors import fail
 from agent.cli.main import main
-from agent.cli.tail import _start, _text_lines
-from agent.contracts import parse_event
+from agent.cli.tail import _show, _start, _text_lines
+from agent.contracts import ReceivedEvent, parse_event
 from connectors.records import Partition, Record
 from tests.support.event_samples import samples
 
@@ -71,3 +73,29 @@ def test_every_kind_of_event_has_a_line_also_a_kind_of_a_later_version() -> None
     later = [(name, b"anchormoe.later" if name == "ce_type" else value) for name, value in message.headers]
     event = parse_event(Record(0, 0, None, message.value, later), Partition("t", 0))
     assert next(iter(_text_lines(event))).endswith("Z  pumps: later")
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+async def test_what_somebody_else_published_commands_no_terminal(
+    capsys: pytest.CaptureFixture[str], as_json: bool
+) -> None:
+    name = "pump-\x1b[2J\x9b\u202e\nforged"
+    message = samples().events[0]
+    renamed = [(key, b"anchormoe.later" if key == "ce_type" else value) for key, value in message.headers]
+    data = orjson.loads(message.value or b"") | {"asset": name}
+    headers = [(key, name.encode() if key == "ce_subject" else value) for key, value in renamed]
+    event = parse_event(Record(0, 0, name.encode(), orjson.dumps(data), headers), Partition("events", 0))
+
+    async def events() -> AsyncGenerator[ReceivedEvent, None]:
+        yield event
+
+    await _show(events(), as_json=as_json, limit_s=5)
+    [line] = capsys.readouterr().out.split("\n")[:-1]
+    assert "forged" in line
+    assert line.isprintable()
+
+
+def test_an_error_that_quotes_a_record_commands_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        fail("no key \x1b[2J\u202e\nsecond line")
+    assert capsys.readouterr().err == "error: no key \\x1b[2J\\u202e\nerror: second line\n"

@@ -17,10 +17,13 @@ NAMES = {
     "records": "anchormoe_records_total",
     "expired_assets": "anchormoe_expired_assets_total",
     "ignored": "anchormoe_ignored_total",
+    "oversized": "anchormoe_oversized_messages_total",
     "windows": "anchormoe_windows_total",
     "checkpoints": "anchormoe_checkpoints_total",
     "events": "anchormoe_events_total",
     "dead_letters": "anchormoe_dead_letters_total",
+    "internal_errors": "anchormoe_internal_errors_total",
+    "record_windows_max": "anchormoe_record_windows_max",
     "last_poll_s": "anchormoe_poll_age_seconds",
     "last_progress_s": "anchormoe_progress_age_seconds",
     "last_tick_s": "anchormoe_loop_tick_age_seconds",
@@ -65,6 +68,7 @@ def busy() -> tuple[Counters, Progress, RuntimeStatus]:
         events=Counter({"state": 4, "gap": 1}),
         dead_letters=Counter({"late": 3, "not_json": 1}),
         ignored=Counter(unknown_channel=6),
+        internal_errors=Counter(ingest=1),
         expired_assets=2,
     )
     status = RuntimeStatus(
@@ -80,6 +84,7 @@ def busy() -> tuple[Counters, Progress, RuntimeStatus]:
     progress.advanced()
     progress.lag_measured({AT: 41})
     progress.queued(batches=2, windows=11)
+    counters.count_oversized("events")
     return counters, progress, status
 
 
@@ -125,7 +130,7 @@ def test_every_stage_has_its_own_series() -> None:
 def test_nothing_is_labelled_by_asset_and_all_is_ours_or_the_process_itself() -> None:
     found = scraped(*busy())
     labels = {name for series in found.values() for key in series for name, _ in key}
-    assert labels == {"version", "type", "reason", "topic", "partition", "stage", "outcome", "le"}
+    assert labels == {"version", "type", "reason", "topic", "partition", "stage", "outcome", "stream", "le"}
     assert all(name.startswith(("anchormoe_", "process_")) for name in found)
 
 

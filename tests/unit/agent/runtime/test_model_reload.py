@@ -1,6 +1,7 @@
 """Activated models: loaded beside the old one, refused when they do not fit, unloaded when they are not used."""
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -245,3 +246,56 @@ async def test_activations_that_cannot_be_read_for_too_long_stop_the_agent(monke
     with pytest.raises(ConnectorError, match="no answer"):
         await models.check(collect([]))
     await models.close()
+
+
+class Broken(Shelf):
+    """Bundles whose loading fails as torch and numpy do it: with anything."""
+
+    def load(self, directory: Path) -> Any:
+        if directory.name == "y":
+            raise RuntimeError("Storage size calculation overflowed \ud800" + "x" * 10_000)
+        if directory.name == "z":
+            raise MemoryError
+        return super().load(directory)
+
+
+async def test_whatever_loading_raises_is_a_refusal_and_not_the_end_of_the_agent() -> None:
+    bundles = Broken(shelf("x").models, [])
+    activations = [activation(108, "x"), activation(112, "y"), activation(116, "z"), activation(120, "nul\x00")]
+    pipeline, found = await run(activations, bundles)
+    assert {letter for end, letter in digests(found) if end >= "01:48"} == {"x"}
+    assert dict(pipeline.status.model_reloads) == {"loaded": 1, "refused": 3}
+    assert pipeline.counters.events["model_refused"] == 3
+
+
+async def test_the_reason_of_a_refusal_can_be_published() -> None:
+    events: list[Event] = []
+    models = reloader(pumps(), [encode_activation(activation(108, "y"))], Broken({}, []))
+    await models.start()
+    await models.check(collect(events))
+    await models.close()
+    [event] = events
+    assert event.data["reason"].startswith("RuntimeError: Storage size calculation overflowed ?x")
+    assert len(orjson.dumps(event.data)) < 4_000
+
+
+async def test_a_stop_does_not_wait_for_a_bundle_that_is_being_loaded() -> None:
+    """Neither the event loop nor the process: the thread is a daemon."""
+    loading, release = threading.Event(), threading.Event()
+
+    class Slow(Shelf):
+        def load(self, directory: Path) -> Any:
+            loading.set()
+            release.wait(60)
+            return super().load(directory)
+
+    models = reloader(pumps(), [encode_activation(activation(108, "x"))], Slow(shelf("x").models, []))
+    starting = asyncio.create_task(models.start())
+    while not loading.is_set():  # noqa: ASYNC110  # a thread cannot await
+        await asyncio.sleep(0.001)
+    async with asyncio.timeout(5):
+        await models.close()
+    waiting = [thread for thread in threading.enumerate() if "_load_in_turn" in thread.name]
+    assert [thread.daemon for thread in waiting] == [True]
+    starting.cancel()
+    release.set()

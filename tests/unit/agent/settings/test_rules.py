@@ -180,6 +180,10 @@ def test_a_mistake_is_named(path: str, value: Any, field: str, words: str, write
         ("store.url", "http://cache", "store.url", "redis://host:port/number"),
         ("store.url", "redis://:hunter2@cache:1", "store.url", "contains a login"),
         ("store.tls", {"ca_file": "plant.yaml"}, "store.tls", "use rediss://"),
+        ("store.url", "redis://a:1,b:2", "store.url", "redis+cluster://"),
+        ("store.url", "redis+cluster://a:1/2", "store.url", "no numbered databases"),
+        ("store.url", "redis+sentinel://a:1", "store.url", "name of the master is missing"),
+        ("store.sentinels", {"password": {"env": "SECRET"}}, "store.sentinels", "use redis+sentinel://"),
     ],
 )  # fmt: skip
 def test_a_mistake_about_kafka_or_redis_is_named(path: str, value: Any, field: str, words: str, write: Write) -> None:

@@ -25,7 +25,7 @@ from connectors.redis.inspection import RedisFacts
 NEEDS = Needs(retention_ms=60_000, own_timestamps=False)
 SOUND = {
     "cleanup.policy": "delete",
-    "message.timestamp.type": "CreateTime",
+    "message.timestamp.type": "LogAppendTime",
     "min.insync.replicas": "2",
     "retention.bytes": "-1",
     "retention.ms": "60000",
@@ -150,7 +150,15 @@ def test_less_than_a_millisecond_is_rounded_up() -> None:
     ("facts", "severities", "words"),
     [
         (RedisFacts("noeviction", append_only=True, snapshots=False), [], ""),
-        (RedisFacts("noeviction", append_only=False, snapshots=True), [], ""),
+        (RedisFacts("noeviction", append_only=False, snapshots=True), ["warning"], "since the last one"),
+        (RedisFacts("noeviction", append_only=True, snapshots=True, append_sync="always", replicas=0), [], ""),
+        (
+            RedisFacts("noeviction", append_only=True, snapshots=True, append_sync="everysec"),
+            ["info"],
+            "about a second of",
+        ),
+        (RedisFacts("noeviction", append_only=True, snapshots=True, append_sync="no"), ["info"], "reads the log again"),
+        (RedisFacts("noeviction", append_only=True, snapshots=None, replicas=2), ["info"], "a fail-over can lose"),
         (RedisFacts("noeviction", append_only=False, snapshots=False), ["warning"], "rebuilt from the log"),
         (RedisFacts("allkeys-lru", append_only=True, snapshots=True), ["error"], "set it to noeviction"),
         (RedisFacts("noeviction", append_only=False, snapshots=None), ["info"], "make sure it does"),
@@ -192,3 +200,20 @@ def test_an_absent_service_counts_less_than_a_wrong_setting() -> None:
     assert Findings((weak,), (absent,)).only_unreachable
     assert not Findings((weak, wrong), (absent,)).only_unreachable
     assert not Findings((weak,)).only_unreachable
+
+
+@pytest.mark.parametrize(
+    ("checked", "own", "kind", "expected"),
+    [
+        (True, False, "CreateTime", 1),
+        (True, False, "LogAppendTime", 0),
+        (False, False, "CreateTime", 0),
+        (True, True, "CreateTime", 0),
+    ],
+)
+def test_createtime_cannot_protect_against_a_wrong_clock(checked: bool, own: bool, kind: str, expected: int) -> None:
+    needs = Needs(60_000, own_timestamps=own, clock_checked=checked)
+    told = found("input", {"message.timestamp.type": kind}, needs=needs)
+    about = [(severity, message) for severity, field, message in told if field == "records.max_clock_skew"]
+    assert [severity for severity, _ in about] == ["info"] * expected
+    assert all("LogAppendTime" in message for _, message in about)

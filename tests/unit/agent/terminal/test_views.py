@@ -1,6 +1,8 @@
 """What a person reads: sparklines and sums that can be checked by eye."""
 
 import io
+import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -149,3 +151,39 @@ def test_a_state_that_is_no_fault_in_the_ground_truth_is_green_on_the_board(stat
     assert not interval.fault
     assert _style(state) == _style(state.upper()) == "green"
     assert _style("worn") == "bold red"
+
+
+HOSTILE = "pump-\x1b[2J\n\u202e[/x][bold]"
+
+
+def hostile(kind: str) -> OutgoingEvent:
+    """An event with escape sequences, a line break and markup in every name."""
+    one = sighting(kind)
+    data = json.loads(json.dumps(one.event.data))
+    data["asset"] = data["state"] = data["previous_state"] = HOSTILE
+    for patch in data["evidence"]["patches"]:
+        for expert in patch["experts"]:
+            expert["name"] = HOSTILE
+    return replace(one, event=replace(one.event, data=data | {"previous_state": "x"}))
+
+
+def test_lines_escape_what_a_record_or_a_model_named() -> None:
+    out = io.StringIO()
+    LineView(Console(file=out, width=500)).published(hostile("state"))
+    assert "pump-\\x1b[2J\\n\\u202e[/x][bold]" in out.getvalue()
+    assert all(line.isprintable() for line in out.getvalue().split("\n"))
+
+
+def test_the_board_escapes_names_and_takes_none_for_markup() -> None:
+    out = io.StringIO()
+    console = Console(file=out, width=240, height=60, force_terminal=False)
+    board = LiveView(console, Counters())
+    board.classified(
+        WindowResult(HOSTILE, "pumps", AssetState(10, HOSTILE, 4, (HOSTILE,)), 10**9, 4 * 10**8, 0.9, None)
+    )
+    board.published(hostile("state"))
+    board.warned(f"for example {HOSTILE}")
+    console.print(board.render())
+    text = out.getvalue()
+    assert text.count("[/x][bold]") >= 4
+    assert all(line.isprintable() for line in text.split("\n"))

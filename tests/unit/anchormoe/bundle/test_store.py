@@ -1,6 +1,7 @@
 """Bundles: written all or nothing, read only when everything fits; hostile ones are refused with file and field."""
 
 import json
+import os
 import struct
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,12 +15,13 @@ from safetensors.numpy import save
 from anchormoe.bundle import store as bundle
 from anchormoe.bundle.files import MAX_OTHER_BYTES, dump_tensors, parse_tensors, sha256, tensor_specs
 from anchormoe.bundle.golden import golden_cases, make_golden, require_golden
+from anchormoe.bundle.memory import require_memory
 from anchormoe.bundle.store import Artefact
 from anchormoe.cases import Cases, fingerprint
 from anchormoe.errors import DataError, ModelError
 from anchormoe.model.prediction import Prediction
 from anchormoe.predictor import Predictor
-from tests.support.linear_source import SOURCES, linear_model, windows
+from tests.support.linear_source import SOURCES, LinearSource, linear_model, windows
 
 
 def artefact() -> Artefact:
@@ -283,3 +285,81 @@ def test_the_fingerprint_changes_with_any_value_label_or_mask() -> None:
     assert base == fingerprint(Cases.from_windows(x.copy(), mask.copy()), np.array([0, 1, 2]))
     assert base != fingerprint(Cases.from_windows(x, mask), np.array([0, 1, 1]))
     assert base != fingerprint(Cases.from_windows(x, np.ones_like(mask)), np.array([0, 1, 2]))
+
+
+HOSTILE_TEXTS = ["\ud800", "pump\x1b[2J", "two\nlines", "back\u202ewards", "\u2028", "nul\x00"]
+
+
+@pytest.mark.parametrize("text", HOSTILE_TEXTS)
+@pytest.mark.parametrize("field", ["name", "version", "classes", "channels", "units"])
+def test_a_text_that_cannot_be_published_is_refused(directory: Path, field: str, text: str) -> None:
+    def change(stored: dict[str, Any]) -> None:
+        stored[field] = text if isinstance(stored[field], str) else [text, *stored[field][1:]]
+
+    change_json(directory, "config.json", change)
+    with pytest.raises(ModelError, match=r"^config\.json: ") as refusal:
+        load(directory)
+    assert str(refusal.value).isascii()
+
+
+def test_names_in_any_language_and_units_with_signs_are_fine(directory: Path) -> None:
+    texts = {"channels": ["Füllstand", "圧力"], "units": ["µm/s²", "°C"], "name": "Pumpe №\u00a07 😀"}
+    change_json(directory, "config.json", lambda stored: stored.update(texts))
+    assert load(directory).config.channels == ("Füllstand", "圧力")
+
+
+def test_half_a_character_anywhere_in_the_json_is_refused(directory: Path) -> None:
+    change_json(directory, "config.json", lambda stored: stored.update(settings={"note": ["\udfff"]}))
+    with pytest.raises(ModelError, match=r"config\.json: not JSON: .*surrogates"):
+        load(directory)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-8-sig", "latin-1"])
+def test_json_is_utf8(directory: Path, encoding: str) -> None:
+    stored = json.loads((directory / "config.json").read_bytes()) | {"name": "Püumpe"}
+    replace_file(directory, "config.json", json.dumps(stored, ensure_ascii=False).encode(encoding))
+    with pytest.raises(ModelError, match=r"config\.json: not JSON"):
+        load(directory)
+
+
+def test_a_float_beyond_all_numbers_is_refused(directory: Path) -> None:
+    replace_file(directory, "calibration.json", b'{"weights": {"linear": 1e999}}')
+    with pytest.raises(ModelError, match="1e999 is too large"):
+        load(directory)
+
+
+def test_a_pipe_in_place_of_a_file_does_not_block(directory: Path) -> None:
+    (directory / "config.json").unlink()
+    os.mkfifo(directory / "config.json")
+    with pytest.raises(ModelError, match=r"config\.json: not a regular file"):
+        load(directory)
+
+
+def test_a_bundle_that_would_fill_the_memory_is_refused_before_it_computes(directory: Path) -> None:
+    """A million steps and ten thousand classes: small files, and evidence of 80 GB per window."""
+    config, model = linear_model()
+    huge = replace(config, length=1_000_000, classes=tuple(map(str, range(10_000))))
+    with pytest.raises(ModelError, match="GiB"):
+        require_memory(huge, [part.source for part in model.parts])
+    require_memory(config, [part.source for part in model.parts])
+
+
+class Exploding(LinearSource):
+    @classmethod
+    def from_parts(cls, config: Any, tensors: Any) -> "Exploding":
+        raise RuntimeError("Storage size calculation overflowed with sizes=[1099511627776, 8]")
+
+
+class ExplodingLater(LinearSource):
+    def forward(self, cases: Cases) -> Any:
+        raise MemoryError("cannot allocate 80 GiB")
+
+    @classmethod
+    def from_parts(cls, config: Any, tensors: Any) -> "ExplodingLater":
+        return cls(tensors["weights"], tensors["intercept"], config["width"])
+
+
+@pytest.mark.parametrize(("source", "reason"), [(Exploding, "Storage size"), (ExplodingLater, "MemoryError")])
+def test_whatever_a_library_raises_is_a_refusal(directory: Path, source: type[Any], reason: str) -> None:
+    with pytest.raises(ModelError, match=reason):
+        Predictor.load(directory, sources={"linear": lambda: source})

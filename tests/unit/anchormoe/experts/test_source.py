@@ -314,3 +314,30 @@ def test_evidence_lies_where_the_wave_is() -> None:
     values = np.mean([output.evidence.values for output in fit.source.forward(Cases.from_arrays(x))], axis=0)
     # Tokens read five steps, so those that see the wave are centred at 18 to 25.
     assert 18 <= values[y == 1, :, 1].mean(0).argmax() <= 25
+
+
+@pytest.mark.parametrize("size", [1 << 13, 1 << 20, 1 << 31, (1 << 63) - 1])
+@pytest.mark.parametrize(
+    "fields", [("width",), ("experts", "chosen"), ("width", "experts", "chosen"), ("channels", "classes", "width")]
+)
+def test_sizes_without_measure_are_refused(committee: Committee, fields: tuple[str, ...], size: int) -> None:
+    with pytest.raises(ModelError):
+        Committee.from_parts(committee.config() | dict.fromkeys(fields, size), committee.tensors())
+
+
+@pytest.mark.parametrize("change", [{"pool": 1 << 20}, {"stride": 1 << 20}, {"kernel": (1 << 20) - 1}, {"length": 0}])
+def test_a_geometry_without_measure_is_refused(committee: Committee, change: dict[str, int]) -> None:
+    config: dict[str, Any] = dict(committee.config())
+    with pytest.raises(ModelError, match="geometry"):
+        Committee.from_parts(config | {"geometry": config["geometry"] | change}, committee.tensors())
+
+
+def test_members_without_measure_are_refused(committee: Committee) -> None:
+    flags = [True] * 100_000
+    with pytest.raises(ModelError, match="100000 members"):
+        Committee.from_parts(committee.config() | {"positioned": flags, "centred": flags}, committee.tensors())
+
+
+def test_the_estimate_of_memory_grows_with_the_windows_and_their_length(committee: Committee) -> None:
+    assert 10_000 < committee.peak_bytes(8, 40) < 10_000_000
+    assert committee.peak_bytes(8, 400_000) > 1_000 * committee.peak_bytes(8, 40)

@@ -98,4 +98,34 @@ def test_damaged_weights_are_refused(
 
 def test_a_huge_architecture_is_refused_before_memory_is_taken(source: PaperSource) -> None:
     with pytest.raises(ModelError, match="expected float32"):
+        PaperSource.from_parts(source.config() | {"width": 4_096, "experts": 1_024}, source.tensors())
+    with pytest.raises(ModelError, match=r"width: expected a whole number from 1 to 4096"):
         PaperSource.from_parts(source.config() | {"width": 8 * 10**6}, source.tensors())
+
+
+HUGE = [1 << 15, 1 << 20, 1 << 31, 1 << 40, (1 << 63) - 1]
+
+
+@pytest.mark.parametrize("size", HUGE)
+@pytest.mark.parametrize(
+    "fields",
+    [
+        *[(name,) for name in ("channels", "classes", "patch_length", "patch_stride", "width", "experts", "bands")],
+        ("channels", "patch_length"),
+        ("experts", "top_k", "width"),
+        ("width", "classes"),
+        ("patch_length", "patch_stride", "bands"),
+    ],
+)
+def test_sizes_without_measure_are_refused(source: PaperSource, fields: tuple[str, ...], size: int) -> None:
+    config = source.config() | dict.fromkeys(fields, size)
+    with pytest.raises(ModelError):
+        PaperSource.from_parts(config, source.tensors())
+
+
+def test_the_estimate_of_memory_grows_with_what_is_computed(source: PaperSource) -> None:
+    """Against a measurement by hand: 5 windows of 11 steps are a few kB, not MB."""
+    assert 1_000 < source.peak_bytes(5, 11) < 100_000
+    assert source.peak_bytes(5, 11_000) > 500 * source.peak_bytes(5, 11) / 10
+    wide = ModelConfig(channels=1, classes=2, patch_length=4_096, patch_stride=1, width=8)
+    assert PaperSource(PaperNet(wide)).peak_bytes(8, 200_000) > 4 << 30

@@ -1,0 +1,101 @@
+"""Breaks of the log: replaced, overtaken by retention, or left by an operator's word. Each begins a new segment."""
+
+import time
+from collections.abc import Mapping
+
+from agent.chaos.context import RESTART_GOAL_S, FaultContext
+from agent.chaos.judge import Segment
+from agent.chaos.report import FaultOutcome
+from connectors.kafka.fault_injection import delete_records, move_group, replace_topic, replication_of
+from connectors.timestamps import NS_PER_MS
+
+LOG_REPLACED = ("log_replaced",)
+RECORDS_LOST = ("lost_records", "records_lost")
+OFFSETS_MOVED = ("offset_reset", "offsets_reset", "operator_offset", "offset_moved")
+
+
+async def replace_log_running(context: FaultContext) -> FaultOutcome:
+    """The topic is deleted and made again under running agents."""
+    await _replace(context)
+    await begin_segment(context, context.workload.newest_ms, {}, LOG_REPLACED)
+    return FaultOutcome("log-replaced", await context.wait_for_recovery(time.monotonic()), _NOTICE_GOAL_S)
+
+
+async def replace_log_stopped(context: FaultContext) -> FaultOutcome:
+    """The topic is deleted and made again while no agent runs."""
+    newest_ms = context.workload.newest_ms
+    agents = context.stop_all()
+    await _replace(context)
+    await begin_segment(context, newest_ms, {}, LOG_REPLACED)
+    started_s = context.start_all(agents)
+    return FaultOutcome("log-replaced-stopped", await context.wait_for_recovery(started_s), RESTART_GOAL_S)
+
+
+async def overtake(context: FaultContext) -> FaultOutcome:
+    """Retention removes records that nobody has read, while no agent runs."""
+    agents = context.stop_all()
+    first, newest_ms = await _write_unread(context)
+    await delete_records(context.cluster, context.names.input, first)
+    await begin_segment(context, newest_ms, first, RECORDS_LOST)
+    started_s = context.start_all(agents)
+    return FaultOutcome("retention", await context.wait_for_recovery(started_s), RESTART_GOAL_S)
+
+
+async def skip_by_operator(context: FaultContext) -> FaultOutcome:
+    """Offsets are moved forwards with Kafka's own tool: the records in between are not to be used."""
+    agents = context.stop_all()
+    before = await context.offsets.ends()
+    first, newest_ms = await _write_unread(context)
+    await move_group(context.cluster, context.group, context.names.input, first)
+    skipped = {at: range(before[at], first[at]) for at in first}
+    await begin_segment(context, newest_ms, first, OFFSETS_MOVED, skipped)
+    started_s = context.start_all(agents)
+    return FaultOutcome("offsets-forwards", await context.wait_for_recovery(started_s), RESTART_GOAL_S)
+
+
+async def repeat_by_operator(context: FaultContext) -> FaultOutcome:
+    """Offsets are moved backwards with Kafka's own tool: the records from there on are to be used again."""
+    agents = context.stop_all()
+    ends = await context.offsets.ends()
+    first = {at: max(end - _BACK, 0) for at, end in ends.items()}
+    await move_group(context.cluster, context.group, context.names.input, first)
+    await begin_segment(context, context.workload.newest_ms, first, OFFSETS_MOVED)
+    started_s = context.start_all(agents)
+    return FaultOutcome("offsets-backwards", await context.wait_for_recovery(started_s), RESTART_GOAL_S)
+
+
+_BACK = 200
+_UNREAD = 300
+_NOTICE_GOAL_S = 30.0
+"""A running member notices at its next fetch, or when its metadata expire."""
+
+
+async def _replace(context: FaultContext) -> None:
+    replication = await replication_of(context.cluster, context.names.input)
+    partitions = context.workload.partitions
+    await replace_topic(context.cluster, context.names.input, partitions, replication=replication)
+    await context.workload.reconnect()
+    await context.forget_offsets()
+
+
+async def _write_unread(context: FaultContext) -> tuple[Mapping[int, int], int]:
+    """Records that no agent reads now; offsets in their middle, and the newest time before them."""
+    before = await context.offsets.ends()
+    await context.workload.burst(_UNREAD * len(context.workload.assets))
+    after = await context.offsets.ends()
+    return {at: (before[at] + after[at]) // 2 for at in after}, context.workload.newest_ms
+
+
+async def begin_segment(
+    context: FaultContext,
+    newest_ms: int,
+    begin: Mapping[int, int],
+    reported_as: tuple[str, ...],
+    skipped: Mapping[int, range] | None = None,
+) -> None:
+    """The new segment, and enough records that its last windows do not reach back to the break."""
+    reach_ns = newest_ms * NS_PER_MS + context.reach_ns
+    context.segment = Segment(context.segment.events_from, begin, skipped or {}, reach_ns, reported_as)
+    while context.workload.newest_ms * NS_PER_MS < reach_ns:
+        await context.workload.burst(20 * len(context.workload.assets))
+    context.workload.resume()

@@ -1,0 +1,59 @@
+"""Messages that are larger than a sink's broker takes: what is published instead. Pure."""
+
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+from agent.dead_letters.letter import dead_letter_headers
+from agent.dead_letters.pointer import is_pointer, pointer_letter
+from connectors.records import DEAD_LETTERS, EVENTS, Message
+
+TOO_LARGE = "too_large_to_publish"
+CUT_HEADER = "anchormoe_cut"
+"""Header of an event that was published without a part of it; the value names the part."""
+
+
+def shrink_message(message: Message) -> Message | None:
+    """A smaller message for the same fact, or None where there is none.
+
+    A dead letter becomes a pointer letter. An event loses its patches: the state matters more than its evidence, and
+    an alarm must not be missing. Anything that is still too large becomes a pointer letter of its own.
+    """
+    if message.stream == DEAD_LETTERS:
+        return None if is_pointer(message) else pointer_letter(message)
+    return _without_patches(message) or pointer_letter(_letter(message))
+
+
+def _without_patches(message: Message) -> Message | None:
+    """The sum stays exact: context + remainder = logit."""
+    if message.stream != EVENTS:
+        return None
+    data = _document(message)
+    evidence = data.get("evidence")
+    if not evidence or not evidence["patches"]:
+        return None
+    remainder = round(data["logits"][evidence["class"]] - evidence["context"], 12)
+    smaller = data | {"evidence": evidence | {"patches": [], "remainder": remainder}}
+    headers = (*message.headers, (CUT_HEADER, b"evidence.patches"))
+    return replace(message, value=orjson.dumps(smaller), headers=headers)
+
+
+def _letter(message: Message) -> Message:
+    """Its `dl_topic` is not a possible name of a Kafka topic, so that nobody looks for it there."""
+    made_by, size = _document(message).get("input", {}), len(message.value or b"")
+    headers = dead_letter_headers(
+        reason=TOO_LARGE,
+        detail=f"{size} bytes; raise max_message_bytes of the sink and max.message.bytes of the topic",
+        exception="MessageSizeTooLarge",
+        topic=f"sink:{message.stream}",
+        partition=made_by.get("partition", 0),
+        offset=made_by.get("offset", 0),
+        timestamp_ms=-1,
+    )
+    return Message(DEAD_LETTERS, message.key, message.value, headers)
+
+
+def _document(message: Message) -> dict[str, Any]:
+    document = orjson.loads(message.value or b"{}")
+    return document if isinstance(document, dict) else {}
