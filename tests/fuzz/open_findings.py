@@ -4,6 +4,7 @@ OPEN = {
     "": ("unescaped: ", "letter_size: "),
     "alarm-inputs": ("crash: ",),
     "alarm-events": ("crash: ",),
+    "stored-data": ("crash: ",),
     "bundles": ("crash: UnicodeEncodeError",),
 }
 """beginnings of signatures by door; those of "" hold for every door"""

@@ -11,9 +11,11 @@ def all_doors() -> dict[str, Door]:
     from tests.fuzz.doors.alarms import EVENTS, INPUTS, AlarmDoor
     from tests.fuzz.doors.bundles import BundleDoor
     from tests.fuzz.doors.http import AnswerDoor, RequestDoor
+    from tests.fuzz.doors.kafka import KafkaDoor
     from tests.fuzz.doors.lines import LineDoor
     from tests.fuzz.doors.records import RecordDoor
     from tests.fuzz.doors.settings import SettingsDoor
+    from tests.fuzz.doors.stored import StoredDoor
 
     doors: list[Door] = [
         RecordDoor("wide"),
@@ -23,6 +25,8 @@ def all_doors() -> dict[str, Door]:
         LineDoor(),
         AlarmDoor(INPUTS),
         AlarmDoor(EVENTS),
+        KafkaDoor(),
+        StoredDoor(),
         BundleDoor(),
         SettingsDoor(),
         RequestDoor(),
