@@ -34,6 +34,7 @@ _METADATA = (
 _DL = ("dl_reason", "dl_detail", "dl_field", "dl_exception", "dl_topic", "dl_partition", "dl_offset",
        "dl_timestamp_ms", "dl_version", "dl_replayed", "dl_size", "dl_sha256", "dl_pointer")  # fmt: skip
 _TEXTS = (b"late", b"not_json", b"readings", b"0", b"-1", b"9" * 30, b"9" * 5000, b"\xff", b"\x1b[2J", b"\xc2\xb2", b"")
+_GOOD = b'{"ts": 1731744000000, "flow": 1.5}'
 _BREAKS = str.maketrans("", "", "\n")
 
 
@@ -180,7 +181,8 @@ class LetterSession:
         self._decoder = Decoder([_LAYOUT], RecordFormat())
 
     def generate(self, rng: Random, count: int, pool: Sequence[Input]) -> list[Input]:
-        return [Input(rng.choice(TOKENS), rng.choice([None, b"p1", b"\xff\x1b"]), _headers(rng)) for _ in range(count)]
+        keys = [None, b"p1", b"p1", b"\xff\x1b"]
+        return [Input(rng.choice([_GOOD, *TOKENS]), rng.choice(keys), _headers(rng)) for _ in range(count)]
 
     def feed(self, inputs: Sequence[Input]) -> Outcome:
         outcome, counts = Outcome(), dict[str, ReasonCount]()
@@ -208,7 +210,13 @@ class LetterSession:
 
 
 def _headers(rng: Random) -> Headers:
-    good = {"dl_reason": b"late", "dl_topic": b"readings", "dl_partition": b"0", "dl_offset": b"7"}
+    good = {
+        "dl_reason": b"not_json",
+        "dl_topic": b"readings",
+        "dl_partition": b"0",
+        "dl_offset": b"7",
+        "dl_detail": b"x",
+    }
     headers: dict[str, bytes | None] = {**good, "dl_timestamp_ms": b"1731744000000"}
     for _ in range(rng.choice([0, 1, 2, 4])):
         headers[rng.choice(_DL)] = rng.choice([*_TEXTS, None, *TOKENS])
