@@ -11,6 +11,7 @@ from aiokafka.errors import KafkaError
 
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.errors import translate_errors
+from connectors.kafka.tolerant import is_undecodable
 from connectors.kafka.topic_ids import TopicIdRequest, topic_id
 from connectors.records import Partition, RecordLike
 
@@ -57,8 +58,12 @@ class LogInspector:
             try:
                 async with asyncio.timeout(_READ_S):
                     return await _read_exactly(consumer, at, offset)
-            except (TimeoutError, ValueError):
+            except TimeoutError:
                 return None
+            except Exception as error:
+                if is_undecodable(error):
+                    return None
+                raise
 
     async def topic_id(self, topic: str) -> str | None:
         """None when it cannot be told: the topic is gone, the broker is old or does not answer now."""

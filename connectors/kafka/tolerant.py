@@ -46,7 +46,7 @@ class TolerantReader:
         try:
             polled: Polled = await consumer.getmany(timeout_ms=timeout_ms, max_records=max_records)
         except Exception as error:
-            if not _is_undecodable(error):
+            if not is_undecodable(error):
                 raise
             polled = await self._read_around(consumer, error, max_records)
         for at, records in polled.items():
@@ -128,7 +128,7 @@ async def _client(cluster: Cluster, topic: str) -> AsyncIterator[Any]:
         await client.close()
 
 
-def _is_undecodable(error: Exception) -> bool:
+def is_undecodable(error: Exception) -> bool:
     """Whether the bytes of a record are to blame: a decoder's error, not one of the network or of the group."""
     if isinstance(error, UnsupportedCodecError) and "not found" in str(error):
         return False  # a library that is missing concerns every record, and installing it helps
