@@ -78,7 +78,12 @@ chaos: $(VENV)/.dev   ## inject N=100 more faults: nothing lost, nothing extra; 
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.fault.campaign --faults $(or $(N),100) --lanes $(or $(LANES),2) \
 	  --out docs/results/faults.md
 
-.PHONY: help setup hooks run lint check test docs contracts pictures chaos soak fuzz bounds sbom bench bundles clean
+fuzz: $(VENV)/.dev   ## N=100000 mutated inputs through every door; goes on with out/fuzz.jsonl, writes docs/results/fuzz.md
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --records $(or $(N),100000) --seed $(or $(SEED),1) \
+	  --workers $(WORKERS) --ledger out/fuzz.jsonl --out docs/results/fuzz.md
+
+soak: $(VENV)/.dev   ## half load for HOURS=2 with alarms and a slow receiver: memory slope, lag; writes docs/results/soak.md
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.soak.run --hours $(or $(HOURS),2) --out docs/results/soak.md
 
 bench: $(VENV)/.dev   ## what it costs: model and streaming, measured on this machine
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.bench_paper --out docs/results/bench-model.md
