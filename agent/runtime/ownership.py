@@ -35,10 +35,10 @@ class OwnedPartition:
 
     `position` is the next offset to read, `saved` that of the last checkpoint. What became due below `publish_from` has
     been published by an earlier owner. `states` are those after the batches whose results are published; in a
-    checkpoint, that is after every record below `position`. While a record is `partial`ly ingested, nothing is stored.
-    `committed` is the last commit. `seen` is the log that was read when the partition was taken, `last_record` the
-    newest record since then. A partition that is `given_up` is somebody else's: nothing of it is published or stored
-    any more.
+    checkpoint, that is after every record below `position`. While a record is `partial`ly ingested, nothing is stored;
+    a checkpoint that was left out for it is `overdue`. `committed` is the last commit. `seen` is the log that was read
+    when the partition was taken, `last_record` the newest record since then. A partition that is `given_up` is somebody
+    else's: nothing of it is published or stored any more.
     """
 
     partition: Partition
@@ -53,6 +53,7 @@ class OwnedPartition:
     last_record: RecordLike | None = None
     rewound_at: int = -1
     partial: bool = False
+    overdue: bool = False
     states_published_s: float = -math.inf
     given_up: bool = False
 

@@ -185,8 +185,9 @@ class Pipeline:
             await self._publish_ready()
             if polled == [] and not self._paused and not self._backlog:
                 await self._announce_idle()
-            self._checkpoint_waits = self._checkpoint_due() and not await self._wait_for_results(down_to=0)
-            if self._checkpoint_due() and not self._checkpoint_waits:
+            due = self._checkpoint_due()
+            self._checkpoint_waits = due and not await self._wait_for_results(down_to=0)
+            if due and not self._checkpoint_waits:
                 await self._checkpoint(list(self._ownership.partitions.values()))
                 await self._republish_states()
 
@@ -330,6 +331,8 @@ class Pipeline:
             if piece is not None:
                 self._records_since_checkpoint += piece.records
                 self._in_flight.add(piece)
+                # Between two long records: otherwise a partition with nothing else would never be stored.
+                self._checkpoint_waits |= piece.owned.overdue and not piece.owned.partial
             await asyncio.sleep(0)  # one piece is bounded; heartbeats and health checks come between two
 
     @property
@@ -393,7 +396,8 @@ class Pipeline:
         if self._door.holds_commits:
             return False
         by_time = self._clock() - self._last_checkpoint_s >= self._limits.checkpoint_every_s
-        return by_time or self._records_since_checkpoint >= self._limits.checkpoint_records
+        by_records = self._records_since_checkpoint >= self._limits.checkpoint_records
+        return by_time or by_records or self._checkpoint_waits
 
     async def _checkpoint(self, partitions: Collection[OwnedPartition]) -> None:
         """A partition in the middle of a long record is left out, and all of them while the breaker is suspicious."""
@@ -408,6 +412,8 @@ class Pipeline:
         with self.status.stage("checkpoint"):
             whole = [owned for owned in partitions if not (owned.partial or owned.given_up)]
             saved = await self._checkpointer.save(whole)
+        for owned in partitions:
+            owned.overdue = owned.partial
         self.counters.checkpoints += saved
         self._last_checkpoint_s, self._records_since_checkpoint = self._clock(), 0
 

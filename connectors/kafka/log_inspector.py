@@ -11,9 +11,10 @@ from aiokafka.errors import KafkaError
 
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.errors import translate_errors
-from connectors.kafka.tolerant import is_undecodable
+from connectors.kafka.record_batch import UNDECODABLE_RECORD
+from connectors.kafka.tolerant import fetch_record, is_undecodable
 from connectors.kafka.topic_ids import TopicIdRequest, topic_id
-from connectors.records import Partition, RecordLike
+from connectors.records import Partition, RecordLike, RejectedRecord
 
 _POLL_MS = 200
 _READ_S = 10.0
@@ -61,9 +62,10 @@ class LogInspector:
             except TimeoutError:
                 return None
             except Exception as error:
-                if is_undecodable(error):
-                    return None
-                raise
+                if not is_undecodable(error):
+                    raise
+        record = await fetch_record(self._cluster, partition, offset)
+        return None if isinstance(record, RejectedRecord) and record.reason == UNDECODABLE_RECORD else record
 
     async def topic_id(self, topic: str) -> str | None:
         """None when it cannot be told: the topic is gone, the broker is old or does not answer now."""

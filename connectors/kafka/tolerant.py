@@ -17,7 +17,7 @@ from connectors.errors import ConnectorError
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.errors import translate_errors
 from connectors.kafka.record_batch import TolerantBatches
-from connectors.records import Partition, RecordLike, UnreadableRecord
+from connectors.records import Partition, RecordLike, RejectedRecord
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,10 @@ class TolerantReader:
 
     async def _read_around(self, consumer: Any, error: Exception, max_records: int) -> Polled:
         """1. Go back to what was returned last. 2. Look at the bytes. 3. Give what they hold, and go on behind it."""
-        reading = [at for at in consumer.assignment() - consumer.paused() if at in self._next]
+        fetched = consumer.assignment() - consumer.paused()
+        reading = [at for at in fetched if at in self._next]
+        if fetched and not reading:
+            return {}  # fetched ahead of the first seek, which makes the consumer forget it
         for at in reading:
             consumer.seek(at, self._next[at])
         read = {at: await self._fetch(consumer, at) for at in reading}
@@ -138,4 +141,4 @@ def is_undecodable(error: Exception) -> bool:
 
 
 def _is_unreadable(record: RecordLike) -> bool:
-    return isinstance(record, UnreadableRecord)
+    return isinstance(record, RejectedRecord)
