@@ -278,6 +278,8 @@ class Pipeline:
     async def _take(self, partition: Partition) -> None:
         owned = await self._ownership.take(partition, self._clock())
         self._model.restore(partition, owned.states)
+        if not self._paused:
+            self._source.resume([partition])
         self._report_partitions()
 
     async def _take_again(self, partition: Partition) -> None:
