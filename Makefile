@@ -60,7 +60,7 @@ check: lint   ## the quick part of the tests: lint, and the runtime's unit tests
 
 test: lint   ## every check and every test, on real services
 	@OMP_NUM_THREADS=1 $(BIN)/pytest $(COMPUTE) $(SHORT) --cov --cov-report=html:build/coverage $(ARGS)
-	@$(BIN)/pytest $(SERVICES) $(SHORT) --dist loadfile $(ARGS)
+	@OMP_NUM_THREADS=1 $(BIN)/pytest $(SERVICES) $(SHORT) --dist loadfile $(ARGS)
 
 docs: $(VENV)/.docs   ## build the documentation site into build/site; a broken link is an error
 	@$(BIN)/python -m docs.site
@@ -75,7 +75,7 @@ pictures: $(VENV)/.dev   ## draw the pictures in README again, by the product it
 	@$(BIN)/python -m docs.site.pictures
 
 chaos: $(VENV)/.dev   ## inject N=100 more faults: nothing lost, nothing extra; continues docs/results/faults.jsonl, writes faults.md
-	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.fault.campaign --faults $(or $(N),100) --lanes $(or $(LANES),3) \
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.fault.campaign --faults $(or $(N),100) --lanes $(or $(LANES),2) \
 	  --out docs/results/faults.md
 
 soak: $(VENV)/.dev   ## half load for HOURS=2 with alarms and a slow receiver: memory slope, lag; writes docs/results/soak.md

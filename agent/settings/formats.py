@@ -33,7 +33,10 @@ def record_format(records: Records) -> RecordFormat:
 
 
 def group_layouts(groups: Iterable[ResolvedGroup]) -> tuple[GroupLayout, ...]:
-    return tuple(GroupLayout(group.name, tuple(map(_channel_field, group.channels)), group.assets) for group in groups)
+    return tuple(
+        GroupLayout(group.name, tuple(map(_channel_field, group.channels)), group.assets, group.grid.period_ns)
+        for group in groups
+    )
 
 
 def _channel_field(channel: ResolvedChannel) -> ChannelField:

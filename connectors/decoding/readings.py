@@ -24,6 +24,7 @@ REASONS = frozenset(
         "non_finite",
         "bad_timestamp",
         "clock_far",
+        "wrong_period",  # a chunk's samples lie between the steps of the group's grid
         "too_large",  # bytes or samples
         "too_many_channels",
     }

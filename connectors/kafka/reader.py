@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,6 +58,7 @@ class TopicReader:
                 request_timeout_ms=self._options.request_ms,
                 **self._cluster.arguments(),
             )
+            self._cluster.follow_login(self._consumer)
             await self._consumer.start()
             if self._options.topic not in await self._consumer.topics():  # subscribing would wait for it forever
                 raise UnknownTopicOrPartitionError
@@ -106,15 +107,30 @@ class TopicReader:
             except (CommitFailedError, IllegalStateError) as error:
                 _log.warning("commit to %s refused, some records may be read again: %s", self._options.topic, error)
 
-    async def close(self) -> None:
-        """Commits what was handled and leaves the group. A running `take` needs the consumer until it has stopped."""
+    async def close(self, *, timeout_s: float | None = None) -> None:
+        """Commits what was handled and leaves the group. A running `take` needs the consumer until it has stopped.
+
+        With a time-out, a broker that does not answer is left without a farewell: then its group waits for the session
+        to end, and the records since the last commit are read again.
+        """
         if self._consumer is None:
             return
+        half_s = None if timeout_s is None else timeout_s / 2
         try:
-            await self.commit()
+            await self._finish(self.commit(), half_s)
         finally:
-            await self._consumer.stop()
+            await self._finish(self._consumer.stop(), half_s)
             self._consumer = None
+
+    async def _finish(self, work: Awaitable[None], timeout_s: float | None) -> None:
+        """Raises ConnectorError; a time-out is only logged."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await work
+        except TimeoutError:
+            if timeout_s is None:
+                raise
+            _log.warning("the broker did not answer in time; some records of %s may be read again", self._options.topic)
 
     async def take(self, partitions: Collection[TopicPartition]) -> None:
         """Seeks to where each partition begins for this reader.
