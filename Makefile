@@ -17,7 +17,7 @@ WORKERS ?= 2
 SHORT := -q --no-header --tb=short --durations=5 -n $(WORKERS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup hooks run lint check test docs contracts pictures chaos soak bench bundles clean
+.PHONY: help setup hooks run lint check test docs contracts pictures chaos soak bench bounds bundles clean
 
 help:            ## what can be done here
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
@@ -86,6 +86,9 @@ bench: $(VENV)/.dev   ## what it costs: model and streaming, measured on this ma
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.bench_recipes --out docs/results/bench-recipes.md
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.backends --out docs/results/backends.md
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.bench_stream --out docs/results/bench-stream.md
+
+bounds: $(VENV)/.dev   ## what the limits are worth: one long record, a slow sensor, many keys; writes docs/results/bounds.md
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.bounds --out docs/results/bounds.md
 
 bundles: $(VENV)/.dev   ## train the demo's models again (some minutes)
 	@for kind in pump gearbox patient; do \

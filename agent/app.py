@@ -24,6 +24,7 @@ from agent.runtime.lifecycle import gc_tuning, run_with_helpers
 from agent.runtime.model_queue import ModelLimits
 from agent.runtime.model_reload import ModelReloader, ReloadableGroup
 from agent.runtime.pipeline import Endpoints, Pipeline, PipelineLimits
+from agent.runtime.skipped_records import SkippedRecords
 from agent.settings import (
     FileSourceSettings,
     JsonlSinkSettings,
@@ -98,6 +99,8 @@ def _helpers(settings: Plant, pipeline: Pipeline, listener: socket | None) -> It
     yield lambda: monitor_input(
         monitor, pipeline.counters, pipeline.progress, pipeline.status, pipeline.instruments.observer.warned
     )
+    if isinstance(settings.source, KafkaSourceSettings):
+        yield pipeline.skips.follow
     models = pipeline.models
     if models is not None:
         yield lambda: models.follow(pipeline.announce)
@@ -134,6 +137,7 @@ class Overrides:
     sink: Sink | None = None
     limits: PipelineLimits | None = None
     activations: AppendLog | None = None
+    skips: AppendLog | None = None
 
 
 def build_pipeline(
@@ -160,6 +164,7 @@ def build_pipeline(
         overrides.limits or _limits(settings),
         instruments=instruments,
         models=_model_reloader(plant, groups, load_model or fresh_loader(settings), instruments, overrides.activations),
+        skips=SkippedRecords(overrides.skips if overrides.source is not None else skip_log(settings)),
     )
 
 
@@ -199,6 +204,16 @@ def activation_log(settings: Plant) -> AppendLog:
 
     topic = sink.topics.activations or f"{settings.namespace}-activations"
     return CompactedLog(sink_cluster(sink), topic)
+
+
+def skip_log(settings: Plant) -> AppendLog | None:
+    """Where requests to skip records are stored: beside the records; None for a source that is not Kafka."""
+    source = settings.source
+    if not isinstance(source, KafkaSourceSettings):
+        return None
+    from connectors.kafka.optional_log import OptionalLog
+
+    return OptionalLog(cluster_of(source.bootstrap, source.security), source.skips or f"{settings.namespace}-skips")
 
 
 def make_group(group: ResolvedGroup, settings: Plant, predictor: "Predictor") -> GroupRuntime:
@@ -321,6 +336,7 @@ def _kafka_source(settings: Plant, source: KafkaSourceSettings) -> Source:
         topics=source.topics,
         group=settings.consumer_group,
         start_from=source.start_from,
+        isolation=source.isolation,
         instance_id=source.instance_id,
         session_ms=times.session.milliseconds,
         heartbeat_ms=times.heartbeat.milliseconds,
@@ -367,6 +383,7 @@ def _limits(settings: Plant) -> PipelineLimits:
         checkpoint_every_s=settings.checkpoint.every.seconds,
         checkpoint_records=settings.checkpoint.records,
         revoke_deadline_s=settings.checkpoint.revoke_deadline.seconds,
+        takeover_deadline_s=settings.checkpoint.takeover_deadline.seconds,
         stop_deadline_s=settings.checkpoint.stop_deadline.seconds,
     )
 

@@ -2,7 +2,17 @@
 
 from typing import Final, Literal
 
-Kind = Literal["state", "gap", "channel_dropout", "channel_back", "no_data", "clock_back", "model_refused"]
+Kind = Literal[
+    "state",
+    "gap",
+    "channel_dropout",
+    "channel_back",
+    "no_data",
+    "clock_back",
+    "model_refused",
+    "log_replaced",
+    "lost_records",
+]
 """Every kind of event; `agent.contracts` has a model for each."""
 STATE: Final = "state"
 GAP: Final = "gap"
@@ -11,6 +21,8 @@ CHANNEL_BACK: Final = "channel_back"
 NO_DATA: Final = "no_data"
 CLOCK_BACK: Final = "clock_back"
 MODEL_REFUSED: Final = "model_refused"
+LOG_REPLACED: Final = "log_replaced"
+LOST_RECORDS: Final = "lost_records"
 TYPE_PREFIX = "anchormoe."
 EVENT_SCHEMA = "urn:anchormoe-agent:event:v1"
 STATE_SCHEMA = "urn:anchormoe-agent:state:v1"

@@ -5,14 +5,26 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from connectors.errors import ConnectorError
-from connectors.records import Batch, Message, Partition, Position
+from connectors.records import Batch, Message, Partition, Position, RecordLike
 
 
 class Assignment(Protocol):
-    """Called when partitions are assigned or revoked. Both finish before records of the new assignment are polled."""
+    """Called when partitions are assigned or revoked.
+
+    `assigned` returns at once, for until then a member of a group sends no heartbeats. Records may be polled before
+    its partitions are taken over; taking over seeks.
+    """
 
     async def assigned(self, partitions: Collection[Partition]) -> None: ...
     async def revoked(self, partitions: Collection[Partition]) -> None: ...
+
+
+class OffsetOutOfRange(ConnectorError):
+    """The log does not hold the offset to read next: older records are gone, or the log was cut or made anew."""
+
+    def __init__(self, partition: Partition, offset: int) -> None:
+        super().__init__(f"{partition} does not hold offset {offset}")
+        self.partition, self.offset = partition, offset
 
 
 class Source(Protocol):
@@ -29,7 +41,10 @@ class Source(Protocol):
     async def start(self, assignment: Assignment) -> None: ...
 
     async def poll(self, *, max_records: int, timeout_s: float) -> list[Batch]:
-        """At most `max_records` records, in log order per partition; an empty list when none arrived in time."""
+        """At most `max_records` records, in log order per partition; an empty list when none arrived in time.
+
+        Raises `OffsetOutOfRange` for a position that the log does not hold; the caller seeks and polls again.
+        """
         ...
 
     async def committed(self, partition: Partition) -> Position | None: ...
@@ -38,8 +53,24 @@ class Source(Protocol):
         """The oldest offset that the log still holds."""
         ...
 
+    async def end_offset(self, partition: Partition) -> int:
+        """The offset behind the newest record, also where its transaction is still open."""
+        ...
+
     async def start_offset(self, partition: Partition) -> int:
         """Where to begin without a committed position."""
+        ...
+
+    async def log_id(self, partition: Partition) -> str | None:
+        """Another one once the log was made anew; None where nobody can tell."""
+        ...
+
+    async def read_at(self, partition: Partition, offset: int) -> RecordLike | None:
+        """The record with exactly this offset; None when the log does not hold it. Moves no position."""
+        ...
+
+    async def offset_at(self, partition: Partition, time_ms: int) -> int | None:
+        """The first offset with a timestamp at or after `time_ms`, or the end; None for a log without an index."""
         ...
 
     def seek(self, partition: Partition, offset: int) -> None: ...

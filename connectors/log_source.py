@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Protocol
 
-from connectors.base import Assignment
+from connectors.base import Assignment, OffsetOutOfRange
 from connectors.daemon_threads import run_in_daemon_thread
 from connectors.errors import ConnectorError
 from connectors.offsets import OffsetStore
@@ -19,6 +19,10 @@ class Log(Protocol):
     def partitions(self) -> tuple[Partition, ...]: ...
 
     def first_offset(self, partition: Partition) -> int: ...
+
+    def end_offset(self, partition: Partition) -> int:
+        """Behind the newest record; beyond every offset for a log that is made as it is read."""
+        ...
 
     def read(self, partition: Partition, offset: int, max_records: int) -> tuple[Sequence[RecordLike], int]:
         """The records from `offset` on that are there now, and the offset to read next."""
@@ -94,8 +98,23 @@ class LogSource:
     async def first_offset(self, partition: Partition) -> int:
         return self._log.first_offset(partition)
 
+    async def end_offset(self, partition: Partition) -> int:
+        return self._log.end_offset(partition)
+
     async def start_offset(self, partition: Partition) -> int:
         return self._log.first_offset(partition)
+
+    async def log_id(self, partition: Partition) -> str | None:
+        return None
+
+    async def read_at(self, partition: Partition, offset: int) -> RecordLike | None:
+        if not self._log.first_offset(partition) <= offset < self._log.end_offset(partition):
+            return None
+        records, _ = self._log.read(partition, offset, 1)
+        return next((record for record in records if record.offset == offset), None)
+
+    async def offset_at(self, partition: Partition, time_ms: int) -> int | None:
+        return None
 
     def seek(self, partition: Partition, offset: int) -> None:
         self._require(partition)
@@ -135,15 +154,22 @@ class LogSource:
         return self._log.first_offset(partition) if position is None else position.offset
 
     def _read(self, max_records: int) -> list[Batch]:
-        batches = []
+        batches: list[Batch] = []
         for partition in self._round_robin():
             if max_records == 0:
                 break
+            if not self._holds_position(partition):
+                if batches:
+                    break
+                raise OffsetOutOfRange(partition, self._positions[partition])
             records, self._positions[partition] = self._log.read(partition, self._positions[partition], max_records)
             if records:
                 batches.append(Batch(partition, records))
                 max_records -= len(records)
         return batches
+
+    def _holds_position(self, partition: Partition) -> bool:
+        return self._log.first_offset(partition) <= self._positions[partition] <= self._log.end_offset(partition)
 
     def _round_robin(self) -> list[Partition]:
         """Another partition is first each time, so that a busy one cannot starve the others."""

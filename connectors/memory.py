@@ -22,13 +22,14 @@ class MemoryLog:
         self.commits = MemoryOffsetStore()
         self._records: dict[Partition, list[Record]] = {partition: [] for partition in self.partitions}
         self._first: dict[Partition, int] = dict.fromkeys(self.partitions, 0)
+        self.ids: dict[str, str] = {partition.topic: "1" for partition in self.partitions}
         self._watchers: set[asyncio.Event] = set()
 
     def append(
         self, partition: Partition, value: bytes | None, *, key: bytes | None, timestamp_ms: int, headers: Headers = ()
     ) -> int:
         """Returns the record's offset."""
-        offset = self.end(partition)
+        offset = self.end_offset(partition)
         self._records[partition].append(Record(offset, timestamp_ms, key, value, headers))
         for appended in self._watchers:
             appended.set()
@@ -37,7 +38,7 @@ class MemoryLog:
     def first_offset(self, partition: Partition) -> int:
         return self._first[partition]
 
-    def end(self, partition: Partition) -> int:
+    def end_offset(self, partition: Partition) -> int:
         return self._first[partition] + len(self._records[partition])
 
     def read(self, partition: Partition, offset: int, max_records: int) -> tuple[Sequence[Record], int]:
@@ -46,7 +47,7 @@ class MemoryLog:
         return records, records[-1].offset + 1 if records else offset
 
     def lag(self, partition: Partition, offset: int) -> int:
-        return max(self.end(partition) - max(offset, self._first[partition]), 0)
+        return max(self.end_offset(partition) - max(offset, self._first[partition]), 0)
 
     def at_end(self, partition: Partition, offset: int) -> bool:
         return self.lag(partition, offset) == 0
@@ -59,6 +60,22 @@ class MemoryLog:
         drop = min(max(offset - self._first[partition], 0), len(self._records[partition]))
         del self._records[partition][:drop]
         self._first[partition] += drop
+
+    def cut(self, partition: Partition, end: int) -> None:
+        """Deletes the newest records, as an unclean election does; the next ones get their offsets."""
+        del self._records[partition][max(end - self._first[partition], 0) :]
+
+    def recreate(self, topic: str) -> None:
+        """Deletes the topic and makes it again: no records, no commits, another id."""
+        self.ids[topic] = str(int(self.ids[topic]) + 1)
+        for partition in self.partitions:
+            if partition.topic == topic:
+                self._records[partition], self._first[partition] = [], 0
+                self.commits.forget(partition)
+
+    def offset_at(self, partition: Partition, time_ms: int) -> int:
+        found = (record.offset for record in self._records[partition] if record.timestamp >= time_ms)
+        return next(found, self.end_offset(partition))
 
     def watch(self, appended: asyncio.Event) -> None:
         self._watchers.add(appended)
@@ -73,6 +90,12 @@ class MemorySource(LogSource):
     def __init__(self, log: MemoryLog, *, bounded: bool = False) -> None:
         super().__init__(log, log.commits, bounded=bounded)
         self.log = log
+
+    async def log_id(self, partition: Partition) -> str | None:
+        return self.log.ids[partition.topic]
+
+    async def offset_at(self, partition: Partition, time_ms: int) -> int | None:
+        return self.log.offset_at(partition, time_ms)
 
 
 class MemorySink:

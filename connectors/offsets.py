@@ -30,6 +30,9 @@ class MemoryOffsetStore:
     def put(self, positions: Mapping[Partition, Position]) -> None:
         self._positions.update(positions)
 
+    def forget(self, partition: Partition) -> None:
+        self._positions.pop(partition, None)
+
 
 class FileOffsetStore:
     """Positions in a JSON file, which is replaced as a whole.

@@ -11,7 +11,17 @@ from pydantic import ConfigDict, Field
 
 from agent.contracts.base import Contract, Timestamp, contract_field
 from agent.contracts.parts import ClassifiedWindow, Evidence, Gap, Input, Model, RefusedBundle, Window
-from agent.event_types import CHANNEL_BACK, CHANNEL_DROPOUT, CLOCK_BACK, GAP, MODEL_REFUSED, NO_DATA, STATE
+from agent.event_types import (
+    CHANNEL_BACK,
+    CHANNEL_DROPOUT,
+    CLOCK_BACK,
+    GAP,
+    LOG_REPLACED,
+    LOST_RECORDS,
+    MODEL_REFUSED,
+    NO_DATA,
+    STATE,
+)
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 
@@ -91,6 +101,34 @@ class ModelRefusedEvent(CommonFields):
     reason: str = contract_field("Why it was refused, for people.")
 
 
+class LogReplacedEvent(CommonFields):
+    """The input log is another one than before: windows were forgotten, `input` is where reading began again.
+
+    `asset` is the name of the group. A replay of the log does not repeat it.
+    """
+
+    type: Literal["log_replaced"] = contract_field("The kind of event.")
+    kind: Literal["technical"] = contract_field("About the data, not about the process.")
+    reason: str = contract_field(
+        "`recreated`: the topic has another id. `overwritten`: another record is where the last one was. "
+        "`cut`: the log ends before what was read."
+    )
+    position: int = contract_field("The next offset that would have been read of the former log.", ge=0)
+    end: int = contract_field("The end of the log when this was noticed.", ge=0)
+
+
+class LostRecordsEvent(CommonFields):
+    """Records were deleted before they were read; windows that need them are `unknown` with `history_lost`.
+
+    `asset` is the name of the group; `input` is the first record that is left. A replay does not repeat it.
+    """
+
+    type: Literal["lost_records"] = contract_field("The kind of event.")
+    kind: Literal["technical"] = contract_field("About the data, not about the process.")
+    count: int = contract_field("How many offsets are missing; those without a record are counted, too.", ge=1)
+    position: int = contract_field("The first of the missing offsets.", ge=0)
+
+
 class OtherEvent(Contract):
     """A kind that this version does not know; its other fields are in `model_extra`. Not part of the schema."""
 
@@ -116,7 +154,16 @@ class LastState(Contract):
     )
 
 
-KnownEvent = ExplainedEvent | GapEvent | ChannelEvent | NoDataEvent | ClockBackEvent | ModelRefusedEvent
+KnownEvent = (
+    ExplainedEvent
+    | GapEvent
+    | ChannelEvent
+    | NoDataEvent
+    | ClockBackEvent
+    | ModelRefusedEvent
+    | LogReplacedEvent
+    | LostRecordsEvent
+)
 
 EVENT_MODELS: Mapping[str, type[KnownEvent]] = MappingProxyType(
     {
@@ -127,6 +174,8 @@ EVENT_MODELS: Mapping[str, type[KnownEvent]] = MappingProxyType(
         NO_DATA: NoDataEvent,
         CLOCK_BACK: ClockBackEvent,
         MODEL_REFUSED: ModelRefusedEvent,
+        LOG_REPLACED: LogReplacedEvent,
+        LOST_RECORDS: LostRecordsEvent,
     }
 )
 """The model of each `type`."""

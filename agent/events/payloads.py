@@ -14,6 +14,8 @@ from agent.event_types import (
     CLOCK_BACK,
     EVENT_SCHEMA,
     GAP,
+    LOG_REPLACED,
+    LOST_RECORDS,
     MODEL_REFUSED,
     NO_DATA,
     NOTICE,
@@ -26,7 +28,7 @@ from agent.models.classifier import Classification, ModelName
 from agent.windows.asset_state import AssetState
 from anchormoe.windows import Grid, WindowShape
 from connectors.records import EVENTS, STATES, Message, Partition
-from connectors.timestamps import format_iso
+from connectors.timestamps import NS_PER_MS, format_iso
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,39 @@ def model_refused_event(
     }
     name = event_id(origin.namespace, origin.asset, effective_ns, digest=digest, kind=MODEL_REFUSED, channel=None)
     return Event(name, MODEL_REFUSED, origin.asset, effective_ns, offset, data)
+
+
+def log_replaced_event(origin: Origin, *, reason: str, position: int, first: int, end: int, time_ms: int) -> Event:
+    """The log is another one: about the partition, so the asset is the group's name. One id per former position."""
+    data = {
+        **_head(origin, LOG_REPLACED, "technical"),
+        "reason": reason,
+        "position": position,
+        "end": end,
+        "input": _input(origin.partition, first),
+        "notice": NOTICE,
+    }
+    return _partition_event(origin, LOG_REPLACED, position, first, time_ms, data)
+
+
+def lost_records_event(origin: Origin, *, position: int, first: int, time_ms: int) -> Event:
+    """The offsets from `position` up to `first` are gone: about the partition, so the asset is the group's name."""
+    data = {
+        **_head(origin, LOST_RECORDS, "technical"),
+        "count": first - position,
+        "position": position,
+        "input": _input(origin.partition, first),
+        "notice": NOTICE,
+    }
+    return _partition_event(origin, LOST_RECORDS, position, first, time_ms, data)
+
+
+def _partition_event(
+    origin: Origin, kind: Kind, position: int, first: int, time_ms: int, data: dict[str, Any]
+) -> Event:
+    time_ns, place = max(time_ms, 0) * NS_PER_MS, f"{origin.partition}@{position}"
+    name = event_id(origin.namespace, origin.asset, time_ns, digest=None, kind=kind, channel=place)
+    return Event(name, kind, origin.asset, time_ns, first, data)
 
 
 def channel_events(

@@ -20,6 +20,10 @@ class Counters:
     internal_errors: Counter[str] = field(default_factory=Counter)
     expired_assets: int = 0
     oversized: Counter[str] = field(default_factory=Counter)
+    refetched_records: int = 0
+    lost_records: int = 0
+    replaced_logs: Counter[str] = field(default_factory=Counter)
+    moved_commits: int = 0
     examples: dict[str, str] = field(default_factory=dict)
 
     def count_dead_letter(self, reason: str, example: str) -> None:

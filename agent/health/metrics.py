@@ -63,6 +63,11 @@ class AgentCollector(Collector):
             "Messages larger than Kafka takes, published without a part: dead letters as pointers, events shortened."
         )
         yield _counts("oversized_messages", meaning, "stream", counters.oversized)
+        yield _count("lost_records", "Offsets that were deleted before they were read.", counters.lost_records)
+        yield _counts("replaced_logs", "Logs that were made anew or cut.", "reason", counters.replaced_logs)
+        yield _count("moved_commits", "Committed offsets that somebody else has set.", counters.moved_commits)
+        meaning = "Records that were fetched again although the windows have them."
+        yield _count("refetched_records", meaning, counters.refetched_records)
         yield _count("rejected_claims", "Calls that the store rejected: another owner.", status.rejected_claims)
         yield _count("source_restarts", "Restarts of the source by the watchdog.", status.source_restarts)
 

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.event_types import MODEL_REFUSED, NO_DATA
+from agent.event_types import LOG_REPLACED, LOST_RECORDS, MODEL_REFUSED, NO_DATA
 from connectors.atomic_file import replace_file
 from connectors.jsonl import from_line, to_line
 from connectors.records import Message
 from connectors.timestamps import parse_iso
 
-WALL_CLOCK_TYPES = frozenset({NO_DATA, MODEL_REFUSED})
+WALL_CLOCK_TYPES = frozenset({NO_DATA, MODEL_REFUSED, LOG_REPLACED, LOST_RECORDS})
 """Kinds that depend on the time or the machine of the agent, not on the log alone; they are not compared."""
 
 

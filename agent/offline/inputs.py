@@ -77,7 +77,9 @@ def bounded_source(
 
 def _topics(plant: Plant, places: Sequence[TopicPlace], log_range: LogRange) -> BoundedKafkaSource:
     names = [name for place in places for name in source_topics("--input", plant, place)]
-    return BoundedKafkaSource(plant_cluster("--input", plant, places[0]), list(dict.fromkeys(names)), log_range)
+    isolation = plant.source.isolation if isinstance(plant.source, KafkaSourceSettings) else "read_committed"
+    cluster = plant_cluster("--input", plant, places[0])
+    return BoundedKafkaSource(cluster, list(dict.fromkeys(names)), log_range, isolation=isolation)
 
 
 def source_topics(option: str, plant: Plant, place: TopicPlace) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import orjson
 
-from agent.app import Overrides, breaker_limits, build_pipeline
+from agent.app import Overrides, breaker_limits, build_pipeline, skip_log
 from agent.health.counters import Counters
 from agent.models.compatibility import LoadModel
 from agent.offline.event_set import EventSet
@@ -17,6 +17,7 @@ from agent.runtime.pipeline import Pipeline, PipelineLimits
 from agent.settings import LoadedPlant, ResolvedGroup
 from connectors.base import Source
 from connectors.jsonl import to_line
+from connectors.kafka.bounded import BoundedKafkaSource
 from connectors.log_range import OffsetRange
 from connectors.memory import MemoryWindowStore
 from connectors.records import DEAD_LETTERS, EVENTS, Message, Partition
@@ -114,7 +115,10 @@ async def replay(
 ) -> ReplayResult:
     """As fast as possible, until the source ends or `stop` is set. Raises what the live agent would."""
     result = ReplayResult()
-    overrides = Overrides(source, MemoryWindowStore(), ReplaySink(result, source), _without_checkpoints(plant))
+    # What operators skipped in the plant's topics is skipped here, too; files have other offsets.
+    skips = skip_log(plant.settings) if isinstance(source, BoundedKafkaSource) else None
+    limits = _without_checkpoints(plant)
+    overrides = Overrides(source, MemoryWindowStore(), ReplaySink(result, source), limits, skips=skips)
     pipeline = build_pipeline(plant, load_model=load_model, overrides=overrides)
     started_s = time.monotonic()
     with gc_tuning():

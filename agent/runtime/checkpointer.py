@@ -62,17 +62,37 @@ class Checkpointer:
         """
         try:
             for owned in (each for each in partitions if each.position != each.saved):
-                with _logged_refusals(owned):
-                    await self._with_claim(owned, partial(self._save_groups, owned))
-                    hit(AFTER_HEADER)
-                    await self._source.commit({owned.partition: owned.commit_position(owned.position)})
-                hit(AFTER_COMMIT)
-                owned.saved = owned.position
+                await self._save_partition(owned)
         except TransientError as error:
             self._went_down("save", error)
             return False
         self._came_back("save")
         return True
+
+    async def _save_partition(self, owned: OwnedPartition) -> None:
+        """A partition that is given up on the way may refuse: its next owner reads on from the last commit."""
+        try:
+            with _logged_refusals(owned):
+                await self._with_claim(owned, partial(self._save_groups, owned))
+                hit(AFTER_HEADER)
+                await self._commit(owned)
+        except ConnectorError as error:
+            if not owned.given_up:
+                raise
+            log.info("checkpoint of a given-up partition refused", partition=str(owned.partition), reason=str(error))
+            return
+        hit(AFTER_COMMIT)
+        owned.saved = owned.position
+
+    async def _commit(self, owned: OwnedPartition) -> None:
+        position = owned.commit_position(owned.position)
+        if not owned.given_up:
+            await self._source.commit({owned.partition: position})
+            owned.committed = position
+
+    async def _repeat_commit(self, owned: OwnedPartition) -> None:
+        """Exactly the last one: an old offset with the rebuild offset of newer windows would rebuild too little."""
+        await self._source.commit({owned.partition: owned.committed or owned.commit_position(owned.saved)})
 
     async def _with_claim(self, owned: OwnedPartition, call: Callable[[], Awaitable[None]]) -> None:
         """Where the store has lost the claim, claim again, after Kafka has confirmed that the partition is ours."""
@@ -80,13 +100,14 @@ class Checkpointer:
             await call()
         except ClaimLost:
             log.warning("the store has lost the claim; claiming again", partition=str(owned.partition))
-            await self._source.commit({owned.partition: owned.commit_position(owned.saved)})
+            await self._repeat_commit(owned)
             owned.claim = await self._store.claim(owned.partition)
             for windows in owned.groups.values():
                 windows.rings.mark_lost(range(len(windows.rings)))
             await call()
 
     async def _save_groups(self, owned: OwnedPartition) -> None:
+        owned.note_log_seen()
         for group in owned.groups:
             await self._save_group(owned, group)
 

@@ -17,6 +17,7 @@ from agent.runtime.last_door import LastDoor
 from agent.runtime.model_queue import ModelQueue, Results
 from agent.runtime.publisher import Publisher
 from agent.windows.asset_state import apply_changes
+from connectors.base import Fenced
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class InFlight:
             if not first.results.done():
                 return False
             ready = list(takewhile(partial(_published_together, first), self._batches))
-            await self._publish(ready)
+            await self._publish_unless_given_up(ready)
             for batch in ready:
                 self._batches.popleft()
                 self._count(-batch.ingested.windows)
@@ -85,6 +86,16 @@ class InFlight:
             batch = self._batches.popleft()
             batch.results.cancel()
             self._count(-batch.ingested.windows)
+
+    async def _publish_unless_given_up(self, batches: list[InFlightBatch]) -> None:
+        """What is not published now is published by the partition's next owner, who begins at the last commit."""
+        owned = batches[0].ingested.owned
+        try:
+            if not owned.given_up:
+                await self._publish(batches)
+        except Fenced:
+            if not owned.given_up:
+                raise
 
     async def _publish(self, batches: list[InFlightBatch]) -> None:
         """Batches of one partition together: one check of the claim, one wait for the acknowledgements."""

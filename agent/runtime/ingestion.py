@@ -20,6 +20,7 @@ from agent.runtime.control_records import Reset, split_at_resets
 from agent.runtime.instruments import Instruments
 from agent.runtime.last_door import LastDoor
 from agent.runtime.ownership import OwnedPartition, Ownership
+from agent.runtime.skipped_records import SKIPPED, SkippedRecord, SkippedRecords
 from agent.windows.group import all_or_nothing
 from agent.windows.ingest import Ingested, ingest, reset_asset
 from agent.windows.spec import GroupSpec
@@ -91,23 +92,43 @@ class Ingestion:
         clock: Callable[[], float],
         door: LastDoor | None = None,
         max_windows: int | None = None,
+        skips: SkippedRecords | None = None,
     ) -> None:
+        self._skips = skips or SkippedRecords()
         self._source, self._decoder, self._ownership = source, decoder, ownership
         self._counters, self._status = instruments.counters, instruments.status
         self._progress, self._clock = progress, clock
         self._door, self._max_windows = door or LastDoor(self._counters), max_windows
 
     def ingest(self, owned: OwnedPartition, batch: Batch) -> Iterator[IngestedBatch]:
-        """Nothing twice and nothing skipped: a gap in the offsets is read again once, then it is accepted."""
+        """Nothing twice and nothing skipped: a gap in the offsets is read again once, then it is accepted.
+
+        A gap is never a loss: reading an offset that was deleted fails. What remains are transaction markers, aborted
+        transactions and records that compaction removed.
+        """
         first = batch.records[0].offset
         if first > owned.position and owned.rewound_at != owned.position:
             owned.rewound_at = owned.position
             self._source.seek(owned.partition, owned.position)
             return
         if first < owned.position:
-            batch = Batch(batch.partition, [each for each in batch.records if each.offset >= owned.position])
-        for piece in self._split(batch):
-            yield from self._reset(owned, batch, piece) if isinstance(piece, Reset) else self._ingest(owned, piece)
+            fresh = [each for each in batch.records if each.offset >= owned.position]
+            self._counters.refetched_records += len(batch.records) - len(fresh)
+            batch = Batch(batch.partition, fresh)
+        for part in self._skips.split(batch):
+            if isinstance(part, SkippedRecord):
+                yield self._skip(owned, part)
+                continue
+            for piece in self._split(part):
+                yield from self._reset(owned, part, piece) if isinstance(piece, Reset) else self._ingest(owned, piece)
+
+    def _skip(self, owned: OwnedPartition, skipped: SkippedRecord) -> IngestedBatch:
+        self._counters.records += 1
+        record, skip = skipped.record, skipped.skip
+        log.warning("record skipped", place=f"{owned.partition}@{record.offset}", reason=skip.reason, by=skip.by)
+        owned.advance(record)
+        letter = dead_letter(record, owned.partition, reason=SKIPPED, detail=skip.detail)
+        return IngestedBatch(owned, Batch(owned.partition, [record]), 1, [], [letter])
 
     def _split(self, batch: Batch) -> Iterator[Batch | Reset]:
         """Cut at the control records; what cannot even be looked at is left to the decoder."""
@@ -132,7 +153,7 @@ class Ingestion:
         if any(part.cleared for part in parts):
             log.info("window reset", asset=reset.asset, partition=str(partition), offset=reset.offset)
         self._counters.records += 1
-        owned.advance(reset.offset)
+        owned.advance(alone.records[-1])
         yield IngestedBatch(owned, alone, 1, parts)
 
     def _ingest(self, owned: OwnedPartition, batch: Batch) -> Iterator[IngestedBatch]:
@@ -282,7 +303,7 @@ class Ingestion:
     def _done(self, ingested: IngestedBatch, readings: Sequence[Readings]) -> None:
         """The records are ingested to their end: move the position, and report."""
         owned = ingested.owned
-        owned.advance(ingested.batch.records[-1].offset)
+        owned.advance(ingested.batch.records[-1])
         owned.partial = False
         self._counters.records += ingested.records
         newest_ns = max((int(each.time_ns.max()) for each in readings if len(each.time_ns)), default=None)

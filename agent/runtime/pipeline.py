@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 import structlog
 
 from agent.events.assemble import EventAssembler, OutgoingEvent, idle_events
+from agent.events.fault import Fault
 from agent.events.group import GroupRuntime
+from agent.events.payloads import log_replaced_event, lost_records_event
 from agent.health.progress import Progress
 from agent.runtime.backlog import Backlog
 from agent.runtime.breaker import BreakerLimits
@@ -17,23 +19,26 @@ from agent.runtime.in_flight import InFlight
 from agent.runtime.ingestion import Ingestion
 from agent.runtime.instruments import Instruments
 from agent.runtime.last_door import LastDoor
-from agent.runtime.lifecycle import close_within, limit_time
+from agent.runtime.lifecycle import close_within, limit_time, run_with_helpers
+from agent.runtime.log_changes import CommitMoved, LogChange, LogReplaced, RecordsLost
 from agent.runtime.measured_store import MeasuredStore
 from agent.runtime.model_queue import ModelLimits, ModelQueue
 from agent.runtime.model_reload import ModelReloader
 from agent.runtime.ownership import OwnedPartition, Ownership
 from agent.runtime.poller import Poller
 from agent.runtime.publisher import Publisher
-from connectors.base import Sink, Source, WindowStore
+from agent.runtime.skipped_records import SkippedRecords
+from agent.runtime.takeover import Takeover
+from connectors.base import OffsetOutOfRange, Sink, Source, WindowStore
 from connectors.decoding import Decoder
-from connectors.errors import ConnectorError, TransientError
+from connectors.errors import ConnectorError
 from connectors.records import Batch, Partition
 
 log = structlog.get_logger()
 
 _A_MILLISECOND_S = 0.001
 _WAIT_FOR_RESULTS_S = 0.2
-_TAKE_AGAIN_S = 0.5
+_KEEP_POLLING_EVERY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,7 @@ class PipelineLimits:
     checkpoint_every_s: float = 5.0
     checkpoint_records: int = 50_000
     revoke_deadline_s: float = 10.0
+    takeover_deadline_s: float = 60.0
     stop_deadline_s: float = 20.0
     close_deadline_s: float = 5.0
     republish_states_every_s: float = 600.0
@@ -85,15 +91,19 @@ class Pipeline:
         *,
         instruments: Instruments | None = None,
         models: ModelReloader | None = None,
+        skips: SkippedRecords | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.instruments, self.progress, self.models = instruments or Instruments(), Progress(clock), models
+        self.skips = skips or SkippedRecords()
         self.counters, self.status = self.instruments.counters, self.instruments.status
         self._source, self._sink = endpoints.source, endpoints.sink
         self._store = MeasuredStore(endpoints.store, self.status)
         self._groups, self._limits, self._clock = groups, limits, clock
         self._door = LastDoor(self.counters, limits.breaker)
-        self._ownership = Ownership(self._source, self._store, [group.spec for group in groups.values()])
+        specs = [group.spec for group in groups.values()]
+        self._ownership = Ownership(self._source, self._store, specs, self._announce_change)
+        self._takeover = Takeover(self._take, deadline_s=limits.takeover_deadline_s)
         self._checkpointer = Checkpointer(self._source, self._store, clock, limits.outage)
         self._publisher = Publisher(self._sink, groups, self.instruments, self._door)
         self._poller = Poller(self._source, leave_within_s=limits.revoke_deadline_s)
@@ -122,6 +132,7 @@ class Pipeline:
             clock=clock,
             door=self._door,
             max_windows=limits.windows_at_once,
+            skips=self.skips,
         )
         self._backlog = Backlog(ingestion.ingest, self._is_owned)
         # A rebalance calls `revoked` while the loop works; only the holder of the lock may touch windows.
@@ -135,8 +146,7 @@ class Pipeline:
         """Until `stop` or the end of a bounded source. A normal end checkpoints; an error commits nothing more."""
         try:
             await self.start()
-            while not stop.is_set() and (self._backlog or not self._source.exhausted):
-                await self.step()
+            await run_with_helpers(self._step_until(stop), [self._keep_polling()])
             async with limit_time(self._limits.stop_deadline_s, "shutdown"):
                 await self.checkpoint()
                 if self.models is not None:
@@ -144,20 +154,42 @@ class Pipeline:
         finally:
             await self.close()
 
+    async def _step_until(self, stop: asyncio.Event) -> None:
+        while not stop.is_set() and (self._backlog or self._takeover.pending or not self._source.exhausted):
+            await self.step()
+
+    async def _keep_polling(self) -> None:
+        """Whatever a step waits for, a sink, the store, a revocation: polling goes on, of paused partitions."""
+        while True:
+            await asyncio.sleep(_KEEP_POLLING_EVERY_S)
+            waited_s = self._clock() - (self.progress.last_poll_s or self._clock())
+            if waited_s >= _KEEP_POLLING_EVERY_S and not self._poller.polling:
+                self._source.pause(list(self._ownership.partitions))
+                await self._poller.keep_alive()
+                self.progress.polled()
+
     async def start(self) -> None:
         """Returns when the source is joined; partitions may be assigned before or after that."""
         await self._sink.start()
         await self._store.start()
         if self.models is not None:
             await self.models.start()
+        await self.skips.start()
         await self._poller.join(self)
+        await self._take_pending()
 
     async def step(self) -> None:
         """One poll and what follows from it. Paused partitions are polled too: Kafka evicts a member that does not."""
         if self._restart_wanted:
             await self._restart_source()
+        await self._take_pending()
         self._apply_backpressure()
-        polled = await self._poller.poll(self._limits.max_records, self._poll_timeout_s())
+        try:
+            polled = await self._poller.poll(self._limits.max_records, self._poll_timeout_s())
+        except OffsetOutOfRange as error:
+            log.warning("the log does not hold the next offset", reason=str(error))
+            await self._take_again(error.partition)
+            return
         self.progress.polled()
         # Looked up before any await: a batch of a partition that was lost meanwhile is not for a new owner.
         batches = [(batch, self._ownership.partitions.get(batch.partition)) for batch in polled or []]
@@ -186,6 +218,7 @@ class Pipeline:
             "source": self._source.close,
             "sink": self._sink.close,
             "store": self._store.close,
+            "skips": self.skips.close,
         }
         if self.models is not None:
             parts["activations"] = self.models.close
@@ -198,18 +231,30 @@ class Pipeline:
             await self._publisher.announce(events)
 
     async def assigned(self, partitions: Collection[Partition]) -> None:
-        async with self._lock:
-            for partition in partitions:
-                owned = await self._take(partition)
-                self._model.restore(partition, owned.states)
-                self._report_partitions()
+        """They are taken between two polls, and not read until then."""
+        self._takeover.add(partitions)
+        self._source.pause(partitions)
+        self._poller.interrupt()
 
     async def revoked(self, partitions: Collection[Partition]) -> None:
-        """Checkpoint within the deadline. A failure stops the agent, because the error is raised to the loop."""
-        async with limit_time(self._limits.revoke_deadline_s, "partition revocation"), self._lock:
-            owned = [self._ownership.partitions[each] for each in partitions if each in self._ownership.partitions]
-            await self._checkpoint(owned)
-            self._drop(partitions)
+        """Checkpoint within the deadline. A failure stops the agent, because the error is raised to the loop.
+
+        Partitions whose checkpoint takes too long, perhaps because a sink hangs, are given up without one: their next
+        owner begins at the last commit, and repeats events that are equal by id.
+        """
+        self._takeover.remove(partitions)
+        limit = asyncio.timeout(self._limits.revoke_deadline_s)
+        try:
+            async with limit, self._lock:
+                await self._checkpoint(self._owned(partitions))
+                self._drop(partitions)
+                self._takeover.remove(partitions)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            deadline_s = self._limits.revoke_deadline_s
+            log.warning("partitions given up without a checkpoint: the hand-over took too long", deadline_s=deadline_s)
+            self._give_up(partitions)
 
     async def lag(self) -> Mapping[Partition, int] | None:
         """Records still to be read; None while there is no source to ask."""
@@ -240,17 +285,46 @@ class Pipeline:
         await self._poller.leave()
         await self._poller.join(self)
 
-    async def _take(self, partition: Partition) -> OwnedPartition:
-        """A store that is away for a moment is waited for, as long as a revocation may take."""
-        deadline_s = self._clock() + self._limits.revoke_deadline_s
-        while True:
-            try:
-                return await self._ownership.take(partition, self._clock())
-            except TransientError as error:
-                if self._clock() >= deadline_s:
-                    raise
-                log.warning("cannot take the partition yet; trying again", partition=str(partition), reason=str(error))
-                await asyncio.sleep(_TAKE_AGAIN_S)
+    async def _take_pending(self) -> None:
+        if self._takeover.pending:
+            async with self._lock:
+                await self._takeover.run()
+
+    async def _take(self, partition: Partition) -> None:
+        owned = await self._ownership.take(partition, self._clock())
+        self._model.restore(partition, owned.states)
+        self._report_partitions()
+
+    async def _take_again(self, partition: Partition) -> None:
+        """The log has changed under us: keep what was read, unless it was of another log, and look again."""
+        owned = self._ownership.partitions.get(partition)
+        if owned is None:
+            return
+        async with self._lock:
+            if owned.position <= await self._source.end_offset(partition):
+                await self._checkpoint([owned])
+            self._give_up([partition])
+            self._takeover.add([partition])
+
+    async def _announce_change(self, change: LogChange) -> None:
+        """Counted, and told as an event of every group; before the change has any effect on what is stored."""
+        if isinstance(change, CommitMoved):
+            self.counters.moved_commits += 1
+            return
+        if isinstance(change, LogReplaced):
+            self.counters.replaced_logs[change.reason] += 1
+        else:
+            self.counters.lost_records += change.count
+        await self._publisher.announce([_change_event(group, change) for group in self._groups.values()])
+
+    def _owned(self, partitions: Collection[Partition]) -> list[OwnedPartition]:
+        return [self._ownership.partitions[each] for each in partitions if each in self._ownership.partitions]
+
+    def _give_up(self, partitions: Collection[Partition]) -> None:
+        """What is in flight of them is dropped."""
+        for owned in self._owned(partitions):
+            owned.given_up = True
+        self._drop(partitions)
 
     def _drop(self, partitions: Collection[Partition]) -> None:
         self._ownership.drop(partitions)
@@ -313,17 +387,19 @@ class Pipeline:
     async def _announce_idle(self) -> None:
         """Nothing was polled, so the records of an asset that seems idle are not waiting in a backlog."""
         for owned in self._ownership.partitions.values():
-            offset = max(owned.position - 1, 0)
-            events = [
-                event
-                for name, windows in owned.groups.items()
-                for event in idle_events(
-                    self._groups[name], windows, owned.partition, now_s=self._clock(), offset=offset
-                )
-            ]
+            events = [event for name in owned.groups for event in self._idle_events(owned, name)]
             if events:
                 await self._checkpointer.verify(owned)
                 await self._publisher.announce(events)
+
+    def _idle_events(self, owned: OwnedPartition, name: str) -> list[OutgoingEvent]:
+        """They are technical and belong to no record, so one that cannot be built is only counted."""
+        group, windows, offset = self._groups[name], owned.groups[name], max(owned.position - 1, 0)
+        try:
+            return idle_events(group, windows, owned.partition, now_s=self._clock(), offset=offset)
+        except Exception as error:  # noqa: BLE001  # the last door
+            self._door.note(Fault("announce", error), str(owned.partition))
+            return []
 
     def _checkpoint_due(self) -> bool:
         if self._door.holds_commits:
@@ -334,12 +410,17 @@ class Pipeline:
 
     async def _checkpoint(self, partitions: Collection[OwnedPartition]) -> None:
         """A partition in the middle of a long record is left out, and all of them while the breaker is suspicious."""
+        for owned in await self._ownership.find_replaced(partitions):
+            log.warning("the topic was made anew while it was read", partition=str(owned.partition))
+            self._give_up([owned.partition])
+            self._takeover.add([owned.partition])
         await self._in_flight.drain(down_to=0)
         if self._door.holds_commits:
             log.warning("nothing is committed while every record fails inside the agent")
             return
         with self.status.stage("checkpoint"):
-            saved = await self._checkpointer.save([owned for owned in partitions if not owned.partial])
+            whole = [owned for owned in partitions if not (owned.partial or owned.given_up)]
+            saved = await self._checkpointer.save(whole)
         for owned in partitions:
             owned.overdue = owned.partial
         self.counters.checkpoints += saved
@@ -353,3 +434,15 @@ class Pipeline:
                 await self._checkpointer.verify(owned)
                 await self._publisher.publish_states(owned)
                 owned.states_published_s = self._clock()
+
+
+def _change_event(group: GroupRuntime, change: LogReplaced | RecordsLost) -> OutgoingEvent:
+    origin = group.origin(group.spec.name, change.partition)
+    position, first, time_ms = change.position, change.first, change.time_ms
+    if isinstance(change, LogReplaced):
+        event = log_replaced_event(
+            origin, reason=change.reason, position=position, first=first, end=change.end, time_ms=time_ms
+        )
+    else:
+        event = lost_records_event(origin, position=position, first=first, time_ms=time_ms)
+    return OutgoingEvent(event, origin, group.spec.channels)

@@ -51,7 +51,11 @@ class Checkpointing(Section):
     every: Duration = Field(default=Duration.parse("5s"), description="Time between two checkpoints.")
     records: Count = Field(default=50_000, description="Records between two checkpoints.")
     revoke_deadline: Duration = Field(
-        default=Duration.parse("10s"), description="Time to store the windows of a revoked partition."
+        default=Duration.parse("10s"),
+        description="Time to store the windows of a revoked partition; then it is given up without a checkpoint.",
+    )
+    takeover_deadline: Duration = Field(
+        default=Duration.parse("1m"), description="Time to take over all assigned partitions, a slow store included."
     )
     stop_deadline: Duration = Field(default=Duration.parse("30s"), description="Time to shut down after SIGTERM.")
 

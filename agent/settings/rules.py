@@ -135,6 +135,13 @@ def a_revoke_ends_before_the_rebalance(source: Source, checkpoint: Checkpointing
         yield Problem(("checkpoint", "revoke_deadline"), f"{checkpoint.revoke_deadline} is too long", right)
 
 
+def a_takeover_ends_before_the_next_poll(source: Source, checkpoint: Checkpointing) -> Problems:
+    """Meanwhile nothing is polled."""
+    if isinstance(source, KafkaSourceSettings) and checkpoint.takeover_deadline >= source.timeouts.max_poll_interval:
+        right = f"use less than source.timeouts.max_poll_interval, {source.timeouts.max_poll_interval}"
+        yield Problem(("checkpoint", "takeover_deadline"), f"{checkpoint.takeover_deadline} is too long", right)
+
+
 def checkpoints_come_before_the_next_poll(source: Source, checkpoint: Checkpointing) -> Problems:
     if isinstance(source, KafkaSourceSettings) and checkpoint.every >= source.timeouts.max_poll_interval:
         right = f"use less than source.timeouts.max_poll_interval, {source.timeouts.max_poll_interval}"
@@ -243,6 +250,7 @@ RULES: tuple[Callable[..., Problems], ...] = (
     activations_are_stored_once,
     retries_end_before_the_next_poll,
     a_revoke_ends_before_the_rebalance,
+    a_takeover_ends_before_the_next_poll,
     checkpoints_come_before_the_next_poll,
     a_batch_fits_the_queue,
     windows_fit_into_memory,

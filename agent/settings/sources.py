@@ -84,7 +84,16 @@ class KafkaSourceSettings(Section):
         default=None, description="group.instance.id: static membership, for stable deployments; null: none."
     )
     start_from: Literal["earliest", "latest"] = Field(
-        default="earliest", description="Where a new consumer group starts."
+        default="earliest",
+        description="Where a new consumer group starts; partitions that are added later are read from their beginning.",
+    )
+    isolation: Literal["read_committed", "read_uncommitted"] = Field(
+        default="read_committed",
+        description="isolation.level: read_committed leaves out records of aborted transactions.",
+    )
+    skips: Topic | None = Field(
+        default=None,
+        description="Compacted topic of the records that `anchormoe-agent skip` steps over; null: NAMESPACE-skips.",
     )
     timeouts: KafkaTimeouts = Field(default=KafkaTimeouts(), description="Time-outs of the consumer.")
     security: KafkaSecurity = Field(default=KafkaSecurity(), description="TLS and SASL.")

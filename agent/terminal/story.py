@@ -3,7 +3,17 @@
 from collections.abc import Sequence
 from typing import Any
 
-from agent.event_types import CHANNEL_BACK, CHANNEL_DROPOUT, CLOCK_BACK, GAP, MODEL_REFUSED, NO_DATA, STATE
+from agent.event_types import (
+    CHANNEL_BACK,
+    CHANNEL_DROPOUT,
+    CLOCK_BACK,
+    GAP,
+    LOG_REPLACED,
+    LOST_RECORDS,
+    MODEL_REFUSED,
+    NO_DATA,
+    STATE,
+)
 from agent.events.assemble import OutgoingEvent
 from agent.terminal.sparkline import span_marks, sparkline
 from connectors.timestamps import NS_PER_S, parse_iso
@@ -28,8 +38,16 @@ def headline(data: dict[str, Any]) -> str:
         return f"{data['asset']}: clock went back behind {clock(data['watermark'])}"
     if data["type"] == MODEL_REFUSED:
         return f"{data['group']}: model {data['refused']['digest'][:12]} not activated: {data['reason']}"
+    if data["type"] == LOG_REPLACED:
+        return f"{data['group']}: {_place(data)} is another log ({data['reason']}); read again from its beginning"
+    if data["type"] == LOST_RECORDS:
+        return f"{data['group']}: {data['count']} records of {_place(data)} were deleted before they were read"
     words = {CHANNEL_DROPOUT: "has no data", CHANNEL_BACK: "has data again"}.get(data["type"], data["type"])
     return f"{data['asset']}: channel {data.get('channel', '')} {words}"
+
+
+def _place(data: dict[str, Any]) -> str:
+    return f"{data['input']['topic']}[{data['input']['partition']}]"
 
 
 def patch_lines(evidence: dict[str, Any]) -> list[str]:

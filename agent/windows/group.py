@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from agent.windows.commit_metadata import LogSeen
 from agent.windows.expiry import AssetExpiry, ExpiryState
 from agent.windows.idle import IdleDetector
 from agent.windows.late_runs import LateRuns
@@ -34,6 +35,7 @@ class GroupWindows:
 
     `history_lost` says that older samples may be missing although they were sent; then `complete_from` has the first
     index of each asset from which on nothing is missing. `expired` are assets whose ring buffers may still be stored.
+    `seen` says which log they were read from.
     """
 
     spec: GroupSpec
@@ -47,6 +49,7 @@ class GroupWindows:
     history_lost: bool = False
     complete_from: dict[str, int] = field(default_factory=dict)
     expired: set[str] = field(default_factory=set)
+    seen: LogSeen = field(default_factory=LogSeen)
 
     @classmethod
     def empty(cls, spec: GroupSpec, *, cursor: int) -> "GroupWindows":
@@ -74,6 +77,11 @@ class GroupWindows:
         """Whether the window that ends there lies after all lost history."""
         complete_from = self.complete_from.get(asset)
         return complete_from is None or end - self.spec.shape.length >= complete_from
+
+    def lose_history(self, cursor: int) -> None:
+        """The records before `cursor` are gone: what windows need of them is missing from now on."""
+        self.history_lost, self.cursor = True, cursor
+        self.complete_from.clear()
 
     def clear_samples(self, asset: str) -> bool:
         """Forget what the asset has sent; its next sample is its first. False when it has no row."""

@@ -8,18 +8,6 @@ from agent.windows.ring_buffers import NEVER
 from anchormoe.windows import Index
 
 _MOST_NOTES = 32
-_PREFIX = "rebuild="
-
-
-def rebuild_metadata(offset: int) -> str:
-    """The metadata of a commit: where a reader whose windows are lost has to begin."""
-    return f"{_PREFIX}{offset}"
-
-
-def parse_rebuild_offset(metadata: str) -> int | None:
-    """What `rebuild_metadata` wrote, or None when another program made the commit."""
-    number = metadata.removeprefix(_PREFIX)
-    return int(number) if metadata.startswith(_PREFIX) and number.isdigit() else None
 
 
 @dataclass(slots=True)

@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from agent.windows.asset_state import AssetState
+from agent.windows.commit_metadata import LogSeen
 from agent.windows.group import GroupWindows
 from agent.windows.spec import GroupSpec
 from connectors.base import Checkpoint, RingWrite, StoredWindows
@@ -62,6 +63,7 @@ def restore_windows(windows: GroupWindows, stored: StoredWindows) -> dict[str, A
     windows.cursor = header["cursor"]
     windows.rebuild.base = header["rebuild"]
     windows.history_lost, windows.complete_from = header["lossy"], header["whole_from"]
+    windows.seen = LogSeen.from_json(header.get("log"))
     return states
 
 
@@ -78,6 +80,7 @@ def _header(windows: GroupWindows, states: Mapping[str, AssetState]) -> bytes:
             "late_runs": {rings.names[row]: run for row, run in windows.late_runs.runs.items()},
             "lossy": windows.history_lost,
             "whole_from": windows.complete_from,
+            **({"log": windows.seen.as_json()} if windows.seen != LogSeen() else {}),
             "assets": assets,
             "checksums": [rings.checksum(row) for row in rings.rows.values()],
         }

@@ -80,6 +80,9 @@ class _FileLog:
     def first_offset(self, partition: Partition) -> int:
         return self.offset_ranges[partition].begin
 
+    def end_offset(self, partition: Partition) -> int:
+        return self.offset_ranges[partition].end
+
     def read(self, partition: Partition, offset: int, max_records: int) -> tuple[Sequence[Record], int]:
         end = self.offset_ranges[partition].end
         records, next_offset = self._lines[partition].read(offset, max_records)

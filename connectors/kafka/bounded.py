@@ -29,9 +29,17 @@ class BoundedKafkaSource:
     `offset_ranges` says what is read of each partition; known after `start`.
     """
 
-    def __init__(self, cluster: Cluster, topics: Sequence[str], log_range: LogRange | None = None) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        topics: Sequence[str],
+        log_range: LogRange | None = None,
+        *,
+        isolation: str = "read_committed",
+    ) -> None:
         self._cluster, self._topics, self._range = cluster, tuple(topics), log_range or LogRange()
         self._reader = TolerantReader(cluster)
+        self._isolation = isolation
         self._consumer: Any = None
         self._committed: dict[Partition, Position] = {}
         self._positions: dict[Partition, int] = {}
@@ -54,6 +62,7 @@ class BoundedKafkaSource:
                     group_id=None,
                     enable_auto_commit=False,
                     auto_offset_reset="earliest",  # only when retention removes what we were about to read
+                    isolation_level=self._isolation,
                     request_timeout_ms=_REQUEST_MS,
                     max_partition_fetch_bytes=4 * 1024 * 1024,
                     fetch_max_wait_ms=100,
@@ -78,8 +87,21 @@ class BoundedKafkaSource:
     async def first_offset(self, partition: Partition) -> int:
         return self.offset_ranges[partition].begin
 
+    async def end_offset(self, partition: Partition) -> int:
+        return self.offset_ranges[partition].end
+
     async def start_offset(self, partition: Partition) -> int:
         return self.offset_ranges[partition].begin
+
+    async def log_id(self, partition: Partition) -> str | None:
+        """Nothing is remembered beyond one reading."""
+        return None
+
+    async def read_at(self, partition: Partition, offset: int) -> RecordLike | None:
+        return None
+
+    async def offset_at(self, partition: Partition, time_ms: int) -> int | None:
+        return None
 
     def seek(self, partition: Partition, offset: int) -> None:
         self._require(partition)

@@ -1,7 +1,9 @@
 """Translates aiokafka's exceptions into ours."""
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from aiokafka.errors import (
     CommitFailedError,
@@ -13,6 +15,23 @@ from aiokafka.errors import (
 
 from connectors.base import Fenced
 from connectors.errors import ConnectorError
+
+Answer = TypeVar("Answer")
+
+_RETRY_FOR_S = 20.0
+_PAUSE_S = 0.3
+
+
+async def retry(request: Callable[[], Awaitable[Answer]]) -> Answer:
+    """Again while Kafka says that it may soon work: a leader or a coordinator moves from one broker to another."""
+    deadline_s = asyncio.get_running_loop().time() + _RETRY_FOR_S
+    while True:
+        try:
+            return await request()
+        except KafkaError as error:
+            if not error.retriable or asyncio.get_running_loop().time() >= deadline_s:
+                raise
+        await asyncio.sleep(_PAUSE_S)
 
 
 @contextmanager

@@ -7,14 +7,16 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import NoOffsetForPartitionError, OffsetOutOfRangeError
 from aiokafka.structs import OffsetAndMetadata
 
-from connectors.base import Assignment
+from connectors.base import Assignment, OffsetOutOfRange
 from connectors.errors import ConnectorError
 from connectors.kafka.cluster import Cluster
-from connectors.kafka.errors import translate_errors
-from connectors.kafka.tolerant import TolerantReader
-from connectors.records import Batch, Partition, Position
+from connectors.kafka.errors import retry, translate_errors
+from connectors.kafka.log_inspector import LogInspector
+from connectors.kafka.tolerant import Polled, TolerantReader
+from connectors.records import Batch, Partition, Position, RecordLike
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +26,14 @@ class Subscription:
     topics: tuple[str, ...]
     group: str
     start_from: str = "earliest"
+    isolation: str = "read_committed"
     instance_id: str | None = None
     session_ms: int = 15_000
     heartbeat_ms: int = 3_000
     rebalance_ms: int = 30_000
     max_poll_ms: int = 300_000
     request_ms: int = 40_000
+    metadata_ms: int = 15_000
     max_partition_bytes: int = 4 * 1024 * 1024
 
 
@@ -41,7 +45,11 @@ class KafkaSource:
         self._reader = TolerantReader(cluster)
         self._consumer: Any = None
         self._admin: Any = None
+        self._inspector = LogInspector(cluster, request_ms=subscription.request_ms)
         self._failed: Exception | None = None
+        self._group_is_new = False
+        self._partitions_at_start: Mapping[str, int] = {}
+        self._without_position: set[TopicPartition] = set()
 
     @property
     def exhausted(self) -> bool:
@@ -60,15 +68,15 @@ class KafkaSource:
                 )
                 await self._admin.start()
                 await self._require_topics()
+                await self._look_at_group()
                 await self._consumer.start()
             on_failure.pop_all()
 
     async def poll(self, *, max_records: int, timeout_s: float) -> list[Batch]:
         self._raise_failure()
+        await self._begin_uncommitted()
         with translate_errors("polling failed"):
-            polled = await self._reader.getmany(
-                self._consumer, timeout_ms=int(timeout_s * 1000), max_records=max_records
-            )
+            polled = await self._get_many(int(timeout_s * 1000), max_records)
         self._raise_failure()
         return [Batch(Partition(at.topic, at.partition), records) for at, records in polled.items() if records]
 
@@ -76,25 +84,38 @@ class KafkaSource:
         """From the admin client, because the consumer does not give the metadata."""
         at = _topic_partition(partition)
         with translate_errors(f"cannot read the committed offset of {partition}"):
-            found = await self._admin.list_consumer_group_offsets(self._subscription.group, partitions=[at])
-        known = found.get(at)
-        return None if known is None or known.offset < 0 else Position(known.offset, known.metadata or "")
+            return (await self._commits([at])).get(at)
 
     async def first_offset(self, partition: Partition) -> int:
-        with translate_errors(f"cannot read the first offset of {partition}"):
-            first = await self._consumer.beginning_offsets([_topic_partition(partition)])
-        return int(first[_topic_partition(partition)])
+        return await self._inspector.first_offset(partition)
+
+    async def end_offset(self, partition: Partition) -> int:
+        return await self._inspector.end_offset(partition)
 
     async def start_offset(self, partition: Partition) -> int:
-        if self._subscription.start_from == "earliest":
-            return await self.first_offset(partition)
-        with translate_errors(f"cannot read the end of {partition}"):
-            ends = await self._consumer.end_offsets([_topic_partition(partition)])
-        return int(ends[_topic_partition(partition)])
+        """`start_from` is for a group that has read nothing yet, and for partitions that were there when it started.
+
+        A partition that is new to a group begins at its beginning: whatever is in it was written for the group.
+        """
+        was_there = partition.number < self._partitions_at_start.get(partition.topic, 0)
+        if self._subscription.start_from == "latest" and self._group_is_new and was_there:
+            return await self.end_offset(partition)
+        return await self.first_offset(partition)
+
+    async def log_id(self, partition: Partition) -> str | None:
+        return await self._inspector.topic_id(partition.topic)
+
+    async def read_at(self, partition: Partition, offset: int) -> RecordLike | None:
+        return await self._inspector.read_at(partition, offset)
+
+    async def offset_at(self, partition: Partition, time_ms: int) -> int | None:
+        return await self._inspector.offset_at(partition, time_ms)
 
     def seek(self, partition: Partition, offset: int) -> None:
-        self._consumer.seek(_topic_partition(partition), offset)
-        self._reader.moved(_topic_partition(partition), offset)
+        at = _topic_partition(partition)
+        self._consumer.seek(at, offset)
+        self._reader.moved(at, offset)
+        self._without_position.discard(at)
 
     async def commit(self, positions: Mapping[Partition, Position]) -> None:
         with translate_errors("commit refused"):
@@ -113,6 +134,7 @@ class KafkaSource:
         assigned = list(self._consumer.assignment())
         if not assigned:
             return {}
+        await self._begin_uncommitted()
         with translate_errors("cannot read the end of the log"):
             ends = await self._consumer.end_offsets(assigned)
             positions = {at: await self._consumer.position(at) for at in assigned}
@@ -125,6 +147,7 @@ class KafkaSource:
         if self._admin is not None:
             await self._admin.close()
         self._consumer = self._admin = None
+        await self._inspector.close()
 
     def _make_consumer(self) -> Any:
         wanted = self._subscription
@@ -132,12 +155,15 @@ class KafkaSource:
             group_id=wanted.group,
             group_instance_id=wanted.instance_id,
             enable_auto_commit=False,
-            auto_offset_reset=wanted.start_from,
+            auto_offset_reset="none",  # nobody but us decides where to go on when the log does not hold an offset
+            isolation_level=wanted.isolation,
             session_timeout_ms=wanted.session_ms,
             heartbeat_interval_ms=wanted.heartbeat_ms,
             rebalance_timeout_ms=wanted.rebalance_ms,
             max_poll_interval_ms=wanted.max_poll_ms,
             request_timeout_ms=wanted.request_ms,
+            # How late a new partition, or a topic that was deleted and made again, is noticed.
+            metadata_max_age_ms=wanted.metadata_ms,
             max_partition_fetch_bytes=wanted.max_partition_bytes,
             # An empty fetch delays the next one of the same broker, also for partitions that were just resumed.
             fetch_max_wait_ms=100,
@@ -150,6 +176,45 @@ class KafkaSource:
         missing = [topic for topic in self._subscription.topics if topic not in existing]
         if missing:
             raise ConnectorError(f"there is no topic {', '.join(missing)} at {self._cluster.bootstrap}")
+
+    async def _look_at_group(self) -> None:
+        """Before joining it: is there any commit of it yet, and how many partitions do its topics have?"""
+        self._group_is_new = not await self._commits(None)
+        described = await self._admin.describe_topics(list(self._subscription.topics))
+        self._partitions_at_start = {topic["topic"]: len(topic["partitions"]) for topic in described}
+
+    async def _commits(self, partitions: list[TopicPartition] | None) -> dict[TopicPartition, Position]:
+        """Of these partitions, or of all of them."""
+        group = self._subscription.group
+        found = await retry(lambda: self._admin.list_consumer_group_offsets(group, partitions=partitions))
+        return {at: Position(known.offset, known.metadata or "") for at, known in found.items() if known.offset >= 0}
+
+    def note_assigned(self, assigned: Collection[TopicPartition]) -> None:
+        self._without_position = set(assigned)
+
+    async def _begin_uncommitted(self) -> None:
+        """With `auto_offset_reset` none, the client gives partitions without a commit no position."""
+        if not self._without_position:
+            return
+        with translate_errors("cannot read the committed offsets"):
+            commits = await self._commits(sorted(self._without_position))
+        for at in [at for at in self._without_position if at not in commits]:
+            begin = await self.start_offset(Partition(at.topic, at.partition))
+            if at in self._without_position and at in self._consumer.assignment():
+                self._consumer.seek(at, begin)
+        self._without_position.clear()
+
+    async def _get_many(self, timeout_ms: int, max_records: int) -> Polled:
+        try:
+            polled = await self._reader.getmany(self._consumer, timeout_ms=timeout_ms, max_records=max_records)
+        except NoOffsetForPartitionError:
+            return {}  # from before the first seek
+        except OffsetOutOfRangeError as error:
+            [(at, offset)] = error.args[0].items()
+            if at in self._consumer.assignment() and await self._consumer.position(at) == offset:
+                raise OffsetOutOfRange(Partition(at.topic, at.partition), offset) from error
+            return {}  # from before a seek
+        return polled
 
     @property
     def failed(self) -> bool:
@@ -178,6 +243,7 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka is
     async def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
         """A source that failed to give its partitions up takes no new ones: its next poll raises."""
         if not self._source.failed:
+            self._source.note_assigned(assigned)
             await self._notify(self._assignment.assigned, assigned)
 
     async def _notify(self, call: Any, at: Collection[TopicPartition]) -> None:

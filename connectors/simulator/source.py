@@ -14,6 +14,9 @@ from connectors.simulator.log import PartitionLog
 from connectors.simulator.plants import SimulatedAsset
 from connectors.timestamps import NS_PER_S
 
+_NO_END = 1 << 62
+"""Records are made as they are read: no offset is beyond the end."""
+
 
 class SimulatorSource(LogSource):
     """Asset k is in partition k modulo `partitions`.
@@ -98,6 +101,9 @@ class _PlantLog:
 
     def first_offset(self, partition: Partition) -> int:
         return 0
+
+    def end_offset(self, partition: Partition) -> int:
+        return _NO_END
 
     def read(self, partition: Partition, offset: int, max_records: int) -> tuple[Sequence[Record], int]:
         log, now_ns = self._logs[partition], self.pace.now_ns()

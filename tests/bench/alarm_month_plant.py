@@ -144,6 +144,9 @@ class MonthLog:
     def first_offset(self, partition: Partition) -> int:
         return self._minutes.start * MOST
 
+    def end_offset(self, partition: Partition) -> int:
+        return self._minutes.stop * MOST
+
     def read(self, partition: Partition, offset: int, max_records: int) -> tuple[list[Record], int]:
         """Whole minutes."""
         first = offset // MOST

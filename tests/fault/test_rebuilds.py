@@ -16,7 +16,7 @@ from agent.offline.compare import Comparison, compare
 from agent.offline.event_set import EventSet
 from agent.offline.replay import replay
 from agent.settings import load_plant
-from agent.windows.rebuild_offset import parse_rebuild_offset
+from agent.windows.commit_metadata import CommitMetadata
 from connectors.kafka.bounded import BoundedKafkaSource, read_records
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.group_offsets import GroupOffsets
@@ -130,9 +130,9 @@ async def test_an_asset_silent_beyond_the_horizon_holds_up_no_rebuild_and_begins
     await world.send(part)
     await world.run_to_the_end()
     last = max(at for at, record in enumerate(part) if record.key == SILENT.encode())
-    needed = parse_rebuild_offset(world.committed().metadata)
-    assert needed is not None
-    assert needed > last
+    metadata = CommitMetadata.parse(world.committed().metadata)
+    assert metadata is not None
+    assert metadata.rebuild > last
     world.redis.flush()
     await world.send(records[len(part) :])
     await world.run_to_the_end()

@@ -166,7 +166,7 @@ class World:
     async def _committed(self, pipeline: Pipeline) -> bool:
         await pipeline.checkpoint()
         positions = {each: self.log.commits.get(each) for each in self.log.partitions}
-        return all(at is not None and at.offset == self.log.end(each) for each, at in positions.items())
+        return all(at is not None and at.offset == self.log.end_offset(each) for each, at in positions.items())
 
 
 async def test_slots_that_move_under_load_change_no_event(redis_cluster: RedisCluster, key_prefix: str) -> None:

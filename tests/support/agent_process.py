@@ -34,7 +34,13 @@ BUNDLE = Path(__file__).parents[2] / "configs" / "bundles" / "pump"
 _HOUR_NS = 3_600_000_000_000
 START_NS = (time.time_ns() // _HOUR_NS - 1) * _HOUR_NS
 """Within the broker's retention: it deletes by the records' own time."""
-_NOT_REPEATED = (b"anchormoe.no_data", b"anchormoe.clock_back", b"anchormoe.model_refused")
+_NOT_REPEATED = (
+    b"anchormoe.no_data",
+    b"anchormoe.clock_back",
+    b"anchormoe.model_refused",
+    b"anchormoe.log_replaced",
+    b"anchormoe.lost_records",
+)
 
 
 @dataclass(frozen=True, slots=True)

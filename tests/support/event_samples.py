@@ -10,7 +10,13 @@ from agent.events.assemble import EventAssembler, OutgoingEvent, idle_events
 from agent.events.emission import Emission
 from agent.events.evidence import EvidencePolicy
 from agent.events.group import GroupRuntime, Publishing
-from agent.events.payloads import event_message, model_refused_event, state_message
+from agent.events.payloads import (
+    event_message,
+    log_replaced_event,
+    lost_records_event,
+    model_refused_event,
+    state_message,
+)
 from agent.models.classifier import ModelName, WindowClassifier
 from agent.models.schedule import ActiveModel
 from agent.windows.group import GroupWindows
@@ -45,7 +51,7 @@ def samples() -> Samples:
     ingested = ingest(windows, batch, readings, owns=lambda asset: True, now_s=0.0)
     (result,) = EventAssembler({"pumps": group}).assemble([ingested])
     idle = idle_events(group, windows, PARTITION, now_s=1e6, offset=1)
-    outgoing = [*result.events, *idle, _refusal(group)]
+    outgoing = [*result.events, *idle, _refusal(group), *_log_changes(group)]
     states = {one.event.asset: (one.origin, one.state) for one in outgoing if one.state}
     return Samples(
         outgoing,
@@ -86,6 +92,13 @@ def _refusal(group: GroupRuntime) -> OutgoingEvent:
         origin, effective_ns=1_700_000_060_000_000_000, digest="e" * 64, bundle="new", reason="damaged", offset=4
     )
     return OutgoingEvent(event, origin, group.spec.channels)
+
+
+def _log_changes(group: GroupRuntime) -> list[OutgoingEvent]:
+    origin = group.origin(group.spec.name, PARTITION)
+    replaced = log_replaced_event(origin, reason="recreated", position=300, first=0, end=12, time_ms=1_700_000_000_000)
+    lost = lost_records_event(origin, position=12, first=40, time_ms=1_700_000_000_000)
+    return [OutgoingEvent(event, origin, group.spec.channels) for event in (replaced, lost)]
 
 
 def _group() -> GroupRuntime:

@@ -16,6 +16,7 @@ from agent.models.classifier import ModelName, WindowClassifier
 from agent.models.schedule import ActiveModel
 from agent.runtime.instruments import Instruments
 from agent.runtime.pipeline import Endpoints, Pipeline, PipelineLimits
+from agent.runtime.skipped_records import SkippedRecords
 from agent.windows.spec import NEVER_EXPIRE_STEPS, GroupSpec
 from anchormoe.model.prediction import Prediction
 from anchormoe.windows import FillRule, Grid, WindowShape
@@ -115,6 +116,7 @@ def pipeline_on(
     source: Source | None = None,
     instruments: Instruments | None = None,
     clock: Callable[[], float] = time.monotonic,
+    skips: SkippedRecords | None = None,
 ) -> Pipeline:
     return Pipeline(
         Endpoints(source or MemorySource(log, bounded=bounded), store, sink),
@@ -123,13 +125,14 @@ def pipeline_on(
         limits or PipelineLimits(max_records=3, checkpoint_records=7, poll_timeout_s=0.01),
         instruments=instruments,
         clock=clock,
+        skips=skips,
     )
 
 
 def events_of(sink: MemorySink) -> dict[str, bytes]:
     """Id to bytes, as for a reader that de-duplicates. Two different events with one id are a failure.
 
-    `no_data`, `clock_back` and `model_refused` depend on more than the log, so a replay need not repeat them.
+    What depends on more than the log, such as `no_data` and `log_replaced`, is left out: a replay need not repeat it.
     """
     found: dict[str, bytes] = {}
     for message in sink.of(EVENTS):
@@ -137,6 +140,8 @@ def events_of(sink: MemorySink) -> dict[str, bytes]:
             b"anchormoe.no_data",
             b"anchormoe.clock_back",
             b"anchormoe.model_refused",
+            b"anchormoe.log_replaced",
+            b"anchormoe.lost_records",
         ):
             continue
         name = dict(message.headers)["ce_id"].decode()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from connectors.base import Sink, WindowStore
+from connectors.base import OffsetOutOfRange, Sink, WindowStore
 from connectors.errors import ConnectorError
 from connectors.memory import MemoryLog, MemorySink, MemorySource, MemoryWindowStore
 from connectors.records import Message, Partition, Position
@@ -127,7 +127,7 @@ async def test_the_old_owner_can_commit_while_it_is_revoked_and_not_afterwards()
     assert [record.offset for record in (await drain(source))[A]] == list(range(7, 20))
 
 
-async def test_discarded_history_is_skipped_and_offsets_stay() -> None:
+async def test_discarded_history_is_refused_and_offsets_stay() -> None:
     log = filled()
     log.discard_before(A, 15)
     source = MemorySource(log, bounded=True)
@@ -135,6 +135,9 @@ async def test_discarded_history_is_skipped_and_offsets_stay() -> None:
     assert (await source.lag())[A] == 5
     assert await source.first_offset(A) == 15
     source.seek(A, 2)
+    with pytest.raises(OffsetOutOfRange, match="does not hold offset 2"):
+        await drain(source)
+    source.seek(A, 15)
     assert [record.offset for record in (await drain(source))[A]] == [15, 16, 17, 18, 19]
 
 

@@ -173,6 +173,7 @@ def test_a_mistake_is_named(path: str, value: Any, field: str, words: str, write
         ("source.security", {"protocol": "SSL", "ca_file": "none.pem"}, "source.security.ca_file", "there is no file"),
         ("sinks.0.topics", TOPICS | {"dead_letters": "sensors"}, "sinks[0].topics.dead_letters", "read its own output"),
         ("checkpoint", {"revoke_deadline": "30s"}, "checkpoint.revoke_deadline", "rebalance, 30s"),
+        ("checkpoint", {"takeover_deadline": "5m"}, "checkpoint.takeover_deadline", "max_poll_interval, 5m"),
         ("checkpoint", {"every": "5m"}, "checkpoint.every", "max_poll_interval, 5m"),
         ("store.ttl", "15s", "store.ttl", "at least 15200ms"),  # 2 × (64 + 8 + 4) × 100 ms
         ("store.pause_after", "5m", "store.pause_after", "use less than 5m"),

@@ -7,6 +7,7 @@ import numpy as np
 import orjson
 
 from agent.windows.asset_state import AssetState
+from agent.windows.commit_metadata import RecordMark
 from agent.windows.group import GroupWindows
 from agent.windows.ring_buffers import NEVER
 from agent.windows.snapshot import layout_digest, make_checkpoint, restore_windows
@@ -48,6 +49,11 @@ def old_fields(header: bytes) -> bytes:
 
 def test_the_header_has_what_earlier_versions_read() -> None:
     assert old_fields(stored().header) == HEADER
+
+
+def test_the_header_says_which_log_was_read() -> None:
+    header = orjson.loads(stored().header)
+    assert header["log"] == {"id": "1", "last": str(RecordMark.of(log().read(A, 12, 1)[0][0])), "committed": 9}
 
 
 def test_the_layout_is_the_one_that_earlier_versions_wrote() -> None:
