@@ -60,7 +60,7 @@ check: lint   ## the quick part of the tests: lint, and the runtime's unit tests
 
 test: lint   ## every check and every test, on real services
 	@OMP_NUM_THREADS=1 $(BIN)/pytest $(COMPUTE) $(SHORT) --cov --cov-report=html:build/coverage $(ARGS)
-	@$(BIN)/pytest $(SERVICES) $(SHORT) --dist loadfile $(ARGS)
+	@OMP_NUM_THREADS=1 $(BIN)/pytest $(SERVICES) $(SHORT) --dist loadfile $(ARGS)
 
 docs: $(VENV)/.docs   ## build the documentation site into build/site; a broken link is an error
 	@$(BIN)/python -m docs.site

@@ -29,7 +29,7 @@ from agent.runtime.poller import Poller
 from agent.runtime.publisher import Publisher
 from agent.runtime.skipped_records import SkippedRecords
 from agent.runtime.takeover import Takeover
-from connectors.base import OffsetOutOfRange, Sink, Source, WindowStore
+from connectors.base import Fenced, OffsetOutOfRange, Sink, Source, WindowStore
 from connectors.decoding import Decoder
 from connectors.errors import ConnectorError
 from connectors.records import Batch, Partition
@@ -386,10 +386,9 @@ class Pipeline:
 
     async def _announce_idle(self) -> None:
         """Nothing was polled, so the records of an asset that seems idle are not waiting in a backlog."""
-        for owned in self._ownership.partitions.values():
+        for owned in list(self._ownership.partitions.values()):
             events = [event for name in owned.groups for event in self._idle_events(owned, name)]
-            if events:
-                await self._checkpointer.verify(owned)
+            if events and await self._still_owns(owned):
                 await self._publisher.announce(events)
 
     def _idle_events(self, owned: OwnedPartition, name: str) -> list[OutgoingEvent]:
@@ -400,6 +399,15 @@ class Pipeline:
         except Exception as error:  # noqa: BLE001  # the last door
             self._door.note(Fault("announce", error), str(owned.partition))
             return []
+
+    async def _still_owns(self, owned: OwnedPartition) -> bool:
+        """False for one that a revocation has given up meanwhile. Raises `Fenced` when another agent has claimed it."""
+        try:
+            await self._checkpointer.verify(owned)
+        except Fenced:
+            if not owned.given_up:
+                raise
+        return not owned.given_up
 
     def _checkpoint_due(self) -> bool:
         if self._door.holds_commits:
@@ -428,10 +436,10 @@ class Pipeline:
 
     async def _republish_states(self) -> None:
         """After a take-over and from time to time; not during a rebuild, when newer states were published already."""
-        for owned in self._ownership.partitions.values():
+        for owned in list(self._ownership.partitions.values()):
             age_s = self._clock() - owned.states_published_s
-            if not owned.rebuilding and age_s >= self._limits.republish_states_every_s:
-                await self._checkpointer.verify(owned)
+            due = not owned.rebuilding and age_s >= self._limits.republish_states_every_s
+            if due and await self._still_owns(owned):
                 await self._publisher.publish_states(owned)
                 owned.states_published_s = self._clock()
 

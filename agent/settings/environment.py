@@ -13,6 +13,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, SecretStr, ValidationInfo, WithJsonSchema
 
 from agent.settings.problems import invalid
+from agent.settings.secrets import FileSecret
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +46,12 @@ def _from_file(name: str, environment: Environment) -> str:
     try:
         value = (environment.base / name).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise invalid(f"cannot read {name}: {_reason(error)}", "name a readable text file") from error
+        may_pass = isinstance(error, OSError)
+        raise invalid(
+            f"cannot read {name}: {_reason(error)}", "name a readable text file", may_pass=may_pass
+        ) from error
     if not value:
-        raise invalid(f"{name} is empty", "write the secret into it")
+        raise invalid(f"{name} is empty", "write the secret into it", may_pass=True)
     return value
 
 
@@ -68,7 +72,13 @@ def _resolve_reference(value: Any, info: ValidationInfo) -> str:
 
 
 def _secret(value: Any, info: ValidationInfo) -> Any:
-    return value if value is None or isinstance(value, SecretStr) else SecretStr(_resolve_reference(value, info))
+    """A secret in a file is read again when the file changes."""
+    if value is None or isinstance(value, SecretStr):
+        return value
+    text, environment = _resolve_reference(value, info), read_environment(info)
+    if "file" in value and environment.look_up:
+        return FileSecret(environment.base / value["file"], text)
+    return SecretStr(text)
 
 
 def _text(value: Any, info: ValidationInfo) -> Any:
@@ -81,13 +91,15 @@ def _resolve_path(path: Path, info: ValidationInfo) -> Path:
 
 def _require_file(path: Path, info: ValidationInfo) -> Path:
     if read_environment(info).look_up and not path.is_file():
-        raise invalid(f"there is no file {path}", "name an existing file, relative to this configuration")
+        raise invalid(
+            f"there is no file {path}", "name an existing file, relative to this configuration", may_pass=True
+        )
     return path
 
 
 def _require_match(path: Path, info: ValidationInfo) -> Path:
     if read_environment(info).look_up and not glob.glob(os.fspath(path), recursive=True):
-        raise invalid(f"no file matches {path}", "name existing files, relative to this configuration")
+        raise invalid(f"no file matches {path}", "name existing files, relative to this configuration", may_pass=True)
     return path
 
 

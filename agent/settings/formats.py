@@ -28,6 +28,7 @@ def record_format(records: Records) -> RecordFormat:
         max_clock_skew_ns=records.max_clock_skew,
         on_unknown_asset=records.unknown_asset,
         on_unknown_channel=records.unknown_channel,
+        accept_resets=records.control == "accept",
     )
 
 

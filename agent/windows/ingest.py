@@ -192,9 +192,9 @@ def _new_row(windows: GroupWindows, asset: str, owns: Callable[[str], bool], roo
     known = windows.rings.rows
     if asset in known:  # since an earlier part of the batch
         return known[asset]
-    if not owns(asset):
-        return _FOREIGN
-    return windows.rings.row(asset) if len(known) < windows.spec.max_assets and room() > 0 else _OVER_LIMIT
+    if len(known) >= windows.spec.max_assets or room() <= 0:
+        return _OVER_LIMIT  # before `owns`, which remembers whom it was asked about: names may come without end
+    return windows.rings.row(asset) if owns(asset) else _FOREIGN
 
 
 def _apply(

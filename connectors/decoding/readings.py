@@ -12,6 +12,7 @@ REASONS = frozenset(
     {
         "undecodable_headers",  # the log's client cannot read the record
         "undecodable_record",
+        "bad_control",  # a control record that is not obeyed
         "empty",  # no bytes, or no channel in them
         "not_json",
         "bad_chunk",  # a binary chunk whose header and length do not agree

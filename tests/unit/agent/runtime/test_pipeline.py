@@ -216,6 +216,15 @@ async def test_after_a_reset_in_the_log_an_asset_begins_afresh_in_a_replay_too()
     assert events_of(sink) == events_of(again)
 
 
+async def test_a_control_record_with_a_value_is_a_dead_letter_and_resets_nothing() -> None:
+    log = filled([1.0] * 8)
+    log.append(A, b"{}", key=b"p1", timestamp_ms=1, headers=[("anchormoe_reset", b"x")])
+    pipeline, sink = await run(log)
+    assert dict(pipeline.counters.dead_letters) == {"bad_control": 1}
+    assert pipeline.counters.records == 9
+    assert states_of(sink) == [(None, "high")]
+
+
 async def test_an_asset_that_expired_here_and_came_back_elsewhere_stays_there() -> None:
     """What expired long ago releases its asset once, not again with every batch until the next checkpoint."""
     log, group = MemoryLog([A, B]), pumps(expire_after_steps=30)
