@@ -91,6 +91,9 @@ bench: $(VENV)/.dev   ## what it costs: model and streaming, measured on this ma
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.backends --out docs/results/backends.md
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.bench_stream --out docs/results/bench-stream.md
 
+bounds: $(VENV)/.dev   ## what the limits are worth: one long record, a slow sensor, many keys; writes docs/results/bounds.md
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.bounds --out docs/results/bounds.md
+
 bundles: $(VENV)/.dev   ## train the demo's models again (some minutes)
 	@for kind in pump gearbox patient; do \
 	  $(BIN)/anchormoe-agent simulate recordings $$kind --out out/recordings/$$kind --count 20 --samples 6144 && \
