@@ -114,9 +114,9 @@ class TopicReader:
         try:
             await self._finish(self.commit(), half_s)
         finally:
-            consumer, self._consumer = self._consumer, None
-            if not await self._finish(consumer.stop(), half_s):
-                await self._finish(consumer._client.close(), half_s)  # what `stop` would have done last
+            if not await self._finish(self._consumer.stop(), half_s):
+                await self._finish(self._consumer._client.close(), half_s)  # what `stop` would have done last
+            self._consumer = None
 
     async def _finish(self, work: Coroutine[Any, Any, None], timeout_s: float | None) -> bool:
         """Whether it ended in order. Raises ConnectorError; a time-out is only logged.
