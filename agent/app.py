@@ -15,7 +15,7 @@ from agent.health.counters import Counters
 from agent.health.input_monitor import InputMonitor, monitor_input
 from agent.health.loop_delay import measure_loop_delay
 from agent.health.watchdog import Watchdog
-from agent.models.compatibility import CompatibleBundles, LoadModel, active_model
+from agent.models.compatibility import CompatibleBundles, LoadModel, active_model, resolve_for_bundle
 from agent.models.loading import fresh_loader, model_loader
 from agent.runtime.breaker import BreakerLimits
 from agent.runtime.checkpointer import OutagePolicy
@@ -45,6 +45,7 @@ from agent.settings import (
 )
 from agent.settings.connections import cluster_of, server_of, sink_cluster, window_prefix
 from agent.windows.spec import GroupSpec
+from anchormoe.errors import ModelError
 from connectors.append_log import AppendLog, FileAppendLog
 from connectors.base import Sink, Source, WindowStore
 from connectors.decoding import Decoder
@@ -156,7 +157,7 @@ def build_pipeline(
     """The pipeline alone. Models are loaded and checked here, before anything is connected."""
     settings, overrides = plant.settings, overrides or Overrides()
     load, instruments = load_model or model_loader(settings), instruments or Instruments()
-    groups = {group.name: make_group(group, settings, load(group.bundle)) for group in plant.groups}
+    groups = {group.name: make_group(group, settings, predictor) for group, predictor in load_groups(plant, load)}
     instruments.status.models_loaded = True
     endpoints = Endpoints(
         source=overrides.source or make_source(settings),
@@ -210,6 +211,21 @@ def activation_log(settings: Plant) -> AppendLog:
 
     topic = sink.topics.activations or f"{settings.namespace}-activations"
     return CompactedLog(sink_cluster(sink), topic)
+
+
+def load_groups(plant: LoadedPlant, load: LoadModel) -> "Iterator[tuple[ResolvedGroup, Predictor]]":
+    """Each group as the loaded bundle wants it: it may have been replaced since the settings were read.
+
+    Raises ModelError where the new one does not fit the windows; starting again reads both at once.
+    """
+    for stated, running in zip(plant.settings.groups, plant.groups, strict=True):
+        predictor = load(running.bundle)
+        try:
+            resolved = resolve_for_bundle(stated, running, predictor.config)
+        except ModelError as error:
+            reason = f"{running.bundle} was replaced while the agent started; start it again: {error}"
+            raise ModelError(reason) from error
+        yield resolved, predictor
 
 
 def skip_log(settings: Plant) -> AppendLog | None:

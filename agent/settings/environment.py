@@ -46,9 +46,12 @@ def _from_file(name: str, environment: Environment) -> str:
     try:
         value = (environment.base / name).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise invalid(f"cannot read {name}: {_reason(error)}", "name a readable text file") from error
+        may_pass = isinstance(error, OSError)
+        raise invalid(
+            f"cannot read {name}: {_reason(error)}", "name a readable text file", may_pass=may_pass
+        ) from error
     if not value:
-        raise invalid(f"{name} is empty", "write the secret into it")
+        raise invalid(f"{name} is empty", "write the secret into it", may_pass=True)
     return value
 
 
@@ -88,13 +91,15 @@ def _resolve_path(path: Path, info: ValidationInfo) -> Path:
 
 def _require_file(path: Path, info: ValidationInfo) -> Path:
     if read_environment(info).look_up and not path.is_file():
-        raise invalid(f"there is no file {path}", "name an existing file, relative to this configuration")
+        raise invalid(
+            f"there is no file {path}", "name an existing file, relative to this configuration", may_pass=True
+        )
     return path
 
 
 def _require_match(path: Path, info: ValidationInfo) -> Path:
     if read_environment(info).look_up and not glob.glob(os.fspath(path), recursive=True):
-        raise invalid(f"no file matches {path}", "name existing files, relative to this configuration")
+        raise invalid(f"no file matches {path}", "name existing files, relative to this configuration", may_pass=True)
     return path
 
 

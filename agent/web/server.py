@@ -1,6 +1,7 @@
 """Serves an application over HTTP or HTTPS, behind the guard; certificates are read again when they change."""
 
 import asyncio
+import errno
 import socket
 import ssl
 from collections.abc import Iterator
@@ -54,7 +55,8 @@ def listen(host: str, port: int) -> socket.socket:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, protocol)
     except OSError as error:
-        raise SettingsError(f"http.host: cannot use {host}: {error.strerror or error}") from error
+        may_pass = error.errno == socket.EAI_AGAIN
+        raise SettingsError(f"http.host: cannot use {host}: {error.strerror or error}", may_pass=may_pass) from error
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
@@ -62,7 +64,10 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         hint = "choose another port, or 0 for any free one"
-        raise SettingsError(f"http.port: cannot listen on {host}:{port}: {error.strerror}; {hint}") from error
+        # The process before us may still hold the port, and an address may come up later.
+        may_pass = error.errno in (errno.EADDRINUSE, errno.EADDRNOTAVAIL)
+        wrong = f"http.port: cannot listen on {host}:{port}: {error.strerror}; {hint}"
+        raise SettingsError(wrong, may_pass=may_pass) from error
     listener.setblocking(False)
     return listener
 

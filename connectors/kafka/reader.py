@@ -12,6 +12,7 @@ from aiokafka.errors import CommitFailedError, IllegalStateError, UnknownTopicOr
 from connectors.errors import ConnectorError
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.errors import translate_errors
+from connectors.kafka.tolerant import TolerantReader
 from connectors.records import Batch, Partition
 
 _METADATA_CHECK_S = 0.02
@@ -41,6 +42,7 @@ class TopicReader:
 
     def __init__(self, cluster: Cluster, options: ReadOptions) -> None:
         self._cluster, self._options = cluster, options
+        self._reader = TolerantReader(cluster)
         self._consumer: Any = None
         self._first: dict[TopicPartition, int] = {}
         self._handled: dict[TopicPartition, int] = {}
@@ -56,6 +58,7 @@ class TopicReader:
                 request_timeout_ms=self._options.request_ms,
                 **self._cluster.arguments(),
             )
+            self._cluster.follow_login(self._consumer)
             await self._consumer.start()
             if self._options.topic not in await self._consumer.topics():  # subscribing would wait for it forever
                 raise UnknownTopicOrPartitionError
@@ -70,7 +73,9 @@ class TopicReader:
         `take` seeks to the right place.
         """
         with translate_errors("polling failed"):
-            polled = await self._consumer.getmany(timeout_ms=int(timeout_s * 1000), max_records=max_records)
+            polled = await self._reader.getmany(
+                self._consumer, timeout_ms=int(timeout_s * 1000), max_records=max_records
+            )
         if self._failed is not None:
             raise self._failed
         self._refuse_growth()
@@ -147,7 +152,9 @@ class TopicReader:
         for at in partitions:
             first = max(await self._start_offset(at, fallback[at]), lowest[at])
             self._first[at] = self._handled[at] = first
-            self._consumer.seek(at, max(first - self._options.look_back, lowest[at]))
+            begin = max(first - self._options.look_back, lowest[at])
+            self._consumer.seek(at, begin)
+            self._reader.moved(at, begin)
 
     async def give(self, partitions: Collection[TopicPartition]) -> None:
         """Commits before the partitions go to another member."""
