@@ -55,10 +55,12 @@ def remove(name: str = NAME, file: Path = FILE) -> None:
 @commands.command("list", epilog="Example: `anchormoe-agent users list --file users.yaml`")
 def list_users(file: Path = FILE) -> None:
     """List names and roles."""
-    from agent.web.users import read_users
+    from agent.web.users import is_readable_by_others, read_users
 
     for user in read_users(file):
         typer.echo(f"{user.role:<9} {user.name}")
+    if is_readable_by_others(file):
+        typer.echo(f"warning: others may read {file}; give it mode 0600", err=True)
 
 
 def _explain(name: str, file: Path) -> None:

@@ -117,6 +117,8 @@ class UsersFile:
             log.error("nobody can log in", file=str(self.path), reason=str(error))
             return ()
         log.info("users read", file=str(self.path), users=len(users))
+        if is_readable_by_others(self.path):
+            log.warning("others may read the users file; give it mode 0600", file=str(self.path))
         return users
 
 
@@ -130,11 +132,13 @@ def read_users(path: Path) -> tuple[User, ...]:
         raise SettingsError(f"{path}: {error.strerror}; `anchormoe-agent users add` writes it") from error
     if mode & _WRITABLE_BY_OTHERS or owner not in (0, os.geteuid()):
         raise SettingsError(f"{path}: others may write to it; make it yours, with mode 0600")
-    if mode & _READABLE_BY_OTHERS:
-        log.warning("others may read the users file; give it mode 0600", file=str(path))
     if len(raw) > _MAX_BYTES:
         raise SettingsError(f"{path}: larger than {_MAX_BYTES} bytes")
     return parse_users(raw, str(path))
+
+
+def is_readable_by_others(path: Path) -> bool:
+    return bool(path.exists() and path.stat().st_mode & _READABLE_BY_OTHERS)
 
 
 def add_user(path: Path, name: str, role: Role) -> str:

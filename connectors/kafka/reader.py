@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Collection, Mapping
+from collections.abc import Collection, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -119,18 +119,25 @@ class TopicReader:
         try:
             await self._finish(self.commit(), half_s)
         finally:
-            await self._finish(self._consumer.stop(), half_s)
+            if not await self._finish(self._consumer.stop(), half_s):
+                await self._finish(self._consumer._client.close(), half_s)  # what `stop` would have done last
             self._consumer = None
 
-    async def _finish(self, work: Awaitable[None], timeout_s: float | None) -> None:
-        """Raises ConnectorError; a time-out is only logged."""
+    async def _finish(self, work: Coroutine[Any, Any, None], timeout_s: float | None) -> bool:
+        """Whether it ended in order. Raises ConnectorError; a time-out is only logged.
+
+        In a task of its own: without its broker, aiokafka's `stop` raises the CancelledError of its own tasks.
+        """
+        task = asyncio.create_task(work)
         try:
-            async with asyncio.timeout(timeout_s):
-                await work
-        except TimeoutError:
-            if timeout_s is None:
-                raise
+            await asyncio.wait([task], timeout=timeout_s)
+        finally:
+            task.cancel()
+        if not task.done() or task.cancelled():
             _log.warning("the broker did not answer in time; some records of %s may be read again", self._options.topic)
+            return False
+        task.result()
+        return True
 
     async def take(self, partitions: Collection[TopicPartition]) -> None:
         """Seeks to where each partition begins for this reader.

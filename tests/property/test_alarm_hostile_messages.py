@@ -23,7 +23,7 @@ from connectors.errors import ConnectorError, RecordError
 from connectors.kafka.cluster import Cluster
 from connectors.records import Partition, Record
 from connectors.webhook import Receiver
-from tests.support.alarm_log import at, catalogue, command, event, rule, technical
+from tests.support.alarm_log import PRESENT_ALARM, at, catalogue, command, event, rule, technical
 from tests.support.event_samples import samples
 
 BROKER_LIMIT = 1_048_576
@@ -201,18 +201,6 @@ def test_events_of_another_namespace_are_counted_and_left_alone(copier: AlarmWor
     assert copier.counters.ignored["other_namespace"] == before + 1
 
 
-ALARM: dict[str, Any] = {
-    "alarm": "wear:pump-1", "console": "hall", "rule": "wear", "asset": "pump-1", "channel": None, "priority": "high",
-    "kind": "process", "state": "unacknowledged", "active": True, "acknowledged": False,
-    "raised": "2026-01-01T00:00:00Z", "returned": None, "acknowledged_at": None, "changed": "2026-01-01T00:00:00Z",
-    "occurrences": 1, "chattering": False, "held": False, "shelved": None, "out_of_service": None, "suppressed_by": [],
-    "members": [], "rationale": {"cause": "a", "consequence": "b", "action": "c", "respond_within_s": 60.0},
-    "raised_by": {"end": "2026-01-01T00:00:00Z", "probability": 0.9, "state": "worn", "evidence": {"patches": [
-        {"start": "a", "end": "b", "contribution": 1.0, "channels": [{"name": "flow"}]}]}},
-    "strongest": None, "notice": "no",
-}  # fmt: skip
-
-
 @pytest.mark.parametrize("form", ["alertmanager", "generic"])
 def test_a_foreign_record_in_the_alarms_topic_is_left_out_and_the_alarm_behind_it_is_sent(
     form: Literal["alertmanager", "generic"],
@@ -221,7 +209,7 @@ def test_a_foreign_record_in_the_alarms_topic_is_left_out_and_the_alarm_behind_i
     to = AlarmReceiver("hook", Receiver("http://127.0.0.1:9/x"), format=form)
     delivery = AlarmDelivery(to, "plant-1", counters)
     sender = AlarmSender(Cluster("127.0.0.1:1"), "alarms", "group", to, delivery, counters)
-    for offset, raw in enumerate([*hostile([orjson.dumps(ALARM)], 1, 1000), orjson.dumps(ALARM)]):
+    for offset, raw in enumerate([*hostile([orjson.dumps(PRESENT_ALARM)], 1, 1000), orjson.dumps(PRESENT_ALARM)]):
         sender._add(Partition("alarms", 0), Record(offset, 0, b"k", raw, ()))
     assert sender._firing["wear:pump-1"].offset == 1000
     assert delivery.payload([one.alarm for one in sender._firing.values()])

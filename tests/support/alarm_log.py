@@ -98,3 +98,15 @@ def run(plant: Catalogue, entries: Iterable[Input]) -> Run:
 
 def without(plant: Catalogue, **limits: Any) -> Catalogue:
     return replace(plant, limits=replace(plant.limits, **limits))
+
+
+PRESENT_ALARM: dict[str, Any] = {
+    "alarm": "wear:pump-1", "console": "hall", "rule": "wear", "asset": "pump-1", "channel": None, "priority": "high",
+    "kind": "process", "state": "unacknowledged", "active": True, "acknowledged": False,
+    "raised": "2026-01-01T00:00:00Z", "returned": None, "acknowledged_at": None, "changed": "2026-01-01T00:00:00Z",
+    "occurrences": 1, "chattering": False, "held": False, "shelved": None, "out_of_service": None, "suppressed_by": [],
+    "members": [], "rationale": {"cause": "a", "consequence": "b", "action": "c", "respond_within_s": 60.0},
+    "raised_by": {"end": "2026-01-01T00:00:00Z", "probability": 0.9, "state": "worn", "evidence": {"patches": [
+        {"start": "a", "end": "b", "contribution": 1.0, "channels": [{"name": "flow"}]}]}},
+    "strongest": None, "notice": "no",
+}  # fmt: skip

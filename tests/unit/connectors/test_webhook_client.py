@@ -1,6 +1,7 @@
 """The webhook client against receivers that are misconfigured, overloaded, hostile or not HTTP at all."""
 
 import asyncio
+import gzip
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -153,3 +154,65 @@ async def test_a_receiver_is_trusted_by_the_systems_certificates_only(
         monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))  # where OpenSSL looks for the system's
         outcome, _ = await post(url, timeout_s=5)
         assert outcome == WebhookResponse(204)
+
+
+async def endless_1xx(writer: asyncio.StreamWriter) -> None:
+    for _ in range(100_000):
+        writer.write(b"HTTP/1.1 103 Early Hints\r\nLink: </hooks/T000/SECRETPATH>\r\n\r\n")
+        await writer.drain()
+
+
+async def slow_body(writer: asyncio.StreamWriter) -> None:
+    """2xx is acceptance by its status: the body is not waited for."""
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+    await hang(writer)
+
+
+async def test_endless_informational_answers_are_no_answer() -> None:
+    async with raw_receiver(endless_1xx) as receiver:
+        answer, failures = await post(receiver.url)
+    assert isinstance(answer, TransientError)
+    assert len(failures) == 2
+
+
+async def test_the_body_of_an_acceptance_is_not_waited_for() -> None:
+    async with raw_receiver(slow_body) as receiver:
+        assert await post(receiver.url, timeout_s=20) == (WebhookResponse(200), [])
+
+
+async def test_a_compressed_error_page_is_not_unpacked() -> None:
+    bomb = gzip.compress(b"x" * (64 << 20))
+    headers = f"Content-Encoding: gzip\r\nContent-Length: {len(bomb)}\r\n"
+    async with raw_receiver(status("400 Bad Request", headers, bomb)) as receiver:
+        answer, _ = await post(receiver.url, timeout_s=20)
+    assert isinstance(answer, WebhookResponse)
+    assert answer.status == 400
+    assert len(answer.text) < 1000  # of the packed bytes, escaped
+    assert answer.text.isprintable()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"POST /hooks/T000/SECRETPATH HTTP/1.1\r\n\r\n",
+        b"HTTP/1.1 400 no\r\n\r\nPOST /hooks/T000/SECRETPATH with let-me-in \x1b[2J\x9b31m",
+        b"HTTP/1.1 200 OK\r\n/hooks/T000/SECRETPATH let-me-in\r\n\r\n",
+    ],
+)
+async def test_what_a_receiver_repeats_shows_no_secret_and_no_control_character(data: bytes) -> None:
+    async with raw_receiver(fixed(data)) as receiver:
+        answer, failures = await post(receiver.url)
+    shown = [*failures, repr(answer), str(answer), getattr(answer, "text", "")]
+    assert all("SECRETPATH" not in each and TOKEN not in each and each.isprintable() for each in shown)
+
+
+async def test_a_token_that_is_rotated_counts_with_the_next_try() -> None:
+    tokens = iter(["first", "second", "third", "fourth"])
+    async with raw_receiver(status("500 no", "Content-Length: 0\r\n")) as receiver:
+        to = Receiver(receiver.url, lambda: next(tokens), attempts=2, first_pause_s=0.001)
+        client = WebhookClient(to)
+        with pytest.raises(TransientError):
+            await client.post(lambda: [("authorization", f"Bearer {to.bearer}")], b"{}")
+        await client.close()
+    sent = [line for request in receiver.requests for line in request.split(b"\r\n") if b"uthorization" in line]
+    assert len(set(sent)) == 2
