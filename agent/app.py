@@ -15,7 +15,7 @@ from agent.health.counters import Counters
 from agent.health.input_monitor import InputMonitor, monitor_input
 from agent.health.loop_delay import measure_loop_delay
 from agent.health.watchdog import Watchdog
-from agent.models.compatibility import CompatibleBundles, LoadModel, active_model
+from agent.models.compatibility import CompatibleBundles, LoadModel, active_model, resolve_for_bundle
 from agent.models.loading import fresh_loader, model_loader
 from agent.runtime.breaker import BreakerLimits
 from agent.runtime.checkpointer import OutagePolicy
@@ -27,6 +27,7 @@ from agent.runtime.pipeline import Endpoints, Pipeline, PipelineLimits
 from agent.runtime.skipped_records import SkippedRecords
 from agent.settings import (
     FileSourceSettings,
+    Http,
     JsonlSinkSettings,
     KafkaSinkSettings,
     KafkaSourceSettings,
@@ -44,6 +45,7 @@ from agent.settings import (
 )
 from agent.settings.connections import cluster_of, server_of, sink_cluster, window_prefix
 from agent.windows.spec import GroupSpec
+from anchormoe.errors import ModelError
 from connectors.append_log import AppendLog, FileAppendLog
 from connectors.base import Sink, Source, WindowStore
 from connectors.decoding import Decoder
@@ -86,7 +88,7 @@ def build(
 
 
 def _listener(settings: Plant) -> "socket | nullcontext[None]":
-    from agent.health.http import listen
+    from agent.web.server import listen
 
     return nullcontext() if settings.http is None else listen(settings.http.host, settings.http.port)
 
@@ -105,18 +107,23 @@ def _helpers(settings: Plant, pipeline: Pipeline, listener: socket | None) -> It
     if models is not None:
         yield lambda: models.follow(pipeline.announce)
     if settings.http is not None and listener is not None:
-        token = settings.http.token.get_secret_value() if settings.http.token else None
-        yield lambda: _serve_health(pipeline, listener, no_progress_s=no_progress_s, token=token)
+        http = settings.http
+        yield lambda: _serve_health(pipeline, listener, http, no_progress_s=no_progress_s)
 
 
-async def _serve_health(pipeline: Pipeline, listener: socket, *, no_progress_s: float, token: str | None) -> None:
-    from agent.health.http import HealthPages, serve
+async def _serve_health(pipeline: Pipeline, listener: socket, http: Http, *, no_progress_s: float) -> None:
+    from agent.health.http import HealthPages
     from agent.health.metrics import make_registry
+    from agent.web.from_settings import access_of, serving_of
+    from agent.web.metrics import RefusalCollector
+    from agent.web.server import serve
 
     progress, status = pipeline.progress, pipeline.status
+    serving = serving_of(http)
     registry = make_registry(pipeline.counters, progress, status)
-    pages = HealthPages(progress, status, registry, no_progress_s=no_progress_s, token=token)
-    await serve(pages.app(), listener)
+    registry.register(RefusalCollector(serving.refusals))
+    pages = HealthPages(progress, status, registry, no_progress_s=no_progress_s, access=access_of(http))
+    await serve(pages.app(), listener, serving)
 
 
 def _describe_source(settings: Plant) -> str:
@@ -150,7 +157,7 @@ def build_pipeline(
     """The pipeline alone. Models are loaded and checked here, before anything is connected."""
     settings, overrides = plant.settings, overrides or Overrides()
     load, instruments = load_model or model_loader(settings), instruments or Instruments()
-    groups = {group.name: make_group(group, settings, load(group.bundle)) for group in plant.groups}
+    groups = {group.name: make_group(group, settings, predictor) for group, predictor in load_groups(plant, load)}
     instruments.status.models_loaded = True
     endpoints = Endpoints(
         source=overrides.source or make_source(settings),
@@ -204,6 +211,21 @@ def activation_log(settings: Plant) -> AppendLog:
 
     topic = sink.topics.activations or f"{settings.namespace}-activations"
     return CompactedLog(sink_cluster(sink), topic)
+
+
+def load_groups(plant: LoadedPlant, load: LoadModel) -> "Iterator[tuple[ResolvedGroup, Predictor]]":
+    """Each group as the loaded bundle wants it: it may have been replaced since the settings were read.
+
+    Raises ModelError where the new one does not fit the windows; starting again reads both at once.
+    """
+    for stated, running in zip(plant.settings.groups, plant.groups, strict=True):
+        predictor = load(running.bundle)
+        try:
+            resolved = resolve_for_bundle(stated, running, predictor.config)
+        except ModelError as error:
+            reason = f"{running.bundle} was replaced while the agent started; start it again: {error}"
+            raise ModelError(reason) from error
+        yield resolved, predictor
 
 
 def skip_log(settings: Plant) -> AppendLog | None:
@@ -302,7 +324,7 @@ def _webhooks(sinks: Iterable[WebhookSinkSettings], durable: Sink, counters: Cou
     from connectors.webhook import Receiver, WebhookSink
 
     def webhook(sink: WebhookSinkSettings) -> Sink:
-        tries, token = sink.retries, sink.token.get_secret_value() if sink.token else None
+        tries, token = sink.retries, sink.token.get_secret_value if sink.token else None
         pauses_s = (tries.first_pause.seconds, tries.longest_pause.seconds)
         receiver = Receiver(sink.url, token, sink.timeout.seconds, tries.attempts, *pauses_s)
         return WebhookSink(receiver, undelivered.keep)

@@ -1,21 +1,27 @@
 """Secrets in files, read again whenever they are needed, so that they can be changed without a restart."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 
 class SecretFile:
-    """A file with a secret. While it cannot be read, or is empty, the secret is the one that was read last."""
+    """A file with a secret. While it cannot be read, or is empty, the secret is the one that was read last.
 
-    def __init__(self, path: Path, known: str) -> None:
+    `on_change` is told of each new one before it is used, for example to hide it from logs.
+    """
+
+    def __init__(self, path: Path, known: str, *, on_change: Callable[[str], object] = lambda secret: None) -> None:
         self.path = path
-        self._known = known
+        self._known, self._on_change = known, on_change
 
     def read(self) -> str:
         try:
             found = self.path.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError):  # it is being replaced
             found = ""
-        self._known = found or self._known
+        if found and found != self._known:
+            self._on_change(found)
+            self._known = found
         return self._known
 
     def __repr__(self) -> str:

@@ -410,7 +410,7 @@ def _put(at: Path, name: str, records: Iterable[Record]) -> None:
 
 PLANT = """
 namespace: reference
-records: {max_bytes: 4KiB, max_clock_skew: 25s}
+records: {max_bytes: 4KiB, max_clock_skew: 25s, control: accept}
 groups:
   - {name: pumps, assets: ["pump-*"], model: {bundle: bundles/pump}, max_assets: 2}
   - {name: gearboxes, assets: ["gearbox-*"], model: {bundle: bundles/gearbox}, max_assets: 2}

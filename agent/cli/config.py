@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from agent.cli.errors import FAILED, WRONG_USAGE, fail
+from agent.cli.errors import FAILED, TRY_AGAIN, WRONG_USAGE, fail
 
 if TYPE_CHECKING:
     from agent.settings import Examination, LoadedPlant, Problem
@@ -95,13 +95,15 @@ def validate(
 ) -> None:
     """Print every problem of a configuration at once: where it is, what is wrong and what would be right.
 
-    Exit code 0: valid, perhaps with warnings; 2: not valid; 1 with --online: a service cannot be reached.
+    Exit code 0: valid, perhaps with warnings; 2: not valid; 75: only files are missing, which may come later;
+    1 with --online: a service cannot be reached.
     """
     from agent.settings import examine
 
     if online and without_secrets:
         fail("--online needs the secrets; remove --without-secrets", code=WRONG_USAGE)
-    examination, code = examine(config, os.environ, with_secrets=not without_secrets), WRONG_USAGE
+    examination = examine(config, os.environ, with_secrets=not without_secrets)
+    code = TRY_AGAIN if examination.may_pass else WRONG_USAGE
     if online and examination.loaded:
         examination, code = _with_services(examination, examination.loaded)
     if as_json:

@@ -16,6 +16,8 @@ from connectors.printable import printable
 
 FAILED = 1
 WRONG_USAGE = 2
+TRY_AGAIN = os.EX_TEMPFAIL
+"""75: what is missing may be there in a moment; a supervisor starts the agent again."""
 
 Result = TypeVar("Result")
 
@@ -34,7 +36,7 @@ def exit_on_error() -> Iterator[None]:
     try:
         yield
     except SettingsError as error:
-        fail(str(error), code=WRONG_USAGE)
+        fail(str(error), code=TRY_AGAIN if error.may_pass else WRONG_USAGE)
     except (ModelError, DataError, ConnectorError, TransientError, BreakerTripped) as error:
         fail(str(error))
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError) as error:

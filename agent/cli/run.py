@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 
     from agent.health.counters import Counters
     from agent.runtime.instruments import Observer
+    from agent.runtime.lifecycle import ExitDeadline
     from agent.settings import LoadedPlant, Plant
+
+_CLOSING_S = 10.0
+"""Beyond `checkpoint.stop_deadline`, to close connections; then the process ends, whatever hangs."""
 
 
 def register(app: typer.Typer) -> None:
@@ -35,6 +39,7 @@ def run(
     windows and commits; a second one stops at once. Not a medical device, not a primary alarm.
     """
     from agent.logs import secrets_in, set_up_logs
+    from agent.runtime.lifecycle import ExitDeadline
     from agent.settings import load_plant
 
     seconds = _seconds(duration)
@@ -43,10 +48,13 @@ def run(
     set_up_logs(plant.settings.logging.format, plant.settings.logging.level, secrets=secrets_in(plant.settings))
     for warning in plant.warnings:
         typer.echo(f"warning: {config}: {warning}", err=True)
+    deadline = ExitDeadline(plant.settings.checkpoint.stop_deadline.seconds + _CLOSING_S)
     try:
-        counters = asyncio.run(_run(plant, seconds))
+        counters = asyncio.run(_run(plant, seconds, deadline))
     except asyncio.CancelledError:
         fail("stopped by a second signal; records since the last checkpoint will be read again")
+    finally:
+        deadline.cancel()
     typer.echo(str(counters), err=True)
 
 
@@ -74,7 +82,7 @@ def _arm_failpoint(environ: "Mapping[str, str]") -> None:
         typer.echo(f"warning: {failpoints.VARIABLE}={name}: this process will kill itself", err=True)
 
 
-async def _run(plant: "LoadedPlant", seconds: float | None) -> "Counters":
+async def _run(plant: "LoadedPlant", seconds: float | None, deadline: "ExitDeadline") -> "Counters":
     from agent.app import build
     from agent.health.counters import Counters
     from agent.runtime.instruments import Instruments
@@ -82,10 +90,13 @@ async def _run(plant: "LoadedPlant", seconds: float | None) -> "Counters":
 
     counters, stop = Counters(), asyncio.Event()
     instruments = Instruments(counters=counters, observer=_view(plant.settings, counters))
-    with build(plant, instruments=instruments) as application, stop_on_signals(stop):
-        if seconds is not None:
-            asyncio.get_running_loop().call_later(seconds, stop.set)
-        await application.run(stop)
+    try:
+        with build(plant, instruments=instruments) as application, stop_on_signals(stop, deadline):
+            if seconds is not None:
+                asyncio.get_running_loop().call_later(seconds, stop.set)
+            await application.run(stop)
+    finally:
+        deadline.start()  # asyncio.run still waits for the threads of the loop
     return counters
 
 

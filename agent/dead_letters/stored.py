@@ -74,7 +74,7 @@ class StoredDeadLetter:
     @property
     def is_pointer(self) -> bool:
         """The letter stands for its record without the value, which is to be found at `source`."""
-        return "pointer" in self.dl_headers
+        return "pointer" in self.dl_headers and not self.value
 
     @property
     def offset(self) -> int:

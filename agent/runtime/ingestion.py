@@ -133,7 +133,7 @@ class Ingestion:
     def _split(self, batch: Batch) -> Iterator[Batch | Reset]:
         """Cut at the control records; what cannot even be looked at is left to the decoder."""
         try:
-            pieces: list[Batch | Reset] = list(split_at_resets(batch))
+            pieces: list[Batch | Reset] = list(split_at_resets(batch, accept=self._decoder.accepts_resets))
         except Exception as error:  # noqa: BLE001
             self._door.note(Fault("decode", error), str(batch.partition))
             pieces = [batch]

@@ -2,7 +2,9 @@
 
 import asyncio
 import gc
+import os
 import signal
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
@@ -76,15 +78,51 @@ async def close_within(seconds: float, name: str, close: Callable[[], Awaitable[
         log.warning("close failed or timed out", part=name, reason=str(error) or f"not closed after {seconds:g} s")
 
 
+class ExitDeadline:
+    """Ends the process when its end takes too long, whatever hangs: a file system, a driver, a thread, the event loop.
+
+    `start` once the end has begun; `cancel` when nothing can hang any more.
+    """
+
+    def __init__(self, seconds: float, exit_now: Callable[[int], Any] = os._exit) -> None:
+        self._seconds, self._exit_now = seconds, exit_now
+        self._timer: threading.Timer | None = None
+
+    def start(self) -> None:
+        if self._timer is None:
+            self._timer = threading.Timer(self._seconds, self._exit)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _exit(self) -> None:
+        """Not by the logger or `sys.stderr`: what hangs may hold their locks."""
+        hanging = ", ".join(sorted({each.name for each in threading.enumerate() if each is not self._timer}))
+        line = (
+            f"error: shutdown took longer than {self._seconds:g} s; the process ends now, "
+            f"without waiting for {hanging}; what was not committed is read again\n"
+        )
+        os.write(2, line.encode("utf-8", "replace"))
+        self._exit_now(1)
+
+
 @contextmanager
-def stop_on_signals(stop: asyncio.Event) -> Iterator[None]:
-    """The first SIGINT or SIGTERM sets `stop`, the second cancels the task that entered this context."""
+def stop_on_signals(stop: asyncio.Event, deadline: ExitDeadline | None = None) -> Iterator[None]:
+    """The first SIGINT or SIGTERM sets `stop`, the second cancels the task that entered this context.
+
+    The deadline runs from the first one on.
+    """
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
 
     def on_signal() -> None:
         if stop.is_set() and task is not None:
             task.cancel()
         stop.set()
+        if deadline is not None:
+            deadline.start()
 
     for number in _SIGNALS:
         loop.add_signal_handler(number, on_signal)

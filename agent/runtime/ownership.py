@@ -17,7 +17,7 @@ from agent.windows.snapshot import layout_digest, restore_windows
 from agent.windows.spec import GroupSpec
 from connectors.base import Claim, Source, WindowStore
 from connectors.failpoints import DURING_TAKEOVER, hit
-from connectors.records import Partition, Position, RecordLike
+from connectors.records import Partition, Position, RecordLike, UnreadableRecord
 from connectors.timestamps import NS_PER_MS
 
 log = structlog.get_logger()
@@ -35,10 +35,10 @@ class OwnedPartition:
 
     `position` is the next offset to read, `saved` that of the last checkpoint. What became due below `publish_from` has
     been published by an earlier owner. `states` are those after the batches whose results are published; in a
-    checkpoint, that is after every record below `position`. While a record is `partial`ly ingested, nothing is stored.
-    `committed` is the last commit. `seen` is the log that was read when the partition was taken, `last_record` the
-    newest record since then. A partition that is `given_up` is somebody else's: nothing of it is published or stored
-    any more.
+    checkpoint, that is after every record below `position`. While a record is `partial`ly ingested, nothing is stored;
+    a checkpoint that was left out for it is `overdue`. `committed` is the last commit. `seen` is the log that was read
+    when the partition was taken, `last_record` the newest record since then. A partition that is `given_up` is somebody
+    else's: nothing of it is published or stored any more.
     """
 
     partition: Partition
@@ -53,6 +53,7 @@ class OwnedPartition:
     last_record: RecordLike | None = None
     rewound_at: int = -1
     partial: bool = False
+    overdue: bool = False
     states_published_s: float = -math.inf
     given_up: bool = False
 
@@ -85,7 +86,9 @@ class OwnedPartition:
 
     def advance(self, record: RecordLike) -> None:
         """The record is ingested."""
-        self.position, self.last_record = record.offset + 1, record
+        self.position = record.offset + 1
+        if not isinstance(record, UnreadableRecord):  # which another version of the client might read differently
+            self.last_record = record
         for windows in self.groups.values():
             windows.cursor = max(windows.cursor, self.position)
 
@@ -142,9 +145,16 @@ class Ownership:
         self._twins: set[frozenset[Partition]] = set()
 
     async def take(self, partition: Partition, now_s: float) -> OwnedPartition:
-        """1. Claim it. 2. Restore what is stored, or start where a rebuild must. 3. Read on from there."""
+        """1. Let the group confirm that it is ours. 2. Claim it. 3. Restore what is stored, or start where a rebuild
+        must. 4. Read on from there.
+
+        Whoever was removed from the group without noticing it would take the claim from the rightful owner otherwise.
+        """
+        committed = await self._source.committed(partition)
+        if committed is not None:
+            await self._source.commit({partition: committed})
         claim = await self._store.claim(partition)
-        owned = await self._begin(claim, await self._look(claim))
+        owned = await self._begin(claim, await self._look(claim, committed))
         self.partitions[partition] = owned
         for windows in owned.groups.values():
             windows.idle.start_tracking(range(len(windows.rings)), now_s)
@@ -183,9 +193,8 @@ class Ownership:
         """Of all partitions."""
         return sum(len(owned.groups[group].rings.rows) for owned in self.partitions.values())
 
-    async def _look(self, claim: Claim) -> _Found:
+    async def _look(self, claim: Claim, committed: Position | None) -> _Found:
         partition = claim.partition
-        committed = await self._source.committed(partition)
         metadata = None if committed is None else CommitMetadata.parse(committed.metadata)
         stored: dict[str, Restored] = {}
         for spec in self._specs:

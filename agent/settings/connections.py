@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from agent.settings import KafkaSecurity, KafkaSinkSettings, Plant, RedisStoreSettings
-from agent.settings.environment import current_secret
+from agent.settings.secrets import current_secret
 
 if TYPE_CHECKING:
     from connectors.kafka.cluster import Cluster

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, SecretStr, ValidationInfo, WithJsonSchema
 
 from agent.settings.problems import invalid
-from connectors.secret_files import SecretFile
+from agent.settings.secrets import FileSecret
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,29 +46,17 @@ def _from_file(name: str, environment: Environment) -> str:
     try:
         value = (environment.base / name).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise invalid(f"cannot read {name}: {_reason(error)}", "name a readable text file") from error
+        may_pass = isinstance(error, OSError)
+        raise invalid(
+            f"cannot read {name}: {_reason(error)}", "name a readable text file", may_pass=may_pass
+        ) from error
     if not value:
-        raise invalid(f"{name} is empty", "write the secret into it")
+        raise invalid(f"{name} is empty", "write the secret into it", may_pass=True)
     return value
 
 
 def _reason(error: OSError | UnicodeDecodeError) -> str:
     return (error.strerror or "unreadable") if isinstance(error, OSError) else "not text"
-
-
-class FileSecret(SecretStr):
-    """A secret that is in a file, which may be replaced while the agent runs: `current` reads it again."""
-
-    def __init__(self, secret_value: str, path: Path) -> None:
-        super().__init__(secret_value)
-        self.current = SecretFile(path, secret_value)
-
-
-def current_secret(secret: SecretStr | None) -> str | SecretFile | None:
-    """For clients that connect again and again: where the secret is in a file, the file."""
-    if isinstance(secret, FileSecret):
-        return secret.current
-    return None if secret is None else secret.get_secret_value()
 
 
 _READERS = {"env": _from_environment, "file": _from_file}
@@ -84,12 +72,13 @@ def _resolve_reference(value: Any, info: ValidationInfo) -> str:
 
 
 def _secret(value: Any, info: ValidationInfo) -> Any:
+    """A secret in a file is read again when the file changes."""
     if value is None or isinstance(value, SecretStr):
         return value
-    secret, environment = _resolve_reference(value, info), read_environment(info)
-    if environment.look_up and "file" in value:
-        return FileSecret(secret, environment.base / value["file"])
-    return SecretStr(secret)
+    text, environment = _resolve_reference(value, info), read_environment(info)
+    if "file" in value and environment.look_up:
+        return FileSecret(environment.base / value["file"], text)
+    return SecretStr(text)
 
 
 def _text(value: Any, info: ValidationInfo) -> Any:
@@ -102,13 +91,15 @@ def _resolve_path(path: Path, info: ValidationInfo) -> Path:
 
 def _require_file(path: Path, info: ValidationInfo) -> Path:
     if read_environment(info).look_up and not path.is_file():
-        raise invalid(f"there is no file {path}", "name an existing file, relative to this configuration")
+        raise invalid(
+            f"there is no file {path}", "name an existing file, relative to this configuration", may_pass=True
+        )
     return path
 
 
 def _require_match(path: Path, info: ValidationInfo) -> Path:
     if read_environment(info).look_up and not glob.glob(os.fspath(path), recursive=True):
-        raise invalid(f"no file matches {path}", "name existing files, relative to this configuration")
+        raise invalid(f"no file matches {path}", "name existing files, relative to this configuration", may_pass=True)
     return path
 
 

@@ -18,6 +18,7 @@ from agent.settings.rules import broken_rules
 from agent.settings.sinks import KafkaSinkSettings, Sink
 from agent.settings.sources import KafkaSourceSettings
 from agent.settings.validation_errors import validation_problems
+from anchormoe.bundle.files import CONFIG
 from anchormoe.errors import ModelError
 
 
@@ -43,6 +44,12 @@ class Examination:
         return [format_problem(self.path, problem) for problem in self.problems if problem.severity == "error"]
 
     @property
+    def may_pass(self) -> bool:
+        """Every error may be gone in a moment, without a change of the file."""
+        errors = [problem for problem in self.problems if problem.severity == "error"]
+        return bool(errors) and all(problem.may_pass for problem in errors)
+
+    @property
     def warnings(self) -> list[str]:
         return [format_problem(self.path, problem) for problem in self.problems if problem.severity == "warning"]
 
@@ -61,7 +68,7 @@ def load_plant(path: Path, environ: Mapping[str, str]) -> LoadedPlant:
     """Raises SettingsError with every problem; connects to nothing."""
     examination = examine(path, environ)
     if examination.loaded is None:
-        raise SettingsError(examination.errors)
+        raise SettingsError(examination.errors, may_pass=examination.may_pass)
     return examination.loaded
 
 
@@ -69,7 +76,7 @@ def load_settings(path: Path, environ: Mapping[str, str]) -> Plant:
     """The settings alone, for commands that need addresses but no model. Raises SettingsError with every problem."""
     examination = examine(path, environ, with_bundles=False)
     if examination.loaded is None:
-        raise SettingsError(examination.errors)
+        raise SettingsError(examination.errors, may_pass=examination.may_pass)
     return examination.loaded.settings
 
 
@@ -141,8 +148,11 @@ def _resolve_groups(groups: Iterator[tuple[int, Group]]) -> tuple[tuple[Resolved
 def _no_bundle(at: int, group: Group, error: Exception) -> Problem:
     path = ("groups", at, "model", "bundle")
     if not group.model.bundle.is_dir():
-        return Problem(path, f"there is no bundle in {group.model.bundle}", "train one, or name the directory of one")
-    return Problem(path, f"{group.model.bundle}: {error}", "name the directory of an intact bundle")
+        wrong = f"there is no bundle in {group.model.bundle}"
+        return Problem(path, wrong, "train one, or name the directory of one", may_pass=True)
+    may_pass = isinstance(error, OSError) or not (group.model.bundle / CONFIG).exists()
+    wrong = f"{group.model.bundle}: {error}"
+    return Problem(path, wrong, "name the directory of an intact bundle", may_pass=may_pass)
 
 
 def _conclude(

@@ -26,6 +26,8 @@ class Problem:
     severity: Severity = "error"
     line: int = 0
     column: int = 0
+    may_pass: bool = False
+    """What is missing may be there in a moment, without a change of the configuration."""
 
     def below(self, prefix: Path) -> "Problem":
         return replace(self, path=prefix + self.path)
@@ -61,9 +63,9 @@ def invalid_section(problems: Iterable[Problem]) -> PydanticCustomError:
     return PydanticCustomError(INVALID, "{text}", {"text": text, "problems": found})
 
 
-def invalid(wrong: str, right: str = "") -> PydanticCustomError:
+def invalid(wrong: str, right: str = "", *, may_pass: bool = False) -> PydanticCustomError:
     """A value that breaks a rule."""
-    return invalid_section([Problem((), wrong, right)])
+    return invalid_section([Problem((), wrong, right, may_pass=may_pass)])
 
 
 def without_login(text: str) -> str:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -60,7 +61,11 @@ def load_offline_plant(path: Path) -> LoadedPlant:
 
 def load_rule(directory: Path) -> Any:
     """Instead of a model: `high` where the mean flow is above 0."""
-    return ThresholdModel()
+    return _Rule()
+
+
+class _Rule(ThresholdModel):
+    config = SimpleNamespace(**{name: getattr(FACTS, name) for name in FACTS.__slots__} | {"digest": "d" * 64})
 
 
 def records(count: int, *, assets: tuple[str, ...] = ("pump-1", "pump-2")) -> list[Record]:

@@ -3,17 +3,21 @@
 import asyncio
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent.app import Application, build, build_pipeline
+from agent.app import Application, build, build_pipeline, load_groups
 from agent.errors import SettingsError
 from agent.events.assemble import OutgoingEvent, WindowResult
 from agent.runtime.instruments import Instruments
+from anchormoe.errors import ModelError
+from anchormoe.windows import FillRule
 from connectors.jsonl import read_messages
-from tests.support.offline_plant import load_offline_plant, load_rule, records, write_plant
+from tests.support.offline_plant import FACTS, load_offline_plant, load_rule, records, write_plant
+from tests.support.reload_plant import NamedRule
 
 
 class Listening:
@@ -69,8 +73,28 @@ def test_a_taken_port_is_reported_before_any_model_is_loaded(tmp_path: Path, tak
         raise AssertionError("loaded")
 
     loaded = plant(tmp_path, http={"host": "127.0.0.1", "port": taken_port})
-    with pytest.raises(SettingsError, match=r"http\.port"), build(loaded, load_model=never):
+    with pytest.raises(SettingsError, match=r"http\.port") as refusal, build(loaded, load_model=never):
         pass
+    assert refusal.value.may_pass
+
+
+def test_a_bundle_that_was_replaced_since_the_settings_were_read_is_refused(tmp_path: Path) -> None:
+    """Its channels in another order would be fed in the old one."""
+
+    def load_other(directory: Path) -> Any:
+        return NamedRule(replace(FACTS, channels=FACTS.channels[::-1], units=FACTS.units[::-1], digest="e" * 64))
+
+    with pytest.raises(ModelError, match=r"was replaced while the agent started; start it again: .* channels"):
+        build_pipeline(plant(tmp_path), load_model=load_other)
+
+
+def test_a_bundle_that_was_replaced_by_one_that_fits_is_used_with_its_own_filling(tmp_path: Path) -> None:
+    def load_other(directory: Path) -> Any:
+        return NamedRule(replace(FACTS, fill=(FillRule("hold", 2), FillRule()), digest="e" * 64))
+
+    [(group, predictor)] = load_groups(plant(tmp_path), load_other)
+    assert group.fill_rules == (FillRule("hold", 2), FillRule())
+    assert predictor.config.digest == "e" * 64
 
 
 def test_a_pipeline_alone_opens_no_port(tmp_path: Path, taken_port: int) -> None:

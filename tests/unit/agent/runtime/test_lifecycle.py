@@ -2,10 +2,13 @@
 
 import asyncio
 import gc
+import os
+import signal
+import threading
 
 import pytest
 
-from agent.runtime.lifecycle import first_failure, gc_tuning, run_with_helpers
+from agent.runtime.lifecycle import ExitDeadline, first_failure, gc_tuning, run_with_helpers, stop_on_signals
 from connectors.errors import ConnectorError
 
 
@@ -67,3 +70,36 @@ def test_the_collector_is_left_as_it_was_found_after_a_failure() -> None:
     with pytest.raises(ValueError, match="on purpose"), gc_tuning():
         raise ValueError("on purpose")
     assert gc.get_threshold() == before
+
+
+def test_an_end_that_hangs_is_cut_short_with_a_loud_line(capfd: pytest.CaptureFixture[str]) -> None:
+    codes, ended = list[int](), threading.Event()
+
+    def exit_now(code: int) -> None:
+        codes.append(code)
+        ended.set()
+
+    deadline = ExitDeadline(0.01, exit_now)
+    deadline.start()
+    deadline.start()
+    assert ended.wait(10)
+    assert codes == [1]
+    assert "error: shutdown took longer than 0.01 s; the process ends now" in capfd.readouterr().err
+
+
+def test_an_end_in_time_is_left_alone() -> None:
+    codes = list[int]()
+    deadline = ExitDeadline(0.05, codes.append)
+    deadline.start()
+    deadline.cancel()
+    for timer in [each for each in threading.enumerate() if isinstance(each, threading.Timer)]:
+        timer.join(10)
+    assert codes == []
+
+
+async def test_the_deadline_begins_with_the_first_signal() -> None:
+    stop, ended = asyncio.Event(), threading.Event()
+    with stop_on_signals(stop, ExitDeadline(0.01, lambda code: ended.set())):
+        os.kill(os.getpid(), signal.SIGTERM)
+        await stop.wait()
+        assert await asyncio.to_thread(ended.wait, 10)

@@ -237,6 +237,15 @@ async def test_after_a_reset_in_the_log_an_asset_begins_afresh_in_a_replay_too()
     assert events_of(sink) == events_of(again)
 
 
+async def test_a_control_record_with_a_value_is_a_dead_letter_and_resets_nothing() -> None:
+    log = filled([1.0] * 8)
+    log.append(A, b"{}", key=b"p1", timestamp_ms=1, headers=[("anchormoe_reset", b"x")])
+    pipeline, sink = await run(log)
+    assert dict(pipeline.counters.dead_letters) == {"bad_control": 1}
+    assert pipeline.counters.records == 9
+    assert states_of(sink) == [(None, "high")]
+
+
 async def test_an_asset_that_was_reset_and_sends_no_more_is_not_reported_as_idle() -> None:
     now = 0.0
     log, sink = filled([1.0] * 6), MemorySink()

@@ -73,6 +73,28 @@ def test_an_asset_without_room_is_dead_lettered_until_another_one_expires() -> N
     assert set(into.rings.rows) == {"p2", "p3"}
 
 
+def test_an_asset_without_room_is_not_remembered() -> None:
+    into, new = windows(max_assets=1), list[str]()
+    take(into, [("p1", 100), ("p2", 100), ("p3", 100)], new=new)
+    assert new == ["p1"]
+
+
+def test_a_long_record_without_room_is_one_dead_letter() -> None:
+    into = windows(max_assets=1, expire_after_steps=30)
+    take(into, [("p1", 100)])
+    seconds = range(101, 200, 7)  # while p1 would expire in between
+    readings = Readings(
+        group="pumps",
+        assets=NAMES,
+        asset=np.ones(len(seconds), np.int64),
+        time_ns=np.array(seconds, np.int64) * PERIOD_NS,
+        values=np.ones((len(seconds), len(CHANNELS)), np.float32),
+        record=np.zeros(len(seconds), np.int64),
+    )
+    result = ingest(into, Batch(A, [Record(1, 0, b"p2", b"", ())]), readings, now_s=0.0)
+    assert reasons(result) == [(1, "too_many_assets")]
+
+
 def test_an_expired_asset_is_cleared_before_the_next_record_and_begins_afresh() -> None:
     into = windows(expire_after_steps=30)
     take(into, [("p1", 100), ("p2", 100)])
