@@ -75,7 +75,7 @@ pictures: $(VENV)/.dev   ## draw the pictures in README again, by the product it
 	@$(BIN)/python -m docs.site.pictures
 
 chaos: $(VENV)/.dev   ## inject N=100 more faults: nothing lost, nothing extra; continues docs/results/faults.jsonl, writes faults.md
-	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.fault.campaign --faults $(or $(N),100) --lanes $(or $(LANES),3) \
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.fault.campaign --faults $(or $(N),100) --lanes $(or $(LANES),2) \
 	  --out docs/results/faults.md
 
 soak: $(VENV)/.dev   ## half load for HOURS=2 with alarms and a slow receiver: memory slope, lag; writes docs/results/soak.md

@@ -7,10 +7,10 @@ from pathlib import Path
 class SecretFile:
     """A file with a secret. While it cannot be read, or is empty, the secret is the one that was read last.
 
-    `on_change` is told of each new one before it is used, for example to hide it from logs.
+    `on_change` gets a new one before it is used, so that logs can hide it.
     """
 
-    def __init__(self, path: Path, known: str, *, on_change: Callable[[str], object] = lambda secret: None) -> None:
+    def __init__(self, path: Path, known: str, *, on_change: Callable[[str], None] | None = None) -> None:
         self.path = path
         self._known, self._on_change = known, on_change
 
@@ -20,8 +20,9 @@ class SecretFile:
         except (OSError, UnicodeDecodeError):  # it is being replaced
             found = ""
         if found and found != self._known:
-            self._on_change(found)
             self._known = found
+            if self._on_change is not None:
+                self._on_change(found)
         return self._known
 
     def __repr__(self) -> str:

@@ -277,7 +277,7 @@ async def test_every_reason_reaches_the_dead_letters_with_bytes_key_headers_and_
     assert tally.dead_letters == dict.fromkeys(bad, 1)
     letters = {dict(letter.headers)["dl_reason"].decode(): letter for letter in await world.letters()}
     assert letters.keys() == bad.keys()
-    elsewhere = {"bad_chunk", "wrong_period", "bad_asset", "undecodable_headers", "undecodable_record"}
+    elsewhere = {"bad_chunk", "wrong_period", "bad_asset", "bad_control", "undecodable_headers", "undecodable_record"}
     assert {*letters, *elsewhere} >= REASONS
     for reason, letter in letters.items():
         sent, field = bad[reason]
