@@ -27,6 +27,7 @@ from agent.runtime.pipeline import Endpoints, Pipeline, PipelineLimits
 from agent.runtime.skipped_records import SkippedRecords
 from agent.settings import (
     FileSourceSettings,
+    Http,
     JsonlSinkSettings,
     KafkaSinkSettings,
     KafkaSourceSettings,
@@ -87,7 +88,7 @@ def build(
 
 
 def _listener(settings: Plant) -> "socket | nullcontext[None]":
-    from agent.health.http import listen
+    from agent.web.server import listen
 
     return nullcontext() if settings.http is None else listen(settings.http.host, settings.http.port)
 
@@ -106,18 +107,23 @@ def _helpers(settings: Plant, pipeline: Pipeline, listener: socket | None) -> It
     if models is not None:
         yield lambda: models.follow(pipeline.announce)
     if settings.http is not None and listener is not None:
-        token = settings.http.token.get_secret_value() if settings.http.token else None
-        yield lambda: _serve_health(pipeline, listener, no_progress_s=no_progress_s, token=token)
+        http = settings.http
+        yield lambda: _serve_health(pipeline, listener, http, no_progress_s=no_progress_s)
 
 
-async def _serve_health(pipeline: Pipeline, listener: socket, *, no_progress_s: float, token: str | None) -> None:
-    from agent.health.http import HealthPages, serve
+async def _serve_health(pipeline: Pipeline, listener: socket, http: Http, *, no_progress_s: float) -> None:
+    from agent.health.http import HealthPages
     from agent.health.metrics import make_registry
+    from agent.web.from_settings import access_of, serving_of
+    from agent.web.metrics import RefusalCollector
+    from agent.web.server import serve
 
     progress, status = pipeline.progress, pipeline.status
+    serving = serving_of(http)
     registry = make_registry(pipeline.counters, progress, status)
-    pages = HealthPages(progress, status, registry, no_progress_s=no_progress_s, token=token)
-    await serve(pages.app(), listener)
+    registry.register(RefusalCollector(serving.refusals))
+    pages = HealthPages(progress, status, registry, no_progress_s=no_progress_s, access=access_of(http))
+    await serve(pages.app(), listener, serving)
 
 
 def _describe_source(settings: Plant) -> str:
@@ -318,7 +324,7 @@ def _webhooks(sinks: Iterable[WebhookSinkSettings], durable: Sink, counters: Cou
     from connectors.webhook import Receiver, WebhookSink
 
     def webhook(sink: WebhookSinkSettings) -> Sink:
-        tries, token = sink.retries, sink.token.get_secret_value() if sink.token else None
+        tries, token = sink.retries, sink.token.get_secret_value if sink.token else None
         pauses_s = (tries.first_pause.seconds, tries.longest_pause.seconds)
         receiver = Receiver(sink.url, token, sink.timeout.seconds, tries.attempts, *pauses_s)
         return WebhookSink(receiver, undelivered.keep)

@@ -28,6 +28,8 @@ WRITE_REFUSED: Final = "write_refused"
 _HIDDEN = "***"
 _SHORTEST_SECRET = 4
 _QUIET_S = 10.0
+_later_secrets: set[str] = set()
+_USER_TOKEN = re.compile(r"amt_[A-Za-z0-9_-]{20,}")  # tokens of users are not in the settings, only their hashes
 _PASSWORD_IN_URL = re.compile(r"(?<=://)[^/@\s\"']*:[^/@\s\"']*(?=@)")
 
 
@@ -53,19 +55,30 @@ def secrets_in(settings: BaseModel) -> frozenset[str]:
     return frozenset(secret for secret in _secrets(settings) if len(secret) >= _SHORTEST_SECRET)
 
 
+def hide_secret(secret: str) -> None:
+    """A secret that became known after the start, by a rotation, is hidden from then on."""
+    if len(secret) >= _SHORTEST_SECRET:
+        _later_secrets.add(secret)
+
+
 def redaction(secrets: Collection[str]) -> Processor:
     """The last processor: it sees the finished line, so tracebacks and objects of libraries are covered too."""
-    as_json = [json.dumps(secret, ensure_ascii=False)[1:-1] for secret in secrets]
-    forms = {*secrets, *as_json, *map(printable, secrets), *map(printable_json, as_json)}
-    longest_first = sorted(forms, key=len, reverse=True)
+    longest_first = _longest_first(secrets)
 
     def redact(_: WrappedLogger, __: str, line: Any) -> Any:
         text = str(line)
-        for form in longest_first:
+        for form in _longest_first(_later_secrets) + longest_first:
             text = text.replace(form, _HIDDEN)
+        text = _USER_TOKEN.sub(_HIDDEN, text)
         return _PASSWORD_IN_URL.sub(_HIDDEN, text)
 
     return redact
+
+
+def _longest_first(secrets: Collection[str]) -> list[str]:
+    as_json = [json.dumps(secret, ensure_ascii=False)[1:-1] for secret in secrets]
+    forms = {*secrets, *as_json, *map(printable, secrets), *map(printable_json, as_json)}
+    return sorted(forms, key=len, reverse=True)
 
 
 class Repeats(logging.Filter):

@@ -28,11 +28,15 @@ class ChannelField:
 
 @dataclass(frozen=True, slots=True)
 class GroupLayout:
-    """Assets with the same channels. `assets` are exact ids or patterns such as `pump-*`."""
+    """Assets with the same channels. `assets` are exact ids or patterns such as `pump-*`.
+
+    `period_ns` is that of the group's grid, which the period of a chunk must fit; None: any does.
+    """
 
     name: str
     channels: tuple[ChannelField, ...]
     assets: tuple[str, ...]
+    period_ns: int | None = None
 
     def __post_init__(self) -> None:
         for what, names in (("channel", [c.name for c in self.channels]), ("field", [c.field for c in self.channels])):
@@ -63,3 +67,4 @@ class RecordFormat:
     max_clock_skew_ns: int | None = DAY_NS
     on_unknown_asset: Unknown = "reject"
     on_unknown_channel: Unknown = "reject"
+    accept_resets: bool = True

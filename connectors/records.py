@@ -51,10 +51,10 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class UnreadableRecord(Record):
-    """A place in the log whose record its client cannot decode; it flows in log order and becomes a dead letter.
+class RejectedRecord(Record):
+    """A record that is known to be unusable before it is decoded; it flows in log order and becomes a dead letter.
 
-    What could be read of it is there; where nothing could, key and value are None.
+    Where nothing of it could be read, key and value are None.
     """
 
     reason: str = "undecodable_record"

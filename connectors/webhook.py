@@ -16,6 +16,7 @@ import stamina
 from stamina.instrumentation import set_on_retry_hooks
 
 from connectors.errors import ConnectorError, TransientError
+from connectors.printable import printable
 from connectors.records import EVENTS, Message
 
 Headers = Sequence[tuple[str, str]]
@@ -34,16 +35,21 @@ set_on_retry_hooks([])  # stamina would log every retry of every event; the call
 class Receiver:
     """Where to post and how often to try. Only host and port are ever shown: the path may be as secret as the token.
 
-    Pauses double from `first_pause_s` up to `longest_pause_s`.
+    Pauses double from `first_pause_s` up to `longest_pause_s`. `token` may be a function, asked with every request.
     """
 
     url: str = field(repr=False)
-    token: str | None = field(default=None, repr=False)
+    token: str | Callable[[], str] | None = field(default=None, repr=False)
     timeout_s: float = 5.0
     attempts: int = 5
     first_pause_s: float = 0.2
     longest_pause_s: float = 5.0
     max_connections: int = 8
+
+    @property
+    def bearer(self) -> str | None:
+        """The present token."""
+        return self.token() if callable(self.token) else self.token
 
     @property
     def worst_case_s(self) -> float:
@@ -128,7 +134,7 @@ class WebhookClient:
         except TimeoutError as error:
             raise TransientError(f"{self} did not answer within {self._receiver.timeout_s:.3g} s") from error
         except (httpx.HTTPError, OSError) as error:
-            raise TransientError(f"{self}: {str(error) or type(error).__name__}") from error
+            raise TransientError(f"{self}: {self._show(str(error)) or type(error).__name__}") from error
 
     async def _read(self, response: httpx.Response) -> WebhookResponse:
         status = response.status_code
@@ -138,9 +144,14 @@ class WebhookClient:
         if 200 <= status < 300:
             return WebhookResponse(status)
         text = (await _first_bytes(response)).decode(errors="replace")
-        for secret in (self._url.raw_path.decode(), self._url.path, self._receiver.token or ""):
-            text = text.replace(secret, "***") if len(secret) > 1 else text  # error pages like to repeat the path
-        return WebhookResponse(status, text[:_SHOWN_CHARACTERS])
+        return WebhookResponse(status, self._show(text))
+
+    def _show(self, text: str) -> str:
+        """What a receiver says, for one line of a log: without secrets, which error pages like to repeat."""
+        url = self._url
+        for secret in (str(url), url.raw_path.decode(), url.path, url.query.decode(), self._receiver.bearer or ""):
+            text = text.replace(secret, "***") if len(secret) > 1 else text
+        return printable(text[:_SHOWN_CHARACTERS])
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +225,7 @@ class WebhookSink:
         self, client: WebhookClient, message: Message, attempts: int | None
     ) -> ConnectorError | TransientError | None:
         try:
-            headers = request_headers(message, self._receiver.token)
+            headers = request_headers(message, self._receiver.bearer)
             response = await client.post(lambda: headers, message.value or b"", attempts=attempts)
         except TransientError as error:
             return error
@@ -252,7 +263,7 @@ def _header(name: str, value: bytes) -> tuple[str, str]:
 
 
 def _parse_url(receiver: Receiver) -> httpx.URL:
-    token = receiver.token or ""
+    token = receiver.bearer or ""
     if not (token.isascii() and token.isprintable()):
         raise ConnectorError("the webhook's token has characters that an HTTP header cannot carry")
     try:

@@ -410,7 +410,7 @@ def _put(at: Path, name: str, records: Iterable[Record]) -> None:
 
 PLANT = """
 namespace: reference
-records: {max_bytes: 4KiB, max_clock_skew: 25s}
+records: {max_bytes: 4KiB, max_clock_skew: 25s, control: accept}
 groups:
   - {name: pumps, assets: ["pump-*"], model: {bundle: bundles/pump}, max_assets: 2}
   - {name: gearboxes, assets: ["gearbox-*"], model: {bundle: bundles/gearbox}, max_assets: 2}
@@ -724,7 +724,7 @@ narrow: {letter: not_json missing_field unknown_channel}
 chunked: {letter: not_json missing_field unknown_asset too_many_channels}
 binary: {letter: bad_chunk missing_field unknown_asset}
 restart: {event: gap clock_back, model: pump-strict, log: shows-a-reset}
-partitions: {event: state, letter: asset_moved}
+partitions: {event: state}
 alarms:
   change: raised returned acknowledged reminded shelved unshelved shelving_expired suppressed unsuppressed released
     out_of_service in_service reset chattering chatter_over

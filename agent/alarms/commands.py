@@ -1,23 +1,29 @@
-"""Sends a person's command to the input log and waits for its outcome in the audit."""
+"""Sends a person's command to an alarm worker and waits for its outcome in the audit."""
 
 import asyncio
+import ssl
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 
+import httpx
 import orjson
 
 from agent.alarms.core.catalogue import FLOOD_RULE, Catalogue, split_alarm_id
-from agent.alarms.core.inputs import Command, Verb, encode_input
-from agent.contracts.alarms import AUDIT, INPUTS
-from connectors.errors import ConnectorError
+from agent.alarms.core.inputs import Command, Verb
+from agent.alarms.received import parse_audit
+from agent.contracts.alarms import AUDIT
+from connectors.errors import ConnectorError, RecordError
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.reader import ReadOptions, TopicReader
-from connectors.kafka.sink import Delivery, KafkaSink
-from connectors.records import Message
+from connectors.timestamps import format_iso
 
 _POLL_S = 0.5
+_REQUEST_S = 20.0
+_MAX_ANSWER_BYTES = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +32,7 @@ class CommandRequest:
 
     verb: Verb
     alarm: str
-    by: str
+    by: str = ""
     why: str = ""
     until_ns: int | None = None
 
@@ -43,31 +49,66 @@ def console_of_alarm(alarm: str, catalogue: Catalogue) -> str | None:
     return catalogue.console_for(group, asset) if asset else None
 
 
+@dataclass(frozen=True, slots=True)
+class AlarmServer:
+    """Where commands are sent, and the token that says who sends them."""
+
+    url: str
+    token: str = field(repr=False)
+
+
 async def send_command(
-    cluster: Cluster, topics: Mapping[str, str], command: Command, console: str, *, timeout_s: float
+    server: AlarmServer, cluster: Cluster, topics: Mapping[str, str], request: CommandRequest, *, timeout_s: float
 ) -> dict[str, Any]:
-    """The command's record in the audit. Raises ConnectorError, also if no worker answers in time."""
+    """The command's record in the audit. Raises ConnectorError, also if the outcome is not known in time."""
     reader = TopicReader(cluster, ReadOptions(topics[AUDIT]))
-    sink = KafkaSink(cluster, Delivery(topics))
     try:
         await reader.start()
-        await sink.start()
-        await sink.write([Message(INPUTS, console.encode(), encode_input(command))])
+        command = await post_command(server, request)
         async with asyncio.timeout(timeout_s):
-            return await _find_audit_record(reader, command.id)
+            return await _find_audit_record(reader, command)
     except TimeoutError as error:
-        raise ConnectorError(
-            f"sent, but no alarm worker answered within {timeout_s:.0f} s; is `anchormoe-agent alarms` running?"
-        ) from error
+        raise ConnectorError(f"sent, but no alarm worker had applied it within {timeout_s:.0f} s") from error
     finally:
-        await sink.close()
         await reader.close()
+
+
+async def post_command(server: AlarmServer, request: CommandRequest) -> str:
+    """The command's id. `request.by` is not sent: the token says who it is. Raises ConnectorError."""
+    path = f"/alarms/{quote(request.alarm, safe='')}/{request.verb}"
+    until = {} if request.until_ns is None else {"until": format_iso(request.until_ns)}
+    headers = {"Authorization": f"Bearer {server.token}", "Accept-Encoding": "identity"}
+    try:
+        async with (
+            httpx.AsyncClient(verify=ssl.create_default_context(), trust_env=False, timeout=_REQUEST_S) as client,
+            asyncio.timeout(_REQUEST_S),
+            client.stream("POST", server.url + path, json={"why": request.why, **until}, headers=headers) as response,
+        ):
+            answer = await _read_answer(response)
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+        reason = str(error) or type(error).__name__
+        raise ConnectorError(f"{server.url}: {reason}; is `anchormoe-agent alarms` running?") from error
+    if response.status_code != 202 or not isinstance(answer.get("command"), str):
+        raise ConnectorError(f"refused ({response.status_code}): {answer.get('error', 'not an alarm worker')}")
+    return str(answer["command"])
+
+
+async def _read_answer(response: httpx.Response) -> dict[str, Any]:
+    """Raises ValueError for what no alarm worker answers."""
+    body = b""
+    async for part in response.aiter_raw():
+        body += part
+        if len(body) > _MAX_ANSWER_BYTES:
+            raise ValueError("the answer is too long")
+    answer = orjson.loads(body or b"{}")
+    return answer if isinstance(answer, dict) else {}
 
 
 async def _find_audit_record(reader: TopicReader, command: str) -> dict[str, Any]:
     while True:
         for batch in await reader.poll(max_records=500, timeout_s=_POLL_S):
             for record in batch.records:
-                entry: dict[str, Any] = orjson.loads(record.value or b"{}")
-                if entry.get("input") == command:
-                    return entry
+                with suppress(RecordError):  # somebody else's record
+                    entry = parse_audit(record.value)
+                    if entry["input"] == command:
+                        return entry

@@ -1,6 +1,5 @@
 """HTTP API of a worker: its consoles' alarms, commands, metrics, health."""
 
-import hmac
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
@@ -18,16 +17,30 @@ from agent.alarms.core.console import Console
 from agent.alarms.core.inputs import Command, decode_input
 from agent.alarms.messages import alarm_data
 from agent.health.metrics import CONTENT_TYPE, exposition
+from agent.web.access import Access
+from agent.web.server import make_app
+from agent.web.users import Role
 from connectors.errors import RecordError
 from connectors.timestamps import format_iso
 
 Send = Callable[[str, Command], Awaitable[None]]
-_MAX_BODY_BYTES = 16_384
 _NO_ALARM = "no console of this worker has this alarm"
+_BODY_FIELDS = frozenset({"why", "until", "by"})
+
+ROLE_OF_VERB: Mapping[str, Role] = {
+    "ack": "operate",
+    "shelve": "operate",
+    "unshelve": "operate",
+    "comment": "operate",
+    "out-of-service": "engineer",
+    "in-service": "engineer",
+    "reset": "engineer",
+}
+"""What hides an alarm without an end, or forgets that it was there, is not for everybody."""
 
 
 class AlarmApi:
-    """With a token, everything but the health probes requires it."""
+    """Reading needs the role `view` where a token or users are configured; commands always need a user's token."""
 
     def __init__(
         self,
@@ -36,18 +49,18 @@ class AlarmApi:
         send: Send,
         registry: CollectorRegistry,
         *,
-        token: str | None = None,
+        access: Access | None = None,
         ready: Callable[[], bool] = lambda: True,
         alive: Callable[[], bool] = lambda: True,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._catalogue, self._consoles, self._send = catalogue, consoles, send
-        self._registry, self._token, self._clock_ns = registry, token, clock_ns
+        self._registry, self._access, self._clock_ns = registry, access or Access(), clock_ns
         self._ready, self._alive = ready, alive
 
     def app(self) -> Starlette:
-        return Starlette(
-            routes=[
+        return make_app(
+            [
                 Route("/livez", self.livez, methods=["GET"]),
                 Route("/readyz", self.readyz, methods=["GET"]),
                 Route("/metrics", self.metrics, methods=["GET"]),
@@ -66,38 +79,36 @@ class AlarmApi:
         return JSONResponse({"status": "ok" if ready else "recovering"}, 200 if ready else 503)
 
     async def metrics(self, request: Request) -> Response:
-        return self._deny(request) or Response(exposition(self._registry), media_type=CONTENT_TYPE)
+        self._access.require(request, "view")
+        return Response(exposition(self._registry), media_type=CONTENT_TYPE)
 
     async def list(self, request: Request) -> Response:
-        if denied := self._deny(request):
-            return denied
+        self._access.require(request, "view")
         wanted = request.query_params.get("state")
         found = [one for one in self._alarms().values() if wanted in (None, one["state"])]
         return JSONResponse(sorted(found, key=lambda one: str(one["alarm"])))
 
     async def show(self, request: Request) -> Response:
-        if denied := self._deny(request):
-            return denied
+        self._access.require(request, "view")
         found = self._alarms().get(request.path_params["alarm"])
         return JSONResponse(found) if found else JSONResponse({"error": _NO_ALARM}, 404)
 
     async def command(self, request: Request) -> Response:
         """202: the command is in the input log. Its outcome will be in the audit, under the id given here."""
-        if denied := self._deny(request):
-            return denied
+        user = self._access.require(request, ROLE_OF_VERB.get(request.path_params["verb"], "operate"))
         try:
-            command = self._parse_command(await _body(request), request.path_params)
+            command = self._parse_command(await _body(request, user.name), request.path_params, user.name)
         except RecordError as error:
             return JSONResponse({"error": error.detail, "field": error.field}, 422)
         console = console_of_alarm(command.alarm, self._catalogue)
         if console is None:
-            return JSONResponse({"error": f"no console shows {command.alarm}"}, 404)
+            return JSONResponse({"error": "no console shows this alarm"}, 404)
         await self._send(console, command)
-        return JSONResponse({"command": command.id, "console": console}, 202)
+        return JSONResponse({"command": command.id, "console": console, "by": user.name}, 202)
 
-    def _parse_command(self, body: Mapping[str, Any], path: Mapping[str, str]) -> Command:
+    def _parse_command(self, body: Mapping[str, Any], path: Mapping[str, str], by: str) -> Command:
         """With the same checks as for commands in the input log."""
-        head = {"id": "unassigned", "time": format_iso(self._clock_ns()), "kind": "command", **path}
+        head = {"id": "unassigned", "time": format_iso(self._clock_ns()), "kind": "command", "by": by, **path}
         parsed = decode_input(orjson.dumps({**body, **head}))
         if not isinstance(parsed, Command):
             raise RecordError("malformed", "not a command")
@@ -108,21 +119,17 @@ class AlarmApi:
         every = ((console.name, alarm) for console in self._consoles() for alarm in console.alarms.values())
         return {alarm.id: alarm_data(console, self._catalogue, alarm) for console, alarm in every}
 
-    def _deny(self, request: Request) -> Response | None:
-        if self._token is None:
-            return None
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), self._token.encode()):
-            return None
-        return JSONResponse({"error": "bearer token required"}, 401, {"WWW-Authenticate": "Bearer"})
 
-
-async def _body(request: Request) -> dict[str, Any]:
-    raw = await request.body()
+async def _body(request: Request, user: str) -> dict[str, Any]:
+    """Raises RecordError. The guard has limited the size."""
     try:
-        body = orjson.loads(raw or b"{}") if len(raw) <= _MAX_BODY_BYTES else None
+        body = orjson.loads(await request.body() or b"{}")
     except orjson.JSONDecodeError as error:
-        raise RecordError("malformed", f"not JSON: {error}") from error
+        raise RecordError("malformed", "the body is not JSON") from error
     if not isinstance(body, dict):
-        raise RecordError("malformed", f"not a JSON object of at most {_MAX_BODY_BYTES} bytes")
+        raise RecordError("malformed", "the body is not a JSON object")
+    if unknown := body.keys() - _BODY_FIELDS:
+        raise RecordError("malformed", f"unknown field; expected why and until, not {len(unknown)} others")
+    if body.pop("by", user) != user:
+        raise RecordError("malformed", f"by: comes from the token, which is {user}'s; leave it out", field="by")
     return body

@@ -24,8 +24,11 @@ def step_messages(console: str, catalogue: Catalogue, result: StepResult) -> Ite
     changed |= dict.fromkeys(name for name, alarm in result.alarms.items() if alarm.members or alarm.active)
     for name in changed:
         yield _message(ALARMS, name, alarm_data(console, catalogue, result.alarms[name]), ALARM_SCHEMA)
-    for entry in result.audit:
-        yield _message(AUDIT, entry.alarm, audit_data(entry), AUDIT_SCHEMA)
+    yield from map(audit_message, result.audit)
+
+
+def audit_message(entry: AuditEntry) -> Message:
+    return _message(AUDIT, entry.alarm, audit_data(entry), AUDIT_SCHEMA)
 
 
 def transition_data(one: Transition) -> dict[str, Any]:

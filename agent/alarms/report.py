@@ -6,6 +6,7 @@ from html import escape
 
 from agent.alarms.core.transitions import Transition
 from agent.alarms.kpis import FLOOD_ABOVE, Figures, Period, figures
+from agent.alarms.text import printable
 from agent.event_types import NOTICE
 from connectors.timestamps import format_iso
 
@@ -45,13 +46,13 @@ def report_text(found: Sequence[Figures]) -> Iterator[str]:
     if not found:
         yield "no transitions in this period"
     for one in found:
-        yield f"console {one.console}"
+        yield f"console {printable(one.console)}"
         for line in report_lines(one):
             mark = {True: "ok", False: "MISSED", None: ""}[line.met]
             yield f"  {line.name:<36} {line.value:>16}   {line.target:<20} {mark}".rstrip()
         if one.bad_actors:
             yield "  most frequent:"
-            yield from (f"    {count:>5}  {alarm}" for alarm, count in one.bad_actors)
+            yield from (f"    {count:>5}  {printable(alarm)}" for alarm, count in one.bad_actors)
 
 
 def report_html(transitions: Iterable[Transition], period: Period) -> str:
@@ -72,9 +73,9 @@ def _section(one: Figures, period: Period) -> str:
         f"<td>{escape(line.target)}</td><td>{_MET[line.met]}</td></tr>"
         for line in report_lines(one)
     )
-    actors = "".join(f"<li>{escape(alarm)}: {count}</li>" for alarm, count in one.bad_actors)
+    actors = "".join(f"<li>{escape(printable(alarm))}: {count}</li>" for alarm, count in one.bad_actors)
     return (
-        f"<h2>Console {escape(one.console)}</h2>{_bars(one, period)}"
+        f"<h2>Console {escape(printable(one.console))}</h2>{_bars(one, period)}"
         f"<table><tr><th>figure</th><th>value</th><th>target</th><th>met</th></tr>{rows}</table>"
         f"{_mix(one)}<h3>Most frequent</h3><ol>{actors or '<li>none</li>'}</ol>"
     )

@@ -5,9 +5,11 @@ from typing import Any
 
 from agent.alarms.alert_payloads import patch_text, strongest_patches
 from agent.alarms.core.lifecycle import duration_text
+from agent.alarms.text import printable
 
 _STATES = ("unacknowledged", "returned", "acknowledged", "latched", "shelved", "suppressed", "out_of_service", "normal")
 _PRIORITIES = ("high", "medium", "low")
+_LONGEST_LINE = 4_000
 
 
 def urgency(alarm: Mapping[str, Any]) -> tuple[int, int, str, str]:
@@ -17,13 +19,18 @@ def urgency(alarm: Mapping[str, Any]) -> tuple[int, int, str, str]:
 
 
 def alarm_line(alarm: Mapping[str, Any]) -> str:
+    """One line, whatever the texts from outside contain."""
     since = alarm["raised"] or alarm["changed"] or ""
     notes = [text for text in (_hiding(alarm), "chattering" if alarm["chattering"] else "", _held(alarm)) if text]
     head = f"{alarm['state']:<15} {alarm['priority']:<6} {since:<20.19} {alarm['alarm']}"
-    return f"{head}  ({'; '.join(notes)})" if notes else head
+    return printable(f"{head}  ({'; '.join(notes)})" if notes else head, _LONGEST_LINE)
 
 
 def alarm_details(alarm: Mapping[str, Any]) -> Iterator[str]:
+    return (printable(line, _LONGEST_LINE) for line in _detail_lines(alarm))
+
+
+def _detail_lines(alarm: Mapping[str, Any]) -> Iterator[str]:
     yield f"{alarm['alarm']} at console {alarm['console']}: {alarm['state']}, priority {alarm['priority']}"
     times = "once" if alarm["occurrences"] == 1 else f"{alarm['occurrences']} times"
     raised, returned = _to_second(alarm["raised"]) or "never", _to_second(alarm["returned"]) or "-"

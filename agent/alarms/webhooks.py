@@ -9,15 +9,17 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
-import orjson
 import structlog
 from aiokafka import TopicPartition
 
 from agent.alarms.alert_payloads import Format, body, is_firing, signature, was_raised
 from agent.alarms.counters import AlarmCounters
-from connectors.errors import TransientError
+from agent.alarms.received import parse_alarm
+from agent.alarms.text import printable
+from connectors.errors import RecordError, TransientError
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.reader import ReadOptions, TopicReader
 from connectors.records import Partition, RecordLike
@@ -27,6 +29,7 @@ log = structlog.get_logger()
 _EVERYTHING = 1 << 62
 _POLL_S = 0.5
 _MAX_PENDING = 10_000
+_MAX_REQUEST_BYTES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,7 @@ class AlarmReceiver:
     receiver: Receiver
     format: Format = "generic"
     priorities: frozenset[str] = frozenset({"low", "medium", "high"})
-    secret: str | None = field(default=None, repr=False)
+    secret: str | Callable[[], str] | None = field(default=None, repr=False)
     repeat_s: float = 60.0
     max_alerts: int = 100
 
@@ -49,6 +52,7 @@ class QueuedAlarm:
     partition: Partition
     offset: int
     alarm: Mapping[str, Any]
+    size: int = 0
 
 
 class AlarmDelivery:
@@ -62,13 +66,13 @@ class AlarmDelivery:
     async def deliver(self, alarms: Sequence[Mapping[str, Any]]) -> bool:
         """False if the alarms must be sent again later. What the receiver rejects for good (4xx) is not sent again."""
         try:
-            payload = body(self._to.format, alarms, self._namespace)
+            payload = self.payload(alarms)
             response = await self._client.post(lambda: self._headers(payload), payload)
         except TransientError:
             return False  # counted and logged with every try
-        except Exception as error:  # whatever a receiver makes us raise must not stop all other alarms
+        except Exception as error:  # noqa: BLE001  # whatever a receiver makes us raise must not stop the other alarms
             self._count("failed")
-            log.exception("webhook failed", receiver=self._to.name, error=type(error).__name__)
+            log.error("webhook failed", receiver=self._to.name, error=type(error).__name__)
             return False
         if response.accepted:
             self._count("accepted")
@@ -85,16 +89,20 @@ class AlarmDelivery:
         )
         return rejected
 
+    def payload(self, alarms: Sequence[Mapping[str, Any]]) -> bytes:
+        return body(self._to.format, alarms, self._namespace)
+
     async def close(self) -> None:
         await self._client.close()
 
     def _headers(self, payload: bytes) -> list[tuple[str, str]]:
         stamp = str(int(time.time()))
         headers = [("Content-Type", "application/json"), ("X-Anchormoe-Timestamp", stamp)]
-        if self._to.secret is not None:
-            headers.append(("X-Anchormoe-Signature", signature(self._to.secret, stamp, payload)))
-        if self._to.receiver.token is not None:
-            headers.append(("Authorization", f"Bearer {self._to.receiver.token}"))
+        secret = self._to.secret() if callable(self._to.secret) else self._to.secret
+        if secret is not None:
+            headers.append(("X-Anchormoe-Signature", signature(secret, stamp, payload)))
+        if (token := self._to.receiver.bearer) is not None:
+            headers.append(("Authorization", f"Bearer {token}"))
         return headers
 
     def _on_failure(self, error: TransientError) -> None:
@@ -160,17 +168,32 @@ class AlarmSender:
                 self._add(batch.partition, record)
 
     def _add(self, partition: Partition, record: RecordLike) -> None:
-        alarm = orjson.loads(record.value or b"null")
         self._newest[partition] = record.offset
-        if not isinstance(alarm, dict) or alarm["priority"] not in self._to.priorities or not was_raised(alarm):
+        alarm = None if record.value is None else self._parse(partition, record)
+        if alarm is None or alarm["priority"] not in self._to.priorities or not was_raised(alarm):
             return
-        queued = QueuedAlarm(partition, record.offset, alarm)
+        queued = QueuedAlarm(partition, record.offset, alarm, len(record.value or b""))
         if is_firing(alarm):
             self._firing[alarm["alarm"]] = queued
         else:
             self._firing.pop(alarm["alarm"], None)
         if self._reader.is_new(partition, record.offset):
             self._pending[self._slot(queued)] = queued
+
+    def _parse(self, partition: Partition, record: RecordLike) -> Mapping[str, Any] | None:
+        """None for a record that is not an alarm, whoever wrote it: it must not hold up the alarms behind it."""
+        try:
+            alarm = parse_alarm(record.value)
+            self._delivery.payload([alarm])
+        except RecordError as error:
+            reason = error.detail
+        except Exception as error:  # noqa: BLE001  # no record may end the delivery of all alarms
+            reason = type(error).__name__
+        else:
+            return alarm
+        self._counters.webhooks[self._to.name, "unusable"] += 1
+        log.warning("not an alarm; skipped", place=f"{partition}@{record.offset}", reason=printable(reason, 500))
+        return None
 
     def _slot(self, queued: QueuedAlarm) -> tuple[str, int]:
         """Alertmanager needs only the latest state of an alarm; other receivers get every change."""
@@ -189,12 +212,19 @@ class AlarmSender:
             self._reader.handled(partition, min([*waiting, newest + 1]) - 1)
 
     async def _deliver(self) -> None:
-        slots = sorted(self._pending, key=lambda slot: self._pending[slot].offset)[: self._to.max_alerts]
+        slots = self._next_slots()
         if await self._delivery.deliver([self._pending[slot].alarm for slot in slots]):
             for slot in slots:
                 self._pending.pop(slot, None)
         else:
             self._next_try = time.monotonic() + self._to.repeat_s
+
+    def _next_slots(self) -> list[tuple[str, int]]:
+        """The oldest alarms, as many as one request may have; at least one."""
+        ordered = sorted(self._pending, key=lambda slot: self._pending[slot].offset)[: self._to.max_alerts]
+        sizes = accumulate(self._pending[slot].size for slot in ordered)
+        fitting = sum(size <= _MAX_REQUEST_BYTES for size in sizes)
+        return ordered[: max(fitting, 1)]
 
     def _forget(self, partition: Partition) -> None:
         self._newest.pop(partition, None)

@@ -1,6 +1,6 @@
 """Builds the alarm worker, its HTTP API and its webhooks from the settings."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
@@ -106,6 +106,7 @@ def _worker_settings(plant: Plant, alarms: Alarms) -> "WorkerSettings":
         session_s=alarms.session.seconds,
         no_progress_s=plant.limits.no_progress.seconds,
         directory=alarms.directory,
+        namespace=plant.namespace,
     )
 
 
@@ -118,19 +119,24 @@ def _add_api(worker: "AlarmWorker", http: Http, port: int) -> None:
     """Binds the port now, so that a port in use is reported before anything is connected."""
     from agent.alarms.http import AlarmApi
     from agent.alarms.metrics import alarm_registry
-    from agent.health.http import listen, serve
+    from agent.web.from_settings import access_of, serving_of
+    from agent.web.metrics import RefusalCollector
+    from agent.web.server import listen, serve
 
+    serving = serving_of(http)
+    registry = alarm_registry(worker.counters, lambda: worker.console_worker.consoles, worker.catalogue)
+    registry.register(RefusalCollector(serving.refusals))
     api = AlarmApi(
         worker.catalogue,
         lambda: worker.console_worker.consoles,
         worker.submit,
-        alarm_registry(worker.counters, lambda: worker.console_worker.consoles, worker.catalogue),
-        token=_secret(http.token),
+        registry,
+        access=access_of(http),
         ready=lambda: worker.ready,
         alive=lambda: worker.stall.alive,
     )
     listener = listen(http.host, port)
-    worker.add_helper(lambda: serve(api.app(), listener))
+    worker.add_helper(lambda: serve(api.app(), listener, serving))
 
 
 def _add_webhook(worker: "AlarmWorker", plant: Plant, webhook: AlarmWebhook) -> None:
@@ -165,5 +171,6 @@ def alarm_receiver(webhook: AlarmWebhook) -> "AlarmReceiver":
     )
 
 
-def _secret(given: SecretStr | None) -> str | None:
-    return None if given is None else given.get_secret_value()
+def _secret(given: SecretStr | None) -> Callable[[], str] | None:
+    """Asked for with every use, so that a secret in a file can be rotated."""
+    return None if given is None else given.get_secret_value

@@ -23,6 +23,7 @@ from agent.cli import (
     skip,
     tail,
     train,
+    users,
     windows,
 )
 from agent.cli.errors import exit_on_error
@@ -72,6 +73,7 @@ for group in (
     dead_letters,
     alarms,
     alarm,
+    users,
 ):
     group.register(app)
 

@@ -85,10 +85,17 @@ def reset(
 ) -> None:
     """Make the agent forget an asset's window and state, for example after `clock_back`: its next sample is its first.
 
-    Sends a control record to the asset's partition of the input topic, so that a replay does the same.
+    Sends a control record to the asset's partition of the input topic, so that a replay does the same. The agents
+    obey it where `records.control` is `accept`.
     """
+    from agent.settings import load_settings
     from agent.windows.inspect import find_asset
 
+    if load_settings(config, os.environ).records.control != "accept":
+        remedy = "set records.control: accept, restart the agents and try again"
+        fail(
+            f"{config}: records.control: reject, so the agents would dead-letter the reset; {remedy}", code=WRONG_USAGE
+        )
     assets, torn = _read_windows(config)
     places = [*find_asset(assets, asset), *(each.partition for each in torn if asset in each.assets)]
     if not places:

@@ -7,6 +7,7 @@ from agent.dead_letters.letter import MAX_TEXT_BYTES
 from agent.dead_letters.stored import PREFIX, StoredDeadLetter
 from connectors.records import Message, RecordLike
 
+_MARK = "dl_pointer"
 _KEPT = frozenset(
     {
         *("dl_reason", "dl_detail", "dl_field", "dl_exception", "dl_topic", "dl_partition", "dl_offset"),
@@ -17,7 +18,8 @@ _KEPT = frozenset(
 
 
 def is_pointer(message: Message) -> bool:
-    return any(name == "dl_pointer" for name, _ in message.headers)
+    """Only the last header counts: a record may bring headers of the same name, but ours follow them."""
+    return bool(message.headers) and message.headers[-1][0] == _MARK
 
 
 def pointer_letter(letter: Message) -> Message:
@@ -27,13 +29,13 @@ def pointer_letter(letter: Message) -> Message:
     """
     value = letter.value or b""
     kept = {name: text[:MAX_TEXT_BYTES] for name, text in letter.headers if name in _KEPT and text is not None}
-    size = {"dl_pointer": b"1", "dl_size": str(len(value)).encode(), "dl_sha256": sha256(value).hexdigest().encode()}
+    size = {"dl_size": str(len(value)).encode(), "dl_sha256": sha256(value).hexdigest().encode()}
     size["dl_dropped_headers"] = str(len(letter.headers) - len(kept)).encode()
     key = letter.key
     if key is not None and len(key) > MAX_TEXT_BYTES:
         size["dl_key_size"] = str(len(key)).encode()
         key = None
-    return Message(letter.stream, key, None, tuple((kept | size).items()))
+    return Message(letter.stream, key, None, (*(kept | size).items(), (_MARK, b"1")))
 
 
 def restore_record(letter: StoredDeadLetter, record: RecordLike | None) -> StoredDeadLetter | str:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from agent.dead_letters.letter import ASSET_MOVED, LATE, TOO_MANY_ASSETS
 from connectors.decoding import Decoder
+from connectors.printable import printable
 from connectors.records import Batch, Headers, Partition, Record
 
 PREFIX = "dl_"
@@ -74,7 +75,7 @@ class StoredDeadLetter:
     @property
     def is_pointer(self) -> bool:
         """The letter stands for its record without the value, which is to be found at `source`."""
-        return "pointer" in self.dl_headers
+        return "pointer" in self.dl_headers and not self.value
 
     @property
     def offset(self) -> int:
@@ -144,7 +145,7 @@ def replay_record(letter: StoredDeadLetter, decoder: Decoder, wanted: ReplayFilt
     record = Record(0, letter.time_ms, letter.key, value, (*letter.headers, replayed))
     decoded = decoder.decode(Batch(letter.source, [record]))
     if decoded.rejected:
-        return f"still {decoded.rejected[0].reason}: {decoded.rejected[0].detail}"
+        return printable(f"still {decoded.rejected[0].reason}: {decoded.rejected[0].detail}")
     if decoded.ignored:
         return "its asset is in no group"
     # The producer may have chosen the partition on purpose; only a record that was in the wrong one goes by its key.
@@ -159,7 +160,7 @@ def skip_reason(letter: StoredDeadLetter, wanted: ReplayFilter) -> str | None:
     if wanted.reasons and letter.reason not in wanted.reasons:
         return "another reason"
     if letter.source.topic not in wanted.topics:
-        return f"its topic {letter.source.topic} is not read by this plant"
+        return f"its topic {printable(letter.source.topic)} is not read by this plant"
     if (letter.origin in wanted.replayed or letter.times_replayed) and not wanted.force:
         return "already replayed; --force replays it again"
     if letter.reason in STATE_DEPENDENT_REASONS and letter.reason not in wanted.reasons:
@@ -172,7 +173,9 @@ def _text(value: bytes | None) -> str:
 
 
 def _number(text: str | None, default: int) -> int:
+    """A 64-bit number, as records have; headers that others wrote may hold anything."""
     try:
-        return int(text or "")
+        number = int(text or "")
     except ValueError:
         return default
+    return number if -(1 << 63) <= number < 1 << 63 else default

@@ -3,10 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from connectors.records import Batch, RecordLike
+from connectors.decoding.assets import is_asset_id
+from connectors.records import Batch, RecordLike, RejectedRecord
 
 RESET_HEADER = "anchormoe_reset"
 """On a record without a value whose key is an asset: forget this asset's window. The header's value is the reason."""
+BAD_CONTROL = "bad_control"
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,19 +19,45 @@ class Reset:
     offset: int
 
 
-def split_at_resets(batch: Batch) -> Iterator[Batch | Reset]:
-    """The batch, cut at its control records; mostly it has none."""
-    records = batch.records
-    controls = [at for at, record in enumerate(records) if record.headers and _is_reset(record)]
+def split_at_resets(batch: Batch, *, accept: bool = True) -> Iterator[Batch | Reset]:
+    """The batch, cut at its control records; mostly it has none. Those that are not obeyed stay in it, rejected.
+
+    `accept` is records.control: who may write sensor data is not always allowed to reset windows.
+    """
+    controls = {at: _read(record, accept) for at, record in enumerate(batch.records) if _has_reset(record)}
+    if not controls:
+        yield batch
+        return
+    records = [
+        control if isinstance(control := controls.get(at), RejectedRecord) else record
+        for at, record in enumerate(batch.records)
+    ]
     low = 0
-    for at in controls:
-        if at > low:
-            yield Batch(batch.partition, records[low:at])
-        yield Reset((records[at].key or b"").decode(errors="replace"), records[at].offset)
-        low = at + 1
+    for at, control in controls.items():
+        if isinstance(control, Reset):
+            if at > low:
+                yield Batch(batch.partition, records[low:at])
+            yield control
+            low = at + 1
     if low < len(records):
-        yield Batch(batch.partition, records[low:] if low else records)
+        yield Batch(batch.partition, records[low:])
 
 
-def _is_reset(record: RecordLike) -> bool:
+def _has_reset(record: RecordLike) -> bool:
+    if not record.headers or isinstance(record, RejectedRecord):
+        return False
     return any(name == RESET_HEADER for name, _ in record.headers)
+
+
+def _read(record: RecordLike, accept: bool) -> Reset | RejectedRecord:
+    if not accept:
+        detail = f"a control record ({RESET_HEADER}), and records.control is reject; set it to accept to obey them"
+    elif record.value:
+        detail = f"a control record ({RESET_HEADER}) has no value; this one has {len(record.value)} bytes"
+    else:
+        asset = (record.key or b"").decode(errors="replace")
+        if is_asset_id(asset):
+            return Reset(asset, record.offset)
+        detail = f"the key of a control record ({RESET_HEADER}) is an asset id"
+    place = (record.offset, record.timestamp, record.key, record.value, record.headers)
+    return RejectedRecord(*place, reason=BAD_CONTROL, detail=detail)

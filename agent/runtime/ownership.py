@@ -17,7 +17,7 @@ from agent.windows.snapshot import layout_digest, restore_windows
 from agent.windows.spec import GroupSpec
 from connectors.base import Claim, Source, WindowStore
 from connectors.failpoints import DURING_TAKEOVER, hit
-from connectors.records import Partition, Position, RecordLike
+from connectors.records import Partition, Position, RecordLike, RejectedRecord
 from connectors.timestamps import NS_PER_MS
 
 log = structlog.get_logger()
@@ -35,10 +35,10 @@ class OwnedPartition:
 
     `position` is the next offset to read, `saved` that of the last checkpoint. What became due below `publish_from` has
     been published by an earlier owner. `states` are those after the batches whose results are published; in a
-    checkpoint, that is after every record below `position`. While a record is `partial`ly ingested, nothing is stored.
-    `committed` is the last commit. `seen` is the log that was read when the partition was taken, `last_record` the
-    newest record since then. A partition that is `given_up` is somebody else's: nothing of it is published or stored
-    any more.
+    checkpoint, that is after every record below `position`. While a record is `partial`ly ingested, nothing is stored;
+    a checkpoint that was left out for it is `overdue`. `committed` is the last commit. `seen` is the log that was read
+    when the partition was taken, `last_record` the newest record since then. A partition that is `given_up` is somebody
+    else's: nothing of it is published or stored any more.
     """
 
     partition: Partition
@@ -53,6 +53,7 @@ class OwnedPartition:
     last_record: RecordLike | None = None
     rewound_at: int = -1
     partial: bool = False
+    overdue: bool = False
     states_published_s: float = -math.inf
     given_up: bool = False
 
@@ -85,7 +86,9 @@ class OwnedPartition:
 
     def advance(self, record: RecordLike) -> None:
         """The record is ingested."""
-        self.position, self.last_record = record.offset + 1, record
+        self.position = record.offset + 1
+        if not isinstance(record, RejectedRecord):  # which another version of the client might read differently
+            self.last_record = record
         for windows in self.groups.values():
             windows.cursor = max(windows.cursor, self.position)
 
@@ -126,8 +129,12 @@ class _Found:
         return self.metadata if self._is_ours else None
 
 
+def _holds(owned: OwnedPartition, asset: str) -> bool:
+    return any(asset in windows.rings.rows for windows in owned.groups.values())
+
+
 class Ownership:
-    """The owned partitions, and the partition to which each asset belongs."""
+    """The owned partitions."""
 
     def __init__(
         self, source: Source, store: WindowStore, specs: Collection[GroupSpec], announce: Announce | None = None
@@ -135,15 +142,21 @@ class Ownership:
         self._source, self._store, self._specs = source, store, specs
         self._announce = announce or _announce_nothing
         self.partitions: dict[Partition, OwnedPartition] = {}
-        self._home: dict[str, Partition] = {}
+        self._twins: set[frozenset[Partition]] = set()
 
     async def take(self, partition: Partition, now_s: float) -> OwnedPartition:
-        """1. Claim it. 2. Restore what is stored, or start where a rebuild must. 3. Read on from there."""
+        """1. Let the group confirm that it is ours. 2. Claim it. 3. Restore what is stored, or start where a rebuild
+        must. 4. Read on from there.
+
+        Whoever was removed from the group without noticing it would take the claim from the rightful owner otherwise.
+        """
+        committed = await self._source.committed(partition)
+        if committed is not None:
+            await self._source.commit({partition: committed})
         claim = await self._store.claim(partition)
-        owned = await self._begin(claim, await self._look(claim))
+        owned = await self._begin(claim, await self._look(claim, committed))
         self.partitions[partition] = owned
         for windows in owned.groups.values():
-            self._home.update(dict.fromkeys(windows.rings.rows, partition))
             windows.idle.start_tracking(range(len(windows.rings)), now_s)
         # Always: records that were fetched while this was under way have been dropped.
         self._source.seek(partition, owned.position)
@@ -160,26 +173,28 @@ class Ownership:
     def drop(self, partitions: Collection[Partition]) -> None:
         for partition in partitions:
             self.partitions.pop(partition, None)
-        self._home = {asset: home for asset, home in self._home.items() if home in self.partitions}
 
-    def owns_asset(self, asset: str, partition: Partition) -> bool:
-        """An asset belongs to the partition that asks first; its records in other partitions must not be used."""
-        return self._home.setdefault(asset, partition) == partition
+    def report_twin(self, asset: str, partition: Partition) -> None:
+        """Warn when the asset is in another partition too, once per pair of partitions. It changes no result.
 
-    def has_home(self, asset: str) -> bool:
-        return asset in self._home
+        Each partition is judged by its own records: between partitions there is no order that a replay could repeat.
+        """
+        for other, owned in self.partitions.items():
+            pair = frozenset({partition, other})
+            if pair not in self._twins and other != partition and _holds(owned, asset):
+                self._twins.add(pair)
+                log.warning(
+                    "an asset sends to two partitions, and each has windows of its own; key records by asset",
+                    asset=asset,
+                    partitions=sorted(map(str, pair)),
+                )
 
     def count_assets(self, group: str) -> int:
         """Of all partitions."""
         return sum(len(owned.groups[group].rings.rows) for owned in self.partitions.values())
 
-    def release_asset(self, asset: str) -> None:
-        """It may come back in any partition."""
-        self._home.pop(asset, None)
-
-    async def _look(self, claim: Claim) -> _Found:
+    async def _look(self, claim: Claim, committed: Position | None) -> _Found:
         partition = claim.partition
-        committed = await self._source.committed(partition)
         metadata = None if committed is None else CommitMetadata.parse(committed.metadata)
         stored: dict[str, Restored] = {}
         for spec in self._specs:

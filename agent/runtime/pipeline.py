@@ -28,7 +28,7 @@ from agent.runtime.poller import Poller
 from agent.runtime.publisher import Publisher
 from agent.runtime.skipped_records import SkippedRecords
 from agent.runtime.takeover import Takeover
-from connectors.base import OffsetOutOfRange, Sink, Source, WindowStore
+from connectors.base import Fenced, OffsetOutOfRange, Sink, Source, WindowStore
 from connectors.decoding import Decoder
 from connectors.errors import ConnectorError
 from connectors.records import Batch, Partition
@@ -185,8 +185,9 @@ class Pipeline:
             await self._publish_ready()
             if polled == [] and not self._paused and not self._backlog:
                 await self._announce_idle()
-            self._checkpoint_waits = self._checkpoint_due() and not await self._wait_for_results(down_to=0)
-            if self._checkpoint_due() and not self._checkpoint_waits:
+            due = self._checkpoint_due()
+            self._checkpoint_waits = due and not await self._wait_for_results(down_to=0)
+            if due and not self._checkpoint_waits:
                 await self._checkpoint(list(self._ownership.partitions.values()))
                 await self._republish_states()
 
@@ -330,6 +331,8 @@ class Pipeline:
             if piece is not None:
                 self._records_since_checkpoint += piece.records
                 self._in_flight.add(piece)
+                # Between two long records: otherwise a partition with nothing else would never be stored.
+                self._checkpoint_waits |= piece.owned.overdue and not piece.owned.partial
             await asyncio.sleep(0)  # one piece is bounded; heartbeats and health checks come between two
 
     @property
@@ -368,7 +371,7 @@ class Pipeline:
 
     async def _announce_idle(self) -> None:
         """Nothing was polled, so the records of an asset that seems idle are not waiting in a backlog."""
-        for owned in self._ownership.partitions.values():
+        for owned in list(self._ownership.partitions.values()):
             offset = max(owned.position - 1, 0)
             events = [
                 event
@@ -377,15 +380,24 @@ class Pipeline:
                     self._groups[name], windows, owned.partition, now_s=self._clock(), offset=offset
                 )
             ]
-            if events:
-                await self._checkpointer.verify(owned)
+            if events and await self._still_owns(owned):
                 await self._publisher.announce(events)
+
+    async def _still_owns(self, owned: OwnedPartition) -> bool:
+        """False for one that a revocation has given up meanwhile. Raises `Fenced` when another agent has claimed it."""
+        try:
+            await self._checkpointer.verify(owned)
+        except Fenced:
+            if not owned.given_up:
+                raise
+        return not owned.given_up
 
     def _checkpoint_due(self) -> bool:
         if self._door.holds_commits:
             return False
         by_time = self._clock() - self._last_checkpoint_s >= self._limits.checkpoint_every_s
-        return by_time or self._records_since_checkpoint >= self._limits.checkpoint_records
+        by_records = self._records_since_checkpoint >= self._limits.checkpoint_records
+        return by_time or by_records or self._checkpoint_waits
 
     async def _checkpoint(self, partitions: Collection[OwnedPartition]) -> None:
         """A partition in the middle of a long record is left out, and all of them while the breaker is suspicious."""
@@ -400,15 +412,17 @@ class Pipeline:
         with self.status.stage("checkpoint"):
             whole = [owned for owned in partitions if not (owned.partial or owned.given_up)]
             saved = await self._checkpointer.save(whole)
+        for owned in partitions:
+            owned.overdue = owned.partial
         self.counters.checkpoints += saved
         self._last_checkpoint_s, self._records_since_checkpoint = self._clock(), 0
 
     async def _republish_states(self) -> None:
         """After a take-over and from time to time; not during a rebuild, when newer states were published already."""
-        for owned in self._ownership.partitions.values():
+        for owned in list(self._ownership.partitions.values()):
             age_s = self._clock() - owned.states_published_s
-            if not owned.rebuilding and age_s >= self._limits.republish_states_every_s:
-                await self._checkpointer.verify(owned)
+            due = not owned.rebuilding and age_s >= self._limits.republish_states_every_s
+            if due and await self._still_owns(owned):
                 await self._publisher.publish_states(owned)
                 owned.states_published_s = self._clock()
 

@@ -3,8 +3,9 @@
 from agent.settings.alarms import AlarmRule, Alarms, AlarmWebhook
 from agent.settings.formats import file_format, group_layouts, record_format
 from agent.settings.groups import Channel, Group, Window
+from agent.settings.http import Http
 from agent.settings.loading import Examination, LoadedPlant, examine, load_plant, load_settings
-from agent.settings.network import Http, KafkaSecurity, Retries
+from agent.settings.network import KafkaSecurity, Retries
 from agent.settings.plant import Checkpointing, Inference, Limits, Logging, Models, Plant, settings_schema
 from agent.settings.problems import Problem
 from agent.settings.records import Records, TimeField

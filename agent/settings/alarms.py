@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from agent.settings.environment import LocalPath, Secret
-from agent.settings.network import Http, Retries
+from agent.settings.http import Http
+from agent.settings.network import Retries
 from agent.settings.problems import Problem
 from agent.settings.section import (
     AssetId,

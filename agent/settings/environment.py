@@ -13,6 +13,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, SecretStr, ValidationInfo, WithJsonSchema
 
 from agent.settings.problems import invalid
+from agent.settings.secrets import FileSecret
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,13 @@ def _resolve_reference(value: Any, info: ValidationInfo) -> str:
 
 
 def _secret(value: Any, info: ValidationInfo) -> Any:
-    return value if value is None or isinstance(value, SecretStr) else SecretStr(_resolve_reference(value, info))
+    """A secret in a file is read again when the file changes."""
+    if value is None or isinstance(value, SecretStr):
+        return value
+    text, environment = _resolve_reference(value, info), read_environment(info)
+    if "file" in value and environment.look_up:
+        return FileSecret(environment.base / value["file"], text)
+    return SecretStr(text)
 
 
 def _text(value: Any, info: ValidationInfo) -> Any:

@@ -28,11 +28,15 @@ def record_format(records: Records) -> RecordFormat:
         max_clock_skew_ns=records.max_clock_skew,
         on_unknown_asset=records.unknown_asset,
         on_unknown_channel=records.unknown_channel,
+        accept_resets=records.control == "accept",
     )
 
 
 def group_layouts(groups: Iterable[ResolvedGroup]) -> tuple[GroupLayout, ...]:
-    return tuple(GroupLayout(group.name, tuple(map(_channel_field, group.channels)), group.assets) for group in groups)
+    return tuple(
+        GroupLayout(group.name, tuple(map(_channel_field, group.channels)), group.assets, group.grid.period_ns)
+        for group in groups
+    )
 
 
 def _channel_field(channel: ResolvedChannel) -> ChannelField:

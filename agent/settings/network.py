@@ -1,6 +1,5 @@
-"""Network settings: Kafka's address, encryption and login, retries, and the agent's own HTTP server. Pure."""
+"""Network settings: Kafka's address, encryption and login, retries. Pure."""
 
-import ipaddress
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
@@ -8,7 +7,7 @@ from pydantic import Field
 
 from agent.settings.environment import ExistingFile, Secret, Username
 from agent.settings.problems import Problem
-from agent.settings.section import Count, Section, TextPattern, Whole
+from agent.settings.section import Count, Section, TextPattern
 from agent.settings.units import Duration
 
 KAFKA_ADDRESS_VARIABLE = "ANCHORMOE_KAFKA_BOOTSTRAP"
@@ -90,23 +89,3 @@ class KafkaSecurity(Section):
             yield Problem((missing,), "missing", "set cert_file and key_file together")
         if self.key_password is not None and self.key_file is None:
             yield Problem(("key_password",), "has no effect without key_file", "set key_file, or remove it")
-
-
-class Http(Section):
-    """The HTTP server of the agent, for health checks and metrics."""
-
-    host: str = Field(default="127.0.0.1", description="Address to listen on; other than loopback it needs a token.")
-    port: Whole = Field(default=8787, ge=0, le=65535, description="Port; 0: any free one, which is logged.")
-    token: Secret | None = Field(default=None, description="Bearer token: {env: VARIABLE} or {file: PATH}.")
-
-    def broken_rules(self) -> Iterator[Problem]:
-        if self.token is None and not _is_loopback(self.host):
-            right = "write {env: VARIABLE} or {file: PATH}"
-            yield Problem(("token",), f"missing, but {self.host} is not loopback", right)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -8,7 +8,8 @@ from pydantic import Field, ValidationInfo, model_validator
 from agent.settings.alarms import Alarms
 from agent.settings.environment import LocalPath, read_environment
 from agent.settings.groups import Group
-from agent.settings.network import KAFKA_ADDRESS_VARIABLE, Http
+from agent.settings.http import Http
+from agent.settings.network import KAFKA_ADDRESS_VARIABLE
 from agent.settings.records import Records
 from agent.settings.section import Count, Real, Section, Slug, TextPattern
 from agent.settings.sinks import Emission, KafkaSinkSettings, Sink

@@ -80,6 +80,12 @@ class Records(Section):
         description="A field that is not a channel: reject (dead-letter) the record or ignore the field.",
     )
 
+    control: Literal["reject", "accept"] = Field(
+        default="reject",
+        description="Control records in the input topics, as `windows reset` sends them: reject (dead-letter) or "
+        "accept. Accept only where everyone who may write to the topics may also reset windows.",
+    )
+
     def broken_rules(self) -> Iterator[Problem]:
         if self.format == "narrow" and self.channel_field == self.value_field:
             yield Problem(

@@ -92,6 +92,12 @@ def _in_sync(use: Use, topic: "TopicFacts", _: Needs) -> Problems:
         yield warning(use.path, wrong, f"set min.insync.replicas={_IN_SYNC}")
 
 
+def _no_unclean_election(use: Use, topic: "TopicFacts", _: Needs) -> Problems:
+    if (topic.config or {}).get("unclean.leader.election.enable") == "true":
+        wrong = f"{use.topic}: unclean.leader.election.enable=true, so acknowledged records can be cut off"
+        yield warning(use.path, wrong, "set unclean.leader.election.enable=false")
+
+
 def _retention_time(use: Use, topic: "TopicFacts", needs: Needs) -> Problems:
     retention_ms = _number(topic, "retention.ms", _UNLIMITED)
     if "delete" in _policies(topic) and retention_ms != _UNLIMITED and retention_ms < needs.retention_ms:
@@ -147,11 +153,19 @@ def _partitions(use: Use, topic: "TopicFacts", _: Needs) -> Problems:
 
 
 _CHECKS: dict[Role, tuple[Callable[[Use, "TopicFacts", Needs], Problems], ...]] = {
-    "input": (_in_sync, _not_compacted, _retention_time, _retention_size, _timestamp_type, _partitions),
-    "events": (_in_sync, _not_compacted),
-    "states": (_in_sync, _compacted_states),
-    "dead_letters": (_in_sync, _not_compacted),
-    "activations": (_in_sync, _compacted_activations),
+    "input": (
+        _in_sync,
+        _no_unclean_election,
+        _not_compacted,
+        _retention_time,
+        _retention_size,
+        _timestamp_type,
+        _partitions,
+    ),
+    "events": (_in_sync, _no_unclean_election, _not_compacted),
+    "states": (_in_sync, _no_unclean_election, _compacted_states),
+    "dead_letters": (_in_sync, _no_unclean_election, _not_compacted),
+    "activations": (_in_sync, _no_unclean_election, _compacted_activations),
 }
 
 

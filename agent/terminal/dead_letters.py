@@ -5,7 +5,7 @@ from typing import Any
 
 from agent.dead_letters.stored import ReasonCount, StoredDeadLetter
 from connectors.printable import printable
-from connectors.timestamps import format_iso
+from connectors.timestamps import END_NS, NS_PER_MS, format_iso
 
 _BYTES_SHOWN = 4_096
 
@@ -84,4 +84,7 @@ def readable(value: bytes | None) -> str:
 
 
 def time_text(epoch_ms: int) -> str:
-    return format_iso(epoch_ms * 1_000_000) if epoch_ms > 0 else "–"
+    """A timestamp that no calendar has, which a producer may write, is shown as its number."""
+    if epoch_ms <= 0:
+        return "–"
+    return format_iso(epoch_ms * NS_PER_MS) if epoch_ms < END_NS // NS_PER_MS else f"{epoch_ms} ms"

@@ -9,8 +9,9 @@ writes, do not fit. Headers of agents that wrote none are read without.
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import orjson
 
 from agent.windows.asset_state import AssetState
@@ -39,15 +40,46 @@ def make_checkpoint(windows: GroupWindows, states: Mapping[str, AssetState]) -> 
     return Checkpoint(writes, _header(windows, states), list(rings.rows), sorted(windows.expired - rings.rows.keys()))
 
 
+_Number = Annotated[int, msgspec.Meta(ge=-(1 << 62), le=1 << 62)]
+_Offset = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
+_State = tuple[_Number, str, _Number, tuple[str, ...], str | None]
+
+
+class _Log(msgspec.Struct):
+    id: str | None = None
+    last: str | None = None
+    committed: _Offset | None = None
+
+
+class _Header(msgspec.Struct):
+    """What `_header` writes; `assets` are name, newest index, last record's index, state."""
+
+    cursor: _Offset
+    rebuild: _Offset
+    clock: _Number
+    late_runs: dict[str, _Offset]
+    lossy: bool
+    whole_from: dict[str, _Number]
+    assets: list[tuple[str, _Number, _Number, _State | None]]
+    checksums: list[_Offset | None] | None = None
+    log: _Log | None = None
+
+
+_decode_header = msgspec.json.Decoder(_Header).decode
+
+
 def restore_windows(windows: GroupWindows, stored: StoredWindows) -> dict[str, AssetState] | None:
     """Put stored windows back into empty ones: the assets' states.
 
-    None when a listed ring buffer is missing or does not fit; then the windows must not be used.
+    None when the header cannot be read, or a listed ring buffer is missing or does not fit; then the windows must not
+    be used. What a store gives back is checked like any other input: it must not stop a partition.
     """
-    header = orjson.loads(stored.header)
+    header = _read_header(stored.header)
+    if header is None:
+        return None
     states: dict[str, AssetState] = {}
-    checksums: list[int | None] = header.get("checksums") or [None] * len(header["assets"])
-    for (name, newest, last_seen, state), checksum in zip(header["assets"], checksums, strict=True):
+    checksums = header.checksums or [None] * len(header.assets)
+    for (name, newest, last_seen, state), checksum in zip(header.assets, checksums, strict=True):
         ring = stored.rings.get(name)
         if ring is None or len(ring) != windows.rings.ring_bytes:
             return None
@@ -56,15 +88,26 @@ def restore_windows(windows: GroupWindows, stored: StoredWindows) -> dict[str, A
             return None
         windows.expiry.last_seen(row + 1)[row] = last_seen
         if state is not None:
-            end, label, since, missing, reason = state
-            states[name] = AssetState(end, label, since, tuple(missing), reason)
-    windows.expiry.clock = header["clock"]
-    windows.late_runs.runs = {windows.rings.rows[name]: run for name, run in header["late_runs"].items()}
-    windows.cursor = header["cursor"]
-    windows.rebuild.base = header["rebuild"]
-    windows.history_lost, windows.complete_from = header["lossy"], header["whole_from"]
-    windows.seen = LogSeen.from_json(header.get("log"))
+            states[name] = AssetState(*state)
+    windows.expiry.clock = header.clock
+    windows.late_runs.runs = {windows.rings.rows[name]: run for name, run in header.late_runs.items()}
+    windows.cursor = header.cursor
+    windows.rebuild.base = header.rebuild
+    windows.history_lost, windows.complete_from = header.lossy, header.whole_from
+    windows.seen = LogSeen.from_json(None if header.log is None else msgspec.to_builtins(header.log))
     return states
+
+
+def _read_header(stored: bytes) -> _Header | None:
+    """None for what `_header` cannot have written."""
+    try:
+        header = _decode_header(stored)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    names = {name for name, *_ in header.assets}
+    listed_once = len(names) == len(header.assets) and header.late_runs.keys() <= names
+    with_checksums = not header.checksums or len(header.checksums) == len(header.assets)
+    return header if listed_once and with_checksums else None
 
 
 def _header(windows: GroupWindows, states: Mapping[str, AssetState]) -> bytes:

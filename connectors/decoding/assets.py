@@ -24,7 +24,7 @@ _BYTES_PER_KEY = 256
 _NOT_REMEMBERED = 0
 """The asset number of every key that is too long to be remembered."""
 
-_is_asset_id = re.compile(ASSET_ID).fullmatch
+is_asset_id = re.compile(ASSET_ID).fullmatch
 
 Key = bytes | str | None
 
@@ -136,7 +136,7 @@ def _asset_id(key: Key) -> str:
     if len(key) > MAX_KEY_BYTES:
         raise RecordError("bad_asset", f"an asset id of {len(key)} bytes; use {ASSET_ID_WORDS}")
     text = _key_text(key)
-    if _is_asset_id(text) is None:
+    if is_asset_id(text) is None:
         raise RecordError("bad_asset", f"{shorten(text)} is not an asset id; use {ASSET_ID_WORDS}")
     return text
 

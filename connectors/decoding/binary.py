@@ -30,7 +30,7 @@ class BinaryDecoder:
 
     def __init__(self, group: GroupLayout, format: RecordFormat) -> None:
         self._group = f"group {group.name} has {len(group.channels)}: {list_names(c.name for c in group.channels)}"
-        self._channels = len(group.channels)
+        self._channels, self._grid_ns = len(group.channels), group.period_ns
         self._max_samples = format.max_samples
 
     def decode(self, values: Sequence[bytes], stamps_ns: Times, rejections: Rejections) -> RawReadings:
@@ -45,7 +45,8 @@ class BinaryDecoder:
     def _rows(self, index: int, value: bytes) -> RawReadings:
         samples, start_ns, period_ns = self._header(value)
         numbers = np.frombuffer(value, dtype="<f4", offset=HEADER.size).reshape(samples, self._channels)
-        return RawReadings(np.full(samples, index), regular_times(start_ns, period_ns, samples), numbers)
+        times = regular_times(start_ns, period_ns, samples, grid_ns=self._grid_ns, field="period_ns")
+        return RawReadings(np.full(samples, index), times, numbers)
 
     def _header(self, value: bytes) -> tuple[int, int, int]:
         if len(value) < HEADER.size:

@@ -19,13 +19,15 @@ from connectors.timestamps import END_NS, NS_PER_UNIT, TimeReader
 
 START = "start"
 PERIOD = "period_ms"
+_NEAR = 0.1
+"""Of a step: how far a chunk's period may be from a multiple of the grid's."""
 
 
 class ChunkDecoder:
     """Decodes the records of one group. A record is accepted or rejected as a whole."""
 
     def __init__(self, group: GroupLayout, format: RecordFormat) -> None:
-        self._group, self._format = group.name, format
+        self._group, self._format, self._grid_ns = group.name, format, group.period_ns
         self._column = {channel.field: i for i, channel in enumerate(group.channels)}
         self._reader = TimeReader(format.time_unit, format.utc_offset_minutes)
         self._times_field = format.time_field or "ts"
@@ -86,7 +88,9 @@ class ChunkDecoder:
             absent = START if chunk.f2 is None else PERIOD
             detail = f"{absent} is missing: a chunk needs {self._times_field}, or {START} with {PERIOD}"
             raise RecordError("missing_field", detail, field=absent)
-        return regular_times(self._reader.read(chunk.f2, START), _period_ns(chunk.f3), samples)
+        return regular_times(
+            self._reader.read(chunk.f2, START), _period_ns(chunk.f3), samples, grid_ns=self._grid_ns, field=PERIOD
+        )
 
     def _read_times(self, times: list[Any], samples: int) -> Times:
         if len(times) != samples:
@@ -111,11 +115,19 @@ class ChunkDecoder:
         diagnose.check_number(document.get(PERIOD), PERIOD)
 
 
-def regular_times(start_ns: int, period_ns: int, samples: int) -> Times:
-    """Raises RecordError for times that do not advance or leave 1970–2116."""
+def regular_times(start_ns: int, period_ns: int, samples: int, *, grid_ns: int | None, field: str) -> Times:
+    """Raises RecordError for times that do not advance, leave 1970–2116 or do not fit the group's grid.
+
+    `field` is that of the period. Samples more often than the grid's are fine: the last one of a step counts.
+    """
     if period_ns <= 0 or not 0 <= start_ns <= start_ns + period_ns * samples < END_NS:
         detail = f"start {start_ns} ns, period {period_ns} ns: times must advance and lie in 1970–2116"
         raise RecordError("bad_timestamp", detail, field=START)
+    if grid_ns is not None and samples > 1 and period_ns > grid_ns:
+        steps = round(period_ns / grid_ns)
+        if abs(period_ns - steps * grid_ns) > _NEAR * grid_ns:
+            detail = f"a period of {period_ns} ns is no multiple of the group's, {grid_ns} ns; resample, or send times"
+            raise RecordError("wrong_period", detail, field=field)
     return start_ns + period_ns * np.arange(samples, dtype=np.int64)
 
 

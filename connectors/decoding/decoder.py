@@ -44,6 +44,10 @@ class Decoder:
         self._decoders: list[GroupDecoder] = [_DECODERS[format.kind](group, format) for group in groups]
         self._postprocessors = [Postprocessor(group, format) for group in groups]
 
+    @property
+    def accepts_resets(self) -> bool:
+        return self._format.accept_resets
+
     def decode(self, batch: Batch) -> Decoded:
         """1. size  2. asset and group  3. each group's columns  4. clock skew, scaling, finiteness."""
         rejections: Rejections = {}

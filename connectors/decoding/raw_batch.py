@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from connectors.decoding.assets import Key
 from connectors.decoding.readings import Rejections, Times
 from connectors.errors import RecordError
-from connectors.records import RecordLike, UnreadableRecord
+from connectors.records import RecordLike, RejectedRecord
 from connectors.timestamps import END_NS, NS_PER_MS
 
 _NO_TIMESTAMP = -1
@@ -56,7 +56,7 @@ def _check(
     for index in np.flatnonzero(sizes > max_bytes).tolist():
         rejections[index] = RecordError("too_large", f"{sizes[index]} bytes; records.max_bytes is {max_bytes}")
     for index, record in enumerate(records):
-        if isinstance(record, UnreadableRecord):
+        if isinstance(record, RejectedRecord):
             rejections[index] = RecordError(record.reason, record.detail)
     if not rejections:
         return np.arange(len(values))

@@ -12,6 +12,7 @@ REASONS = frozenset(
     {
         "undecodable_headers",  # the log's client cannot read the record
         "undecodable_record",
+        "bad_control",  # a control record that is not obeyed
         "empty",  # no bytes, or no channel in them
         "not_json",
         "bad_chunk",  # a binary chunk whose header and length do not agree
@@ -23,6 +24,7 @@ REASONS = frozenset(
         "non_finite",
         "bad_timestamp",
         "clock_far",
+        "wrong_period",  # a chunk's samples lie between the steps of the group's grid
         "too_large",  # bytes or samples
         "too_many_channels",
     }

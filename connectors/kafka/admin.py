@@ -95,6 +95,19 @@ async def configure_topic(cluster: Cluster, name: str, config: Mapping[str, str]
                     raise ConnectorError(f"cannot configure {name}: {message or for_code(code).__name__}")
 
 
+async def max_message_bytes(cluster: Cluster, names: Sequence[str], *, timeout_ms: int = 30_000) -> dict[str, int]:
+    """The largest batch that each topic takes; without the topics whose configuration this login may not read."""
+    async with _admin_client(cluster, timeout_ms, "cannot read the configuration of topics") as admin:
+        wanted = {"max.message.bytes": None}
+        resources = [ConfigResource(ConfigResourceType.TOPIC, name, configs=wanted) for name in names]
+        return {
+            name: int(entries[0][1])
+            for response in await admin.describe_configs(resources)
+            for code, _, _, name, entries in response.resources
+            if not code and entries
+        }
+
+
 async def _create_missing(admin: AIOKafkaAdminClient, plans: Sequence[TopicPlan]) -> None:
     """Asks only for what is missing: a login that may not create topics can still use the existing ones."""
     existing = set(await admin.list_topics())

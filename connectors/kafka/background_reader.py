@@ -7,6 +7,7 @@ loop.
 """
 
 import asyncio
+import logging
 import threading
 import weakref
 from collections.abc import Coroutine
@@ -15,15 +16,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from connectors.errors import ConnectorError
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.reader import ReadOptions, TopicReader
 from connectors.records import Batch, Partition
 
 _LEAVE_TIMEOUT_S = 5.0
+_CLOSE_S, _LEAVE_S = 0.6, 0.75
 _TLS_LINGER_S = 0.25
 """aiokafka does not wait until the other side has closed TLS; a loop that ends before leaves the socket open."""
 
 Result = TypeVar("Result")
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,10 @@ class BackgroundReader:
         await self._worker.call(self._worker.reader.commit())
 
     async def close(self) -> None:
-        """Commits what was handled and leaves the group. When cancelled, the finalizer waits for the thread instead."""
+        """Commits what was handled and leaves the group, within a second, whatever the broker does.
+
+        When cancelled, the finalizer waits for the thread instead.
+        """
         await self._worker.stop()
         self._finalizer.detach()
 
@@ -95,12 +102,14 @@ class _Worker:
         return sum(not self.reader.is_new(batch.partition, record.offset) for record in batch.records)
 
     async def stop(self) -> None:
-        """Raises what closing the reader raised."""
+        """Raises what closing the reader raised. A thread that does not end in time is a daemon and ends later."""
         if self._loop is None:
             return
         self._tell_to_stop()
-        await asyncio.shield(asyncio.wrap_future(self._stopped))
-        self._thread.join()
+        ended, _ = await asyncio.wait([asyncio.wrap_future(self._stopped)], timeout=_LEAVE_S + self._linger_s)
+        for one in ended:
+            one.result()
+            self._thread.join()
 
     def join(self) -> None:
         """Blocks until the thread has left the group, but not for long."""
@@ -126,5 +135,8 @@ class _Worker:
 
     async def _serve(self) -> None:
         await self._stop.wait()
-        await self.reader.close()
+        try:
+            await self.reader.close(timeout_s=_CLOSE_S)
+        except ConnectorError as error:
+            _log.warning("left without a commit, some records may be read again: %s", error)
         await asyncio.sleep(self._linger_s)

@@ -12,7 +12,7 @@ from connectors.errors import ConnectorError
 from connectors.kafka.admin import topic_partitions
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.errors import translate_errors
-from connectors.kafka.tolerant import TolerantReader
+from connectors.kafka.tolerant import TolerantReader, fetch_tolerantly, is_undecodable
 from connectors.log_range import LogPosition, LogRange, OffsetRange
 from connectors.records import Batch, Partition, Position, RecordLike
 
@@ -178,8 +178,14 @@ class BoundedKafkaSource:
 
     async def _timestamp_ms(self, at: TopicPartition, offset: int) -> int:
         self._consumer.seek(at, offset)
-        async with asyncio.timeout(_REQUEST_MS / 1000):
-            return int((await self._consumer.getone(at)).timestamp)
+        try:
+            async with asyncio.timeout(_REQUEST_MS / 1000):
+                return int((await self._consumer.getone(at)).timestamp)
+        except Exception as error:
+            if not is_undecodable(error):
+                raise
+        records = await fetch_tolerantly(self._cluster, Partition(*at), offset, read_committed=False)
+        return records[0].timestamp if records else 0
 
     async def _advance(self) -> None:
         """The consumer's position also passes what is not a record: transaction markers, compacted ends."""

@@ -12,10 +12,12 @@ from connectors.kafka.admin import ensure_compacted_topic
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.errors import translate_errors
 from connectors.kafka.producer import start_producer
+from connectors.kafka.tolerant import TolerantReader
 from connectors.records import Partition
 
 _REQUEST_MS = 20_000
 _POLL_MS = 200
+_POLL_RECORDS = 5_000
 
 
 class CompactedLog:
@@ -23,6 +25,7 @@ class CompactedLog:
 
     def __init__(self, cluster: Cluster, topic: str) -> None:
         self._cluster, self._topic = cluster, topic
+        self._reader = TolerantReader(cluster)
         self._consumer: Any = None
 
     async def start(self) -> None:
@@ -35,9 +38,13 @@ class CompactedLog:
                     request_timeout_ms=_REQUEST_MS,
                     **self._cluster.arguments(),
                 )
+                self._cluster.follow_login(self._consumer)
                 await self._consumer.start()
-                self._consumer.assign([TopicPartition(self._topic, number) for number in partitions])
-                await self._consumer.seek_to_beginning()
+                assigned = [TopicPartition(self._topic, number) for number in partitions]
+                self._consumer.assign(assigned)
+                for at, offset in (await self._consumer.beginning_offsets(assigned)).items():
+                    self._consumer.seek(at, offset)
+                    self._reader.moved(at, offset)
 
     async def read(self) -> list[Entry]:
         """What is new, up to the end that the topic had when this was called."""
@@ -47,7 +54,7 @@ class CompactedLog:
                 assigned = self._consumer.assignment()
                 ends = await self._consumer.end_offsets(assigned)
                 while any([await self._consumer.position(at) < ends[at] for at in assigned]):
-                    polled = await self._consumer.getmany(timeout_ms=_POLL_MS)
+                    polled = await self._reader.getmany(self._consumer, timeout_ms=_POLL_MS, max_records=_POLL_RECORDS)
                     entries += [_entry(at, record) for at in sorted(polled) for record in polled[at] if record.value]
         return entries
 

@@ -29,7 +29,14 @@ _LOGIN_ERRORS = (
 )
 _NEVER_OPENED_S = 0.1
 """Waiting for the close of a socket that was never opened would take the whole time-out."""
-_READ = ("cleanup.policy", "message.timestamp.type", "min.insync.replicas", "retention.bytes", "retention.ms")
+_READ = (
+    "cleanup.policy",
+    "message.timestamp.type",
+    "min.insync.replicas",
+    "retention.bytes",
+    "retention.ms",
+    "unclean.leader.election.enable",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,10 @@ from aiokafka.errors import KafkaError
 
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.errors import translate_errors
+from connectors.kafka.record_batch import UNDECODABLE_RECORD
+from connectors.kafka.tolerant import fetch_record, is_undecodable
 from connectors.kafka.topic_ids import TopicIdRequest, topic_id
-from connectors.records import Partition, RecordLike
+from connectors.records import Partition, RecordLike, RejectedRecord
 
 _POLL_MS = 200
 _READ_S = 10.0
@@ -57,8 +59,13 @@ class LogInspector:
             try:
                 async with asyncio.timeout(_READ_S):
                     return await _read_exactly(consumer, at, offset)
-            except (TimeoutError, ValueError):
+            except TimeoutError:
                 return None
+            except Exception as error:
+                if not is_undecodable(error):
+                    raise
+        record = await fetch_record(self._cluster, partition, offset)
+        return None if isinstance(record, RejectedRecord) and record.reason == UNDECODABLE_RECORD else record
 
     async def topic_id(self, topic: str) -> str | None:
         """None when it cannot be told: the topic is gone, the broker is old or does not answer now."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from aiokafka.codec import gzip_decode, lz4_decode, snappy_decode, zstd_decode
 from aiokafka.record.util import calc_crc32c, decode_varint
 
-from connectors.records import Record, UnreadableRecord
+from connectors.records import Record, RejectedRecord
 
 UNDECODABLE_HEADERS = "undecodable_headers"
 UNDECODABLE_RECORD = "undecodable_record"
@@ -47,7 +47,7 @@ class TolerantBatches:
 
 
 class TolerantBatch:
-    """One batch. Iterating never raises: records that cannot be read are `UnreadableRecord`s."""
+    """One batch. Iterating never raises: records that cannot be read are `RejectedRecord`s."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -122,7 +122,7 @@ class TolerantBatch:
             for name, _ in names_and_values:
                 name.decode()
         except UnicodeDecodeError as error:
-            return UnreadableRecord(*place, UNDECODABLE_HEADERS, f"a header's name is not UTF-8: {error.reason}")
+            return RejectedRecord(*place, UNDECODABLE_HEADERS, f"a header's name is not UTF-8: {error.reason}")
         return Record(*place)
 
     def _unreadable(self, done: int, error: Exception) -> Iterator[Record]:
@@ -133,8 +133,8 @@ class TolerantBatch:
         for delta in range(done, self._last_delta + 1) if believable else [done]:
             yield self._unreadable_record(self.base_offset + delta, f"{type(error).__name__}: {error}{rest}")
 
-    def _unreadable_record(self, offset: int, detail: str) -> UnreadableRecord:
-        return UnreadableRecord(offset, self._max_ms, None, None, (), UNDECODABLE_RECORD, detail)
+    def _unreadable_record(self, offset: int, detail: str) -> RejectedRecord:
+        return RejectedRecord(offset, self._max_ms, None, None, (), UNDECODABLE_RECORD, detail)
 
 
 def _extent(payload: bytes, start: int) -> tuple[int, int]:

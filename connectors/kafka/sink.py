@@ -9,7 +9,7 @@ from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from connectors.errors import ConnectorError
-from connectors.kafka.admin import COMPACTED, TopicPlan, ensure_topics
+from connectors.kafka.admin import COMPACTED, TopicPlan, ensure_topics, max_message_bytes
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.errors import describe_error
 from connectors.kafka.producer import start_producer
@@ -83,6 +83,23 @@ class KafkaSink:
         )
 
     async def _write(self, messages: Sequence[Message]) -> None:
+        """1. All at once. 2. What the broker refused as too large, within its own limits. 3. One by one.
+
+        Each time with a new producer: a refused batch has used up its sequence numbers, so the broker would refuse what
+        follows it.
+        """
+        refused = await self._write_at_once(messages)
+        if refused:
+            await self._learn_limits()
+            await self._restart()
+            refused = await self._write_at_once(refused)
+        if refused:
+            await self._restart()
+            for message in refused:
+                await self._write_alone(self._fit(message))
+
+    async def _write_at_once(self, messages: Sequence[Message]) -> list[Message]:
+        """Returns those that were not written because they, or others in their batch, are too large for the broker."""
         fitting = [self._fit(message) for message in messages]
         sent = [await self._send(message) for message in fitting]
         try:
@@ -90,17 +107,17 @@ class KafkaSink:
         except MessageSizeTooLargeError:
             results = await asyncio.gather(*sent, return_exceptions=True)  # noqa: TID251  # the same
             answered = zip(fitting, results, strict=True)
-            await self._write_one_by_one([message for message, result in answered if isinstance(result, Exception)])
+            return [message for message, result in answered if isinstance(result, Exception)]
+        return []
 
-    async def _write_one_by_one(self, messages: Sequence[Message]) -> None:
-        """The broker takes less than we thought, of one message or of a batch.
-
-        With a new producer: a refused batch has used up its sequence numbers, so the broker refuses what follows it.
-        """
-        self._batch_bytes = max(self._batch_bytes // 2, _LEAST_BATCH_BYTES)
-        await self._restart()
-        for message in messages:
-            await self._write_alone(self._fit(message))
+    async def _learn_limits(self) -> None:
+        """Where this login may not read the topics' configuration, smaller batches must do."""
+        topics = self._delivery.topics
+        limits = await max_message_bytes(self._cluster, list(topics.values()), timeout_ms=self._delivery.timeout_ms)
+        for stream, topic in topics.items():
+            self._limits[stream] = min(self._limits[stream], limits.get(topic, self._limits[stream]))
+        half = max(self._batch_bytes // 2, _LEAST_BATCH_BYTES)
+        self._batch_bytes = min([self._batch_bytes, *limits.values()]) if limits else half
 
     async def _write_alone(self, message: Message) -> None:
         while True:

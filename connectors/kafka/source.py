@@ -66,6 +66,8 @@ class KafkaSource:
                 self._admin = AIOKafkaAdminClient(
                     request_timeout_ms=self._subscription.request_ms, **self._cluster.arguments()
                 )
+                for client in (self._consumer, self._admin):
+                    self._cluster.follow_login(client)
                 await self._admin.start()
                 await self._require_topics()
                 await self._look_at_group()
@@ -205,16 +207,19 @@ class KafkaSource:
         self._without_position.clear()
 
     async def _get_many(self, timeout_ms: int, max_records: int) -> Polled:
-        try:
-            polled = await self._reader.getmany(self._consumer, timeout_ms=timeout_ms, max_records=max_records)
-        except NoOffsetForPartitionError:
-            return {}  # from before the first seek
-        except OffsetOutOfRangeError as error:
-            [(at, offset)] = error.args[0].items()
-            if at in self._consumer.assignment() and await self._consumer.position(at) == offset:
-                raise OffsetOutOfRange(Partition(at.topic, at.partition), offset) from error
-            return {}  # from before a seek
-        return polled
+        while True:
+            try:
+                return await self._reader.getmany(self._consumer, timeout_ms=timeout_ms, max_records=max_records)
+            except NoOffsetForPartitionError:
+                return {}  # from before the first seek, which the next poll makes up for
+            except OffsetOutOfRangeError as error:
+                [(at, offset)] = error.args[0].items()
+                if self._has_position(at) and await self._consumer.position(at) == offset:
+                    raise OffsetOutOfRange(Partition(at.topic, at.partition), offset) from error
+                # Otherwise it is from before a seek; it was removed, so there may be records now.
+
+    def _has_position(self, at: TopicPartition) -> bool:
+        return at in self._consumer.assignment() and at not in self._without_position
 
     @property
     def failed(self) -> bool:

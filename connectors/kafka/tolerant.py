@@ -17,7 +17,7 @@ from connectors.errors import ConnectorError
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.errors import translate_errors
 from connectors.kafka.record_batch import TolerantBatches
-from connectors.records import Partition, RecordLike, UnreadableRecord
+from connectors.records import Partition, RecordLike, RejectedRecord
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class TolerantReader:
         try:
             polled: Polled = await consumer.getmany(timeout_ms=timeout_ms, max_records=max_records)
         except Exception as error:
-            if not _is_undecodable(error):
+            if not is_undecodable(error):
                 raise
             polled = await self._read_around(consumer, error, max_records)
         for at, records in polled.items():
@@ -56,7 +56,10 @@ class TolerantReader:
 
     async def _read_around(self, consumer: Any, error: Exception, max_records: int) -> Polled:
         """1. Go back to what was returned last. 2. Look at the bytes. 3. Give what they hold, and go on behind it."""
-        reading = [at for at in consumer.assignment() - consumer.paused() if at in self._next]
+        fetched = consumer.assignment() - consumer.paused()
+        reading = [at for at in fetched if at in self._next]
+        if fetched and not reading:
+            return {}  # fetched ahead of the first seek, which makes the consumer forget it
         for at in reading:
             consumer.seek(at, self._next[at])
         read = {at: await self._fetch(consumer, at) for at in reading}
@@ -128,7 +131,7 @@ async def _client(cluster: Cluster, topic: str) -> AsyncIterator[Any]:
         await client.close()
 
 
-def _is_undecodable(error: Exception) -> bool:
+def is_undecodable(error: Exception) -> bool:
     """Whether the bytes of a record are to blame: a decoder's error, not one of the network or of the group."""
     if isinstance(error, UnsupportedCodecError) and "not found" in str(error):
         return False  # a library that is missing concerns every record, and installing it helps
@@ -138,4 +141,4 @@ def _is_undecodable(error: Exception) -> bool:
 
 
 def _is_unreadable(record: RecordLike) -> bool:
-    return isinstance(record, UnreadableRecord)
+    return isinstance(record, RejectedRecord)

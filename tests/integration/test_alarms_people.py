@@ -14,6 +14,7 @@ import pytest
 from pydantic import BaseModel
 
 from agent.contracts.alarms import AlarmTransition, AuditRecord, PresentAlarm
+from agent.web.users import add_user
 from connectors.records import Message
 from tests.support.alarm_receiver import CheckingReceiver, receiving
 from tests.support.alarm_workers import AlarmPlant, Worker, rule
@@ -66,7 +67,7 @@ def plant(
         rules=[rule("odd", states=["a", "c"], raise_at=0.4), rule("lost", technical="channel_dropout", priority="low")],
         max_event_age="36500d",
         webhooks=hooks,
-        http={"port": 0, "token": {"env": "PAGE_TOKEN"}},
+        http={"port": 0, "token": {"env": "PAGE_TOKEN"}, "users": "users.yaml"},
     )
 
 
@@ -80,8 +81,13 @@ def worker(plant: AlarmPlant) -> Iterator[Worker]:
 
 def publish_events(plant: AlarmPlant) -> None:
     invalid = Message("events", b"pump-1", b"no event", ())
-    every = [*samples().events, *samples().events[:5], invalid]
-    plant.send(replace(one, stream=f"{plant.name}-events") for one in every)
+    foreign = replace(samples().events[0], headers=_with_source(samples().events[0], b"/anchormoe-agent/other"))
+    plant.send_events([*samples().events, *samples().events[:5], invalid])
+    plant.send([replace(foreign, stream=f"{plant.name}-events")])
+
+
+def _with_source(message: Message, source: bytes) -> tuple[tuple[str, bytes], ...]:
+    return tuple((name, source if name == "ce_source" else value) for name, value in message.headers)
 
 
 def alerts(receiver: CheckingReceiver) -> list[dict[str, Any]]:
@@ -93,8 +99,7 @@ def test_from_events_to_an_acknowledged_alarm(
 ) -> None:
     publish_events(plant)
     plant.wait(lambda: any(one["state"] == "unacknowledged" for one in plant.read("alarms")))
-    plant.wait(lambda: "http" in worker.text)
-    url = re.findall(r"http://127[0-9.]+:\d+", worker.text)[0]
+    url, users = plant.url(worker), plant.config.parent / "users.yaml"
 
     listed = plant.alarm("list", "--json")
     assert listed.returncode == 0, listed.stderr
@@ -102,20 +107,26 @@ def test_from_events_to_an_acknowledged_alarm(
     waiting = [one["alarm"] for one in shown if one["state"] in ("unacknowledged", "returned")]
     assert len(waiting) >= 2
 
-    by_command = plant.alarm("ack", waiting[0], "--by", "ada", "--why", "on my way")
+    ada, bob = add_user(users, "ada", "operate"), add_user(users, "bob", "engineer")
+    assert "needs your token" in plant.alarm("ack", waiting[0], "--url", url).stderr
+    by_command = plant.alarm("ack", waiting[0], "--why", "on my way", "--url", url, token=ada)
     assert by_command.stdout == f"{waiting[0]}: ack done by ada\n", by_command.stderr
-    again = plant.alarm("ack", waiting[0], "--by", "ada")
+    again = plant.alarm("ack", waiting[0], "--url", url, token=ada)
     assert again.returncode == 1
+    above = plant.alarm("out-of-service", waiting[0], "--why", "mine", "--url", url, token=ada)
+    assert (above.returncode, "this needs engineer" in above.stderr) == (1, True)
     assert "nothing to acknowledge" in again.stderr
     details = plant.alarm("show", waiting[0]).stdout
     assert "raised by: " in details
     assert re.search(r"[+-]\d\.\d\d \([pq]", details) or waiting[0].startswith("lost")  # evidence and its channels
 
     ack_path = f"{url}/alarms/{waiting[1].replace('#', '%23')}/ack"
+    as_bob = {"Authorization": f"Bearer {bob}"}
     assert httpx.post(ack_path, json={"by": "bob"}).status_code == 401
-    assert httpx.post(ack_path, json={}, headers=TOKEN).status_code == 422
-    assert httpx.post(f"{url}/alarms/odd:/ack", json={"by": "bob"}, headers=TOKEN).status_code == 404
-    accepted = httpx.post(ack_path, json={"by": "bob", "why": "me too"}, headers=TOKEN)
+    assert httpx.post(ack_path, json={}, headers=TOKEN).status_code == 403  # Prometheus' token is nobody's name
+    assert httpx.post(ack_path, json={"by": "ada"}, headers=as_bob).status_code == 422
+    assert httpx.post(f"{url}/alarms/odd:/ack", json={}, headers=as_bob).status_code == 404
+    accepted = httpx.post(ack_path, json={"why": "me too"}, headers=as_bob)
     assert accepted.status_code == 202
     command = accepted.json()["command"]
     plant.wait(lambda: any(one["input"] == command for one in plant.read("audit")))
@@ -125,6 +136,7 @@ def test_from_events_to_an_acknowledged_alarm(
     page = httpx.get(f"{url}/metrics", headers=TOKEN).text
     assert 'anchormoe_alarms_announced_total{console="hall",priority="high"}' in page
     assert 'anchormoe_alarm_inputs_ignored_total{reason="not_an_event"} 1.0' in page
+    assert 'anchormoe_alarm_inputs_ignored_total{reason="other_namespace"} 1.0' in page
     assert httpx.get(f"{url}/alarms", headers=TOKEN).json()
     assert httpx.get(f"{url}/readyz").status_code == 200
 

@@ -1,13 +1,13 @@
 """Every technical condition, from the agent's event to an alarm of its own, on a real broker."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent.alarms.core.catalogue import split_alarm_id
+from agent.web.users import add_user
 from tests.support.alarm_workers import AlarmPlant, Worker, rule
 from tests.support.event_samples import samples
 from tests.support.services.kafka import Broker
@@ -34,6 +34,7 @@ def plant(kafka: Broker, tmp_path: Path, topic_name: str) -> AlarmPlant:
         consoles=[{"name": "hall", "assets": ["pump-*"]}],
         rules=[rule(name, priority="low", **facts) for name, facts in CONDITIONS.items()],
         max_event_age="36500d",
+        http={"port": 0, "users": "users.yaml"},
     )
 
 
@@ -47,14 +48,15 @@ def worker(plant: AlarmPlant) -> Iterator[Worker]:
 
 def test_every_technical_event_raises_its_alarm(plant: AlarmPlant, worker: Worker) -> None:
     """The events are the agent's own, written long after the ends of their windows, so the lag alarm is raised, too."""
-    plant.send(replace(one, stream=f"{plant.name}-events") for one in samples().events)
+    plant.send_events(samples().events)
     plant.wait(lambda: raised(plant).keys() >= CONDITIONS.keys() and "refused:pumps" in alarms_raised(plant))
     found = raised(plant)
     assert found.keys() == CONDITIONS.keys()
     assert {one["kind"] for one in found.values()} == {"technical"}
     assert {split_alarm_id(one["alarm"])[1] for name, one in found.items() if name != "refused"} == {"pump-1"}
     assert found["lost"]["channel"] == "q"
-    answer = plant.alarm("ack", "refused:pumps", "--by", "ada")
+    token = add_user(plant.config.parent / "users.yaml", "ada", "operate")
+    answer = plant.alarm("ack", "refused:pumps", "--url", plant.url(worker), token=token)
     assert answer.stdout == "refused:pumps: ack done by ada\n", answer.stderr
 
 

@@ -7,11 +7,14 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import NewPartitions, RecordsToDelete
 
 from agent.runtime.pipeline import Pipeline
+from connectors.base import Claim
 from connectors.kafka.bounded import BoundedKafkaSource
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.log_inspector import LogInspector
+from connectors.memory import MemoryWindowStore
 from connectors.records import Partition
 from tests.support.kafka_pipeline import Plant, events_of, record
+from tests.support.raw_batches import produce_raw, raw_batch, raw_record
 from tests.support.services.kafka import Broker
 
 
@@ -162,3 +165,35 @@ async def test_the_inspector_sees_ids_single_records_and_offsets_by_time(kafka: 
         assert await inspector.topic_id(plant.topic) != before
     finally:
         await inspector.close()
+
+
+async def test_a_last_record_that_cannot_be_decoded_is_no_sign_of_another_log(kafka: Broker, plant: Plant) -> None:
+    await plant.send(range(10))
+    bad = raw_record(0, b"pump-1", record(10)["value"], [(b"\xff\xfe", b"x")])
+    await produce_raw(kafka.bootstrap, plant.topic, raw_batch([bad], timestamp_ms=record(10)["timestamp_ms"]))
+    first = await plant.run_to_the_end()
+    assert first.counters.records == 11
+    inspector = LogInspector(Cluster(kafka.bootstrap), request_ms=10_000)
+    assert await inspector.read_at(Partition(plant.topic, 0), 10) is None
+    await inspector.close()
+    await plant.send(range(11, 30))
+    agent = await plant.run_to_the_end()
+    assert agent.counters.records == 19
+    assert not plant.told("log_replaced")
+
+
+async def test_a_store_that_is_slower_than_the_session_does_not_get_the_member_removed(
+    kafka: Broker, topic_name: str
+) -> None:
+    class Slow(MemoryWindowStore):
+        async def claim(self, partition: Partition) -> Claim:
+            await asyncio.sleep(8)  # the session is 6 s
+            return await super().claim(partition)
+
+    kafka.create_topic(topic_name, 4)
+    plant = Plant(kafka.bootstrap, topic_name)
+    for number in range(4):
+        await plant.send(range(20), partition=number, asset=f"pump-{number}")
+    agent = await plant.run_to_the_end(store=Slow())
+    assert agent.counters.records == 80
+    assert {status.epoch for status in agent.status.partitions.values()} == {1}

@@ -63,7 +63,7 @@ class Shell:
             capture_output=True,
             text=True,
             check=False,
-            timeout=400,
+            timeout=1200,
         )
 
     @contextmanager

@@ -2,12 +2,14 @@
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +19,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
 from agent.alarms.core.inputs import Input, encode_input
+from agent.events.payloads import event_source
 from connectors.errors import ConnectorError
 from connectors.kafka.bounded import read_records
 from connectors.kafka.cluster import Cluster
@@ -80,10 +83,25 @@ class AlarmPlant:
     def worker(self, *arguments: str) -> "Worker":
         return Worker(self.config, arguments)
 
-    def alarm(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Runs `anchormoe-agent alarm …`."""
+    def alarm(self, *arguments: str, token: str = "") -> subprocess.CompletedProcess[str]:
+        """Runs `anchormoe-agent alarm …`; commands need a token."""
         program = [sys.executable, "-c", PROGRAM, "alarm", *arguments, "--config", str(self.config)]
-        return subprocess.run(program, capture_output=True, text=True, timeout=120)
+        environment = {**os.environ, "ANCHORMOE_TOKEN": token}
+        return subprocess.run(program, capture_output=True, text=True, timeout=120, env=environment)
+
+    def url(self, worker: "Worker") -> str:
+        """Where a worker with `http: {port: 0}` listens."""
+        self.wait(lambda: "serving" in worker.text)
+        return str(re.findall(r"https?://127[0-9.]+:\d+", worker.text)[0])
+
+    def send_events(self, events: Iterable[Message]) -> None:
+        """As if the agent of this plant had published them."""
+        self.send([self._own_event(one) for one in events])
+
+    def _own_event(self, event: Message) -> Message:
+        source = event_source(self.name).encode()
+        headers = tuple((name, source if name == "ce_source" else value) for name, value in event.headers)
+        return replace(event, stream=f"{self.name}-events", headers=headers)
 
     def write(self, entries: Iterable[tuple[str, Input]]) -> None:
         """Writes inputs to the log, each for its console."""

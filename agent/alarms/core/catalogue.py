@@ -60,7 +60,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What counts as a flood and as chatter, and how old an input may be."""
+    """What counts as a flood and as chatter, how old an input may be, and how much one console remembers."""
 
     flood_count: int = 10
     flood_within_ns: int = 10 * MINUTE_NS
@@ -71,6 +71,9 @@ class Limits:
     max_event_age_ns: int = DAY_NS
     clock_jump_ns: int = 60 * MINUTE_NS
     remember_commands_ns: int = DAY_NS
+    max_alarms: int = 100_000
+    max_assets: int = 100_000
+    max_commands: int = 100_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ from agent.alarms.core.alarm import Alarm
 from agent.alarms.core.rates import Flood
 from agent.alarms.core.transitions import AuditEntry, Transition
 
+MAX_KINDS = 1_024
+
 
 @dataclass(frozen=True, slots=True)
 class LogClock:
@@ -45,7 +47,11 @@ class AssetClock:
         return end_ns <= dict(self.ends).get(kind, -1)
 
     def with_event(self, kind: str, end_ns: int, now_ns: int) -> "AssetClock":
-        ends = tuple(sorted((dict(self.ends) | {kind: end_ns}).items()))
+        """Remembers at most `MAX_KINDS` kinds, the latest: the row must fit into a Kafka record."""
+        known = dict(self.ends) | {kind: end_ns}
+        if len(known) > MAX_KINDS:
+            del known[min((one for one in known if one != kind), key=lambda one: (known[one], one))]
+        ends = tuple(sorted(known.items()))
         return replace(self, end_ns=max(end_ns, self.end_ns), heard_ns=now_ns, ends=ends)
 
     def now_ns(self, log_now_ns: int) -> int:

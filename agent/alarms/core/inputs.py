@@ -7,12 +7,16 @@ from typing import Any, Literal, get_args
 import orjson
 
 from agent.alarms.core.alarm import Json
-from connectors.errors import RecordError
-from connectors.timestamps import format_iso, parse_utc
+from agent.alarms.core.event_data import check_event_data, is_name
+from connectors.errors import RecordError, shorten
+from connectors.timestamps import END_NS, format_iso, parse_utc
 
 Verb = Literal["ack", "shelve", "unshelve", "out-of-service", "in-service", "reset", "comment"]
 VERBS: tuple[str, ...] = get_args(Verb)
+MAX_INPUT_BYTES = 131_072
+"""An alarm keeps two events, and its row what it replaces too: four of them fit into a Kafka record of 1 MB."""
 _LONGEST_TEXT = 2_000
+_LONGEST = {"id": 200, "type": 100, "asset": 256, "group": 100, "alarm": 512, "by": 200}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +70,15 @@ def encode_input(entry: Input) -> bytes:
 
 def decode_input(value: bytes | None) -> Input:
     """Raises RecordError for anything that is not an input."""
+    if len(value or b"") > MAX_INPUT_BYTES:
+        raise RecordError("too_large", f"{len(value or b'')} bytes; an input has at most {MAX_INPUT_BYTES}")
     try:
         entry = orjson.loads(value or b"")
     except orjson.JSONDecodeError as error:
         raise RecordError("malformed", f"no JSON: {error}") from error
     if not isinstance(entry, dict):
         raise RecordError("malformed", "not a JSON object")
-    at = parse_utc(entry.get("time"))
+    at = parse_time(entry.get("time"), "time")
     match entry.get("kind"):
         case "tick":
             return Tick(at)
@@ -81,7 +87,7 @@ def decode_input(value: bytes | None) -> Input:
         case "command":
             return _command(entry, at)
         case other:
-            raise RecordError("malformed", f"kind: {other!r} is not event, command or tick", field="kind")
+            raise RecordError("malformed", f"kind: {shorten(other)} is not event, command or tick", field="kind")
 
 
 def _body(entry: Input) -> dict[str, Any]:
@@ -102,23 +108,38 @@ def _event(entry: Mapping[str, Any], at: int) -> EventInput:
     data = entry.get("data")
     if not isinstance(data, dict):
         raise RecordError("malformed", "data: missing", field="data")
-    return EventInput(time_ns=at, end_ns=parse_utc(entry.get("end"), "end"), data=data, **names)
+    check_event_data(data)
+    if data.get("published") is not None:
+        parse_time(data["published"], "published")
+    return EventInput(time_ns=at, end_ns=parse_time(entry.get("end"), "end"), data=data, **names)
 
 
 def _command(entry: Mapping[str, Any], at: int) -> Command:
     verb = entry.get("verb")
     if verb not in VERBS:
-        raise RecordError("malformed", f"verb: {verb!r} is not one of {', '.join(VERBS)}", field="verb")
+        raise RecordError("malformed", f"verb: {shorten(verb)} is not one of {', '.join(VERBS)}", field="verb")
     names = {name: _text(entry, name) for name in ("id", "alarm", "by")}
     why, until = entry.get("why") or "", entry.get("until")
     if not isinstance(why, str) or len(why) > _LONGEST_TEXT:
         raise RecordError("malformed", f"why: must be a string of at most {_LONGEST_TEXT} characters", field="why")
-    until_ns = None if until is None else parse_utc(until, "until")
+    if not why.replace("\n", " ").isprintable():
+        raise RecordError("malformed", "why: has control characters", field="why")
+    until_ns = None if until is None else parse_time(until, "until")
     return Command(time_ns=at, verb=verb, why=why, until_ns=until_ns, **names)
 
 
+def parse_time(text: object, field: str) -> int:
+    """A time between 1970 and 2116, whose sums and differences fit into 64 bits. Raises RecordError."""
+    shown = text if text is None or (isinstance(text, str) and len(text) <= 40) else shorten(text)
+    time_ns = parse_utc(shown, field)
+    if not 0 <= time_ns < END_NS:
+        raise RecordError("bad_time", f"{field}: {shown} is outside 1970–2116", field=field)
+    return time_ns
+
+
 def _text(entry: Mapping[str, Any], name: str) -> str:
-    value = entry.get(name)
-    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_TEXT:
-        raise RecordError("malformed", f"{name}: must be a string of 1 to {_LONGEST_TEXT} characters", field=name)
+    value, longest = entry.get(name), _LONGEST[name]
+    if not isinstance(value, str) or not is_name(value, longest):
+        wanted = f"must be a string of 1 to {longest} characters, without control characters"
+        raise RecordError("malformed", f"{name}: {wanted}", field=name)
     return value

@@ -11,8 +11,10 @@ def on_command(transaction: Transaction, command: Command) -> None:
     if command.id in transaction.console.commands:
         transaction.result.ignored["repeated_command"] += 1
         return
-    transaction.result.commands[command.id] = transaction.now_ns
     try:
+        if len(transaction.console.commands) >= transaction.limits.max_commands:
+            raise CommandRefused("too many commands within a day; try again later")
+        transaction.result.commands[command.id] = transaction.now_ns
         alarm = _find_alarm(transaction, command)
         applied = apply_command(alarm, command, transaction.now_ns, transaction.limits)
     except CommandRefused as refused:
@@ -35,4 +37,6 @@ def _find_alarm(transaction: Transaction, command: Command) -> Alarm:
         raise CommandRefused(f"there is no alarm {command.alarm}")
     if not asset or not rule.covers(asset) or transaction.catalogue.console_of(asset) != transaction.console.name:
         raise CommandRefused(f"there is no asset {asset or '?'} for {name} on this console")
+    if len(transaction.console.alarms) >= transaction.limits.max_alarms:
+        raise CommandRefused("this console has too many alarms already")
     return transaction.new_alarm(command.alarm, rule, asset, channel)

@@ -45,9 +45,11 @@ def apply_delays(
 
 def _ignore_reason(transaction: Transaction, event: EventInput) -> str | None:
     """The counter's label for an event that must not count; None for one that does."""
-    age_ns = transaction.now_ns - event.end_ns
+    age_ns, known = transaction.now_ns - event.end_ns, transaction.console.assets
     if not transaction.catalogue.has_asset(event.group, event.asset):
         return "unknown_asset"
+    if event.asset not in known and len(known) >= transaction.limits.max_assets:
+        return "too_many_assets"
     if age_ns > transaction.limits.max_event_age_ns:
         return "expired_event"
     return "event_from_the_future" if -age_ns > transaction.limits.max_event_age_ns else None
@@ -60,6 +62,9 @@ def _apply_rule(transaction: Transaction, rule: Rule, event: EventInput, asset: 
     holds = condition(rule, event, held=alarm is not None and alarm.holds)
     if alarm is None:
         if not holds:
+            return
+        if len(transaction.console.alarms) >= transaction.limits.max_alarms:
+            transaction.result.ignored["too_many_alarms"] += 1
             return
         alarm = transaction.new_alarm(name, rule, event.asset, channel)
     alarm = transaction.store(_with_condition(rule, alarm, event, holds))

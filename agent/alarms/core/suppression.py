@@ -6,11 +6,14 @@ from agent.alarms.core.alarm import Alarm
 from agent.alarms.core.catalogue import Catalogue
 
 AlarmsOf = Callable[[str], Iterable[Alarm]]
+MAX_CAUSES = 100
+"""One suffices to suppress; all of them must fit into a record."""
 
 
 def suppressing_alarms(alarm: Alarm, catalogue: Catalogue, alarms_of: AlarmsOf) -> tuple[str, ...]:
-    """The ids of all alarms that suppress this one now."""
-    return tuple(sorted(other.id for other in _possible_causes(alarm, catalogue, alarms_of) if other.can_suppress))
+    """The ids of the alarms that suppress this one now, at most `MAX_CAUSES`."""
+    causes = sorted(other.id for other in _possible_causes(alarm, catalogue, alarms_of) if other.can_suppress)
+    return tuple(causes[:MAX_CAUSES])
 
 
 def _possible_causes(alarm: Alarm, catalogue: Catalogue, alarms_of: AlarmsOf) -> Iterator[Alarm]:

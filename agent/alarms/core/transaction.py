@@ -15,6 +15,8 @@ from agent.contracts.alarms import Change
 
 SYSTEM = "system"
 FLOOD_PRIORITY = "high"
+MAX_MEMBERS = 1_000
+"""The summary of a flood names this many of the alarms that it holds: it must fit into a Kafka record."""
 
 
 class Transaction:
@@ -111,7 +113,7 @@ class Transaction:
         summary, turned = self._summary(), self.result.state.flood.on != self.console.state.flood.on
         if not (turned or isinstance(self.entry, Tick)) or not (self.result.state.flood.on or summary.members):
             return
-        members = tuple(alarm.id for alarm in self.alarms_where(lambda one: one.held))
+        members = tuple(alarm.id for alarm in self.alarms_where(lambda one: one.held)[:MAX_MEMBERS])
         if members != summary.members:
             self.result.alarms[summary.id] = replace(summary, members=members, changed_ns=self.now_ns)
 

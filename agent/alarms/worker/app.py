@@ -16,12 +16,15 @@ import structlog
 from agent.alarms.core.catalogue import Catalogue
 from agent.alarms.core.inputs import Command, Tick, encode_input
 from agent.alarms.counters import AlarmCounters
-from agent.alarms.worker.consoles import AppliedInput, ConsoleWorker
-from agent.alarms.worker.event_inputs import event_input
+from agent.alarms.messages import audit_message
+from agent.alarms.text import printable
+from agent.alarms.worker.consoles import AppliedInput, ConsoleWorker, refused_input
+from agent.alarms.worker.event_inputs import encode_event, event_input
 from agent.alarms.worker.settings import WorkerSettings, faust_app
 from agent.alarms.worker.stall import ExpectedOffsets, InputsSkipped, StallDetector
 from agent.contracts.alarms import INPUTS
-from agent.contracts.received import parse_event
+from agent.contracts.received import NOT_AN_EVENT, parse_event
+from agent.events.payloads import event_source
 from connectors.errors import ConnectorError, RecordError
 from connectors.kafka.bounded import read_records
 from connectors.kafka.sink import Delivery, KafkaSink
@@ -130,7 +133,11 @@ class AlarmWorker:
     async def _copy_events(self, stream: Any) -> None:
         """Repeats are harmless: the state machine knows the last window end of every asset."""
         async for event in stream.noack().events():
-            copied = self._to_input(event.message)
+            try:
+                copied = self._to_input(event.message)
+            except RecordError as error:
+                await self._refuse_event(event.message, error)
+                copied = None
             if copied is None:
                 event.ack()
                 continue
@@ -138,19 +145,36 @@ class AlarmWorker:
             await self._in_flight.add(event, [await self.inputs.send(key=key, value=value)])
 
     def _to_input(self, message: Any) -> tuple[bytes, bytes] | None:
-        record = Record(message.offset, int(message.timestamp * 1000), message.key, message.value, _headers(message))
+        """None for an event that is not for these alarms. Raises RecordError for anything that is not an event."""
         try:
-            event = parse_event(record, Partition(message.topic, message.partition))
-            entry = event_input(event, self.catalogue, self.clock_ns())
-        except RecordError as error:
-            self.counters.ignored["not_an_event"] += 1
-            log.warning("event skipped", topic=message.topic, offset=message.offset, reason=str(error))
+            return self._convert(message)
+        except RecordError:
+            raise
+        except Exception as error:  # no message of the topic may stop the worker
+            log.exception("an event failed", topic=message.topic, offset=message.offset)
+            raise RecordError("internal", f"failed: {type(error).__name__}") from error
+
+    def _convert(self, message: Any) -> tuple[bytes, bytes] | None:
+        record = Record(message.offset, int(message.timestamp * 1000), message.key, message.value, _headers(message))
+        event = parse_event(record, Partition(message.topic, message.partition))
+        if event.source != event_source(self.settings.namespace):
+            self.counters.ignored["other_namespace"] += 1
             return None
+        entry = event_input(event, self.catalogue, self.clock_ns())
         console = None if entry is None else self.catalogue.console_for(entry.group, entry.asset)
         if entry is None or console is None:
             self.counters.ignored["no_rule" if entry is None else "no_console"] += 1
             return None
-        return console.encode(), encode_input(entry)
+        return console.encode(), encode_event(entry)
+
+    async def _refuse_event(self, message: Any, error: RecordError) -> None:
+        """Counted, and in the audit with its place, where whoever wrote it can find out why nothing happened."""
+        self.counters.ignored[NOT_AN_EVENT if error.reason == NOT_AN_EVENT else f"event_{error.reason}"] += 1
+        place = _place(message)
+        log.warning("event skipped", place=place, reason=printable(error.detail, 500))
+        entry = refused_input("", place, "event", _written_ns(message.timestamp), error)
+        await self._sink_started.wait()
+        await self.sink.write([audit_message(entry)])
 
     async def _take_inputs(self, stream: Any) -> None:
         async for event in stream.noack().events():
@@ -159,7 +183,7 @@ class AlarmWorker:
                 await self._take(event)
                 finished = True
             except Exception as error:
-                log.error("alarm worker stops: an input failed", input=str(event.message), error=str(error))
+                log.error("alarm worker stops: an input failed", input=_place(event.message), error=str(error))
                 await self.app.crash(error)
                 raise
             finally:
@@ -169,7 +193,8 @@ class AlarmWorker:
     async def _take(self, event: Any) -> None:
         message = event.message
         await self._require_no_gap(message)
-        applied = self.console_worker.take(message.key, message.value, message.offset, int(message.timestamp * 1e9))
+        written_ns = _written_ns(message.timestamp)
+        applied = self.console_worker.take(message.key, message.value, message.offset, written_ns)
         await self._publish(applied)
         await self._write_rows(event, applied)
         self._expected.advance(message.tp, message.offset)
@@ -212,6 +237,16 @@ class AlarmWorker:
             at = self.app.producer.key_partition(self.settings.topics[INPUTS], name.encode())
             if at.partition in assigned:
                 await self.inputs.send(key=name.encode(), value=value)
+
+
+def _place(message: Any) -> str:
+    """Not the message itself, which may hold patients' data."""
+    return f"{message.topic}/{message.partition}@{message.offset}"
+
+
+def _written_ns(timestamp_s: float | None) -> int:
+    """When the record was written, by its own timestamp; 0 where it has none."""
+    return int((timestamp_s or 0.0) * 1e9)
 
 
 def _headers(message: Any) -> list[tuple[str, bytes]]:

@@ -1,7 +1,9 @@
 """Settings of the worker and the Faust app made of them."""
 
 import os
+import stat
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,7 @@ class WorkerSettings:
     session_s: float = 15.0
     no_progress_s: float = 60.0
     directory: Path | None = None
+    namespace: str = "default"
 
 
 def faust_app(settings: WorkerSettings) -> Any:
@@ -57,8 +60,18 @@ def faust_app(settings: WorkerSettings) -> Any:
 
 
 def _scratch_directory(app_id: str) -> Path:
-    """The same at every start, so that killed workers do not leave directories behind. Nothing in it is read."""
-    return Path(tempfile.gettempdir()) / f"{app_id}-{os.getuid()}"
+    """The same at every start, so that killed workers do not leave directories behind. Nothing in it is read.
+
+    The name can be guessed, so that another user may have made it: then it is another one.
+    """
+    path = Path(tempfile.gettempdir()) / f"{app_id}-{os.getuid()}"
+    with suppress(FileExistsError):
+        path.mkdir(mode=0o700)
+    found = path.lstat()
+    if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid():
+        path.chmod(0o700)
+        return path
+    return Path(tempfile.mkdtemp(prefix=f"{app_id}-"))
 
 
 def _credentials(cluster: Cluster) -> Any:

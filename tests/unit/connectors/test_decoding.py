@@ -1,6 +1,7 @@
 """Records become columns, and every kind of bad record gets its own reason."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import orjson
@@ -425,6 +426,29 @@ CHUNK = encode_chunk([[1, 2]], start_ns=T0 * 10**6, period_ns=1)
 )
 def test_a_bad_binary_chunk_is_refused_as_a_whole(chunk: bytes, reason: str) -> None:
     assert refused(chunk, kind="binary", max_samples=8)[0] == reason
+
+
+@pytest.mark.parametrize(
+    ("period_ns", "accepted"),
+    [
+        (100_000_000, True),
+        (50_000_000, True),  # more often than the grid: the last one of a step counts
+        (105_000_000, True),
+        (300_000_000, True),
+        (6_500_000_000, True),
+        (150_000_000, False),
+        (6_530_000_000, False),
+    ],
+)
+def test_the_period_of_a_chunk_fits_the_groups(period_ns: int, accepted: bool) -> None:
+    """Otherwise a chunk lies between the steps of the grid, and stands for many windows with few samples."""
+    group = replace(PUMPS, period_ns=100_000_000)
+    binary = encode_chunk(np.ones((3, 2)), start_ns=T0 * 10**6, period_ns=period_ns)
+    json = orjson.dumps({"start": T0, "period_ms": period_ns / 1e6, "values": {"flow": [1, 2, 3]}})
+    for kind, value in (("binary", binary), ("chunked", json)):
+        batch = Batch(Partition("readings", 0), [record(value)])
+        decoded = Decoder((group,), RecordFormat(kind=kind)).decode(batch)  # type: ignore[arg-type]
+        assert [bad.reason for bad in decoded.rejected] == ([] if accepted else ["wrong_period"])
 
 
 def test_infinite_values_cannot_be_encoded() -> None:

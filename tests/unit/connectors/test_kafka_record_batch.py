@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from connectors.decoding import Decoder
 from connectors.kafka.record_batch import TolerantBatches
 from connectors.record_schema import ChannelField, GroupLayout, RecordFormat
-from connectors.records import Batch, Partition, Record, UnreadableRecord
+from connectors.records import Batch, Partition, Record, RejectedRecord
 from tests.support.raw_batches import raw_batch, raw_record
 
 T0 = 1_700_000_000_000
@@ -24,7 +24,7 @@ def read(data: bytes) -> list[Record]:
 
 
 def reasons(records: list[Record]) -> list[tuple[int, str]]:
-    return [(record.offset, record.reason if isinstance(record, UnreadableRecord) else "") for record in records]
+    return [(record.offset, record.reason if isinstance(record, RejectedRecord) else "") for record in records]
 
 
 payloads = st.none() | st.binary(max_size=20)
@@ -89,7 +89,7 @@ def test_no_bytes_raise(at: int, junk: bytes) -> None:
 def test_an_unreadable_record_is_rejected_by_the_decoder_in_its_place() -> None:
     group = GroupLayout("g", (ChannelField("a", "a"),), ("pump",))
     value = b'{"ts":%d,"a":1}' % T0
-    rows = [Record(0, T0, b"pump", value), UnreadableRecord(1, T0, b"pump", value, (), "undecodable_headers", "why")]
+    rows = [Record(0, T0, b"pump", value), RejectedRecord(1, T0, b"pump", value, (), "undecodable_headers", "why")]
     decoded = Decoder([group], RecordFormat()).decode(Batch(Partition("t", 0), [*rows, Record(2, T0, b"pump", value)]))
     assert [(each.record, each.reason, each.detail) for each in decoded.rejected] == [(1, "undecodable_headers", "why")]
     assert decoded.readings[0].record.tolist() == [0, 2]

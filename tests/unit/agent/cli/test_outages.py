@@ -56,9 +56,18 @@ def test_a_store_that_is_away_is_one_line_without_its_password(
     command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("ANCHORMOE_REDIS_URL", REDIS["url"])
-    plant = write_plant(tmp_path, store={"kind": "redis"})
+    plant = write_plant(tmp_path, store={"kind": "redis"}, records={"control": "accept"})
     code, lines = said(monkeypatch, capsys, "windows", *command, "--config", plant)
     assert code == 1, lines
     [line] = lines
     assert line.startswith(f"error: cannot reach Redis: Error 111 connecting to {NOBODY}")
     assert "hidden-word" not in line
+
+
+def test_a_reset_that_the_agents_would_not_obey_is_refused_with_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plant = write_plant(tmp_path, store={"kind": "redis", "url": "redis://127.0.0.1:1"})
+    code, [line] = said(monkeypatch, capsys, "windows", "reset", "pump-1", "--reason", "why", "--config", plant)
+    assert code == 2
+    assert "set records.control: accept, restart the agents" in line

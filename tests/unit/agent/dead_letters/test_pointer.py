@@ -58,6 +58,17 @@ def test_a_pointer_is_not_shrunk_again() -> None:
     assert shrink_message(pointer) is None
 
 
+def test_a_record_that_calls_itself_a_pointer_is_shrunk_all_the_same() -> None:
+    own = (("dl_pointer", b"1"), ("dl_sha256", b"0"), ("dl_size", b"0"), ("h", b"x" * 2_000_000))
+    for value in (b"v" * 2_000_000, None):
+        pointer = shrink_message(letter(Record(7, 1000, b"k", value, own)))
+        assert pointer is not None
+        assert size(pointer) < 16_000
+        assert stored(pointer).dl_headers["size"] == str(len(value or b""))
+        assert shrink_message(pointer) is None
+    assert not stored(letter(Record(7, 1000, b"k", b"v", own))).is_pointer
+
+
 @pytest.mark.parametrize("stream", [EVENTS, STATES])
 def test_an_event_or_a_state_that_cannot_be_shortened_becomes_a_pointer_letter(stream: str) -> None:
     value = b'{"asset":"pump-1","input":{"topic":"readings","partition":3,"offset":9}}'

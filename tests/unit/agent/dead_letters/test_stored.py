@@ -125,3 +125,9 @@ def test_control_characters_never_reach_the_terminal() -> None:
     assert "0:5  not_json: why (field f)" in text
     assert "source: readings[3]@17 at 1970-01-01T00:16:40Z" in text
     assert text.endswith('value, 15 bytes:\n{"ts":1000,"flo')
+
+
+def test_numbers_that_no_record_can_have_are_read_as_none() -> None:
+    headers = [("dl_timestamp_ms", b"9" * 30), ("dl_partition", b"9" * 5_000), ("dl_replayed", b"\xc2\xb2")]
+    letter = StoredDeadLetter.of(LetterPosition(0, 0), b"p1", b"{}", headers)
+    assert (letter.time_ms, letter.source.number, letter.times_replayed) == (-1, 0, 0)

@@ -12,11 +12,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from agent.errors import SettingsError
 from agent.health.counters import Counters
-from agent.health.http import HealthPages, listen, liveness, readiness, serve
+from agent.health.http import HealthPages, liveness, readiness
 from agent.health.metrics import make_registry
 from agent.health.progress import Progress
 from agent.health.status import RuntimeStatus
 from agent.runtime.lifecycle import run_with_helpers
+from agent.web.access import Access
+from agent.web.server import listen, serve
 from connectors.records import Partition
 
 HERE = Partition("sensors", 0)
@@ -89,7 +91,7 @@ async def served(
     progress: Progress, status: RuntimeStatus, token: str | None = None
 ) -> AsyncIterator[httpx.AsyncClient]:
     registry = make_registry(Counters(records=3), progress, status)
-    pages = HealthPages(progress, status, registry, no_progress_s=60, token=token)
+    pages = HealthPages(progress, status, registry, no_progress_s=60, access=Access(lambda: token))
     listener = listen("127.0.0.1", 0)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     async with asyncio.TaskGroup() as group, httpx.AsyncClient(base_url=url, trust_env=False) as client:
@@ -102,7 +104,7 @@ async def test_the_pages_answer_and_say_why() -> None:
     async with served(*healthy()) as client:
         live, ready = await client.get("/livez"), await client.get("/readyz")
         metrics = await client.get("/metrics")
-        missing, posted = await client.get("/nothing"), await client.post("/livez")
+        missing, posted = await client.get("/nothing"), await client.post("/livez", json={})
     assert live.status_code == ready.status_code == 200
     assert live.json()["checks"]["progress"] == {"ok": True, "detail": "nothing to do"}
     assert ready.json()["checks"]["partitions"]["detail"] == "1 assigned"

@@ -1,7 +1,7 @@
 """How partitions are taken and given up: together, within a deadline, and whatever a sink or the store does."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -10,7 +10,7 @@ from agent.runtime.takeover import Takeover
 from connectors.base import Claim, Fenced
 from connectors.errors import ConnectorError, TransientError
 from connectors.memory import MemoryLog, MemorySink, MemorySource, MemoryWindowStore
-from connectors.records import Message, Partition
+from connectors.records import Message, Partition, Position
 from tests.support.plant import A, B, events_of, filled, pipeline_on, pumps, put, run
 
 MANY = [Partition("readings", number) for number in range(20)]
@@ -190,3 +190,56 @@ async def test_a_bounded_source_does_not_end_before_its_partitions_are_taken() -
     store.flush()
     pipeline, _ = await run(log, sink=sink, store=store)
     assert pipeline.counters.records > 0  # rebuilt, although the commit is at the end of the log
+
+
+async def test_who_was_removed_from_the_group_does_not_take_the_claim_from_the_rightful_owner() -> None:
+    """The group is asked first; a member that it does not know any more waits for its next assignment."""
+
+    class Removed(MemorySource):
+        refusals = 2
+
+        async def commit(self, positions: Mapping[Partition, Position]) -> None:
+            if self.refusals:
+                self.refusals -= 1
+                raise Fenced("commit refused: the group has rebalanced")
+            await super().commit(positions)
+
+    log, store, sink = filled([1.0] * 12), MemoryWindowStore(), MemorySink()
+    await run(log, store=store, sink=sink)
+    claims = {A: store._claims[A].epoch, B: store._claims[B].epoch}
+    source = Removed(log)
+    pipeline = pipeline_on(log, sink, store, source=source)
+    start = asyncio.create_task(pipeline.start())
+    while source.refusals:  # noqa: ASYNC110  # there is no event for it
+        await asyncio.sleep(0)
+    assert {A: store._claims[A].epoch, B: store._claims[B].epoch} == claims
+    await asyncio.wait_for(start, 10)
+    assert store._claims[A].epoch == claims[A] + 1
+    await pipeline.close()
+
+
+async def test_a_partition_may_be_given_up_while_states_are_published_again() -> None:
+    log, store, sink = filled([1.0] * 12), MemoryWindowStore(), Hanging()
+    for step in range(12):
+        put(log, "p2", 100 + step, 1.0, partition=B)
+    limits = PipelineLimits(
+        max_records=50, poll_timeout_s=0.01, revoke_deadline_s=0.05, checkpoint_records=1, republish_states_every_s=0
+    )
+    source = MemorySource(log)
+    pipeline = pipeline_on(log, sink, store, source=source, limits=limits)
+    await pipeline.start()
+    async with asyncio.timeout(10):
+        while not any(owned.states["pumps"] for owned in pipeline._ownership.partitions.values()):
+            await pipeline.step()
+    sink.answers.clear()
+    for step in range(12, 20):
+        put(log, "p1", 100 + step, 1.0)
+    steps = asyncio.create_task(_steps(pipeline.step, sink.entered, stop=False))
+    await asyncio.wait_for(sink.entered.wait(), 10)
+    await asyncio.wait_for(source.reassign([]), 10)
+    await store.claim(A)
+    await store.claim(B)
+    sink.answers.set()
+    await asyncio.wait_for(steps, 10)
+    assert not pipeline._ownership.partitions
+    await pipeline.close()

@@ -94,7 +94,7 @@ def test_assets_fit_by_pattern(asset: str, inside: bool) -> None:
 def test_the_decoder_gets_the_same_channels() -> None:
     resolved = reconcile(group(channels=[{"name": "flow", "field": "f", "range": [0, 9]}, {"name": "pressure"}]), FACTS)
     flow, pressure = ChannelField("flow", "f", low=0, high=9), ChannelField("pressure", "pressure")
-    assert group_layouts([resolved]) == (GroupLayout("pumps", (flow, pressure), ("pump-*",)),)
+    assert group_layouts([resolved]) == (GroupLayout("pumps", (flow, pressure), ("pump-*",), resolved.grid.period_ns),)
 
 
 def test_untouched_record_settings_are_the_decoders_defaults() -> None:

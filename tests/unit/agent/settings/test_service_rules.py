@@ -77,6 +77,8 @@ def test_a_sound_output_is_not_mentioned(role: Role, policy: str) -> None:
         ("input", {"min.insync.replicas": "1"}, "warning", "set min.insync.replicas=2"),
         ("events", {"min.insync.replicas": "1"}, "warning", "set min.insync.replicas=2"),
         ("events", {"min.insync.replicas": "4"}, "error", "min.insync.replicas=4 with 3 replicas rejects every write"),
+        ("input", {"unclean.leader.election.enable": "true"}, "warning", "acknowledged records can be cut off"),
+        ("events", {"unclean.leader.election.enable": "true"}, "warning", "unclean.leader.election.enable=false"),
         ("input", {"retention.ms": "59999"}, "warning", "at least 60000 (60s)"),
         ("input", {"retention.bytes": "1000"}, "warning", "set retention.bytes=-1"),
         ("input", {"cleanup.policy": "compact"}, "warning", "set cleanup.policy=delete"),

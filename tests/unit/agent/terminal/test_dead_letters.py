@@ -43,3 +43,14 @@ def test_a_pointer_says_where_its_record_is() -> None:
     text = "\n".join(letter_lines(stored(pointer_letter(made.message))))
     assert "readings[3]@7" in text
     assert "99 bytes, not stored here" in text
+
+
+def test_a_timestamp_that_no_calendar_has_is_shown_as_its_number() -> None:
+    record = Record(7, 9_223_372_036_854_775_807, b"k", b"v")
+    letter, count = (
+        stored(dead_letter(record, Partition("readings", 3), reason="late", detail="why").message),
+        ReasonCount(),
+    )
+    count.add(letter)
+    texts = [letters_text([letter]), "\n".join(letter_lines(letter)), counts_text({"late": count})]
+    assert all("9223372036854775807 ms" in text for text in texts)

@@ -5,6 +5,7 @@ import zlib
 
 import numpy as np
 import orjson
+import pytest
 
 from agent.windows.asset_state import AssetState
 from agent.windows.commit_metadata import RecordMark
@@ -120,3 +121,36 @@ def test_a_checksum_follows_every_change_of_its_ring() -> None:
     rings.free("p1")
     assert rings.row("p2") == 0
     assert rings.checksum(0) == zlib.crc32(rings.pieces(0, whole=True)[0][1])
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"",
+        b"\xff",
+        b"null",
+        b"[" * 5_000,
+        HEADER[:-1],
+        HEADER.replace(b'"cursor":13', b'"cursor":-1'),
+        HEADER.replace(b'"cursor":13', b'"cursor":5e-324'),
+        HEADER.replace(b'"cursor":13', b'"cursor":18446744073709551616'),
+        HEADER.replace(b'"cursor":13,', b""),
+        HEADER.replace(b'"p2"', b'"p1"'),
+        HEADER.replace(b'"late_runs":{"p1"', b'"late_runs":{"p9"'),
+        HEADER.replace(b"107,120", b'"NaN",120'),
+        HEADER.replace(b'"version":4', b'"checksums":[1]'),
+    ],
+)
+def test_windows_whose_stored_header_is_damaged_are_not_used(header: bytes) -> None:
+    assert restore_windows(GroupWindows.empty(pumps().spec, cursor=0), StoredWindows(header, stored().rings)) is None
+
+
+async def test_a_damaged_header_in_the_store_leads_to_a_rebuild() -> None:
+    log, store = filled([1.0] * 10), MemoryWindowStore()
+    await pipeline_on(log, MemorySink(), store).run(asyncio.Event())
+    (shelf,) = store._stored.values()
+    shelf.header = b"{}"
+    put(log, "p1", 110, 1.0)
+    pipeline = pipeline_on(log, MemorySink(), store)
+    await pipeline.run(asyncio.Event())
+    assert pipeline.counters.records == 11

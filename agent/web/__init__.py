@@ -1,0 +1,1 @@
+"""HTTP servers: one guard for every route, who may do what, connections with limits."""
