@@ -25,7 +25,75 @@ WORKERS ?= 2
 SHORT := -q --no-header --tb=short --durations=5 -n $(WORKERS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup hooks run lint check test docs contracts pictures chaos fuzz soak bench locks sbom bundles clean
+.PHONY: help setup hooks run lint check test docs contracts pictures chaos soak fuzz bench locks sbom bundles clean
+
+help:            ## what can be done here
+	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
+
+$(VENV)/bin/python:
+	@command -v $(PYTHON) >/dev/null || { echo "anchormoe-agent needs Python 3.11 or newer; set PYTHON=…" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.runtime: $(VENV)/bin/python pyproject.toml constraints.txt locks/serving.txt locks/development.txt
+	@echo "installing the runtime into $(VENV) (torch is large; a few minutes the first time)"
+	@$(LOCKED) locks/serving.txt || $(UNLOCKED)
+	@$(PIP) --editable '.[serve]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.runtime
+	@echo "installing the development tools into $(VENV)"
+	@$(LOCKED) locks/development.txt || $(UNLOCKED)
+	@$(PIP) --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.runtime
+	@echo "installing the documentation tools into $(VENV)"
+	@$(PIP) --editable '.[docs]'
+	@touch $@
+
+setup: $(VENV)/.dev   ## everything for development, in .venv
+
+hooks: $(VENV)/.dev   ## run `make lint` before every commit and `make check` before every push
+	@$(BIN)/pre-commit install --hook-type pre-commit --hook-type pre-push
+
+run: $(VENV)/.runtime   ## watch a simulated plant: no Kafka, no Redis, no download
+	@$(BIN)/anchormoe-agent run --config configs/demo.yaml $(ARGS)
+
+lint: $(VENV)/.dev   ## format, lint, types, import rules
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+check: lint   ## the quick part of the tests: lint, and the runtime's unit tests
+	@$(BIN)/pytest $(QUICK) -q -n $(WORKERS) -m 'not slow'
+
+test: lint   ## every check and every test, on real services
+	@OMP_NUM_THREADS=1 $(BIN)/pytest $(COMPUTE) $(SHORT) --cov --cov-report=html:build/coverage $(ARGS)
+	@OMP_NUM_THREADS=1 $(BIN)/pytest $(SERVICES) $(SHORT) --dist loadfile $(ARGS)
+
+docs: $(VENV)/.docs   ## build the documentation site into build/site; a broken link is an error
+	@$(BIN)/python -m docs.site
+
+contracts: $(VENV)/.dev   ## write docs/contracts again from the code
+	@for name in event state alarm alarm-transition alarm-audit settings; do \
+	  $(BIN)/anchormoe-agent schema $$name > docs/contracts/$$name.schema.json || exit 1; \
+	done
+	@$(BIN)/anchormoe-agent schema asyncapi > docs/contracts/asyncapi.json
+
+pictures: $(VENV)/.dev   ## draw the pictures in README again, by the product itself
+	@$(BIN)/python -m docs.site.pictures
+
+chaos: $(VENV)/.dev   ## inject N=100 more faults: nothing lost, nothing extra; continues docs/results/faults.jsonl, writes faults.md
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.fault.campaign --faults $(or $(N),100) --lanes $(or $(LANES),2) \
+	  --out docs/results/faults.md
+
+soak: $(VENV)/.dev   ## half load for HOURS=2 with alarms and a slow receiver: memory slope, lag; writes docs/results/soak.md
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.soak.run --hours $(or $(HOURS),2) --out docs/results/soak.md
+
+fuzz: $(VENV)/.dev   ## N=100000 mutated inputs through every door; goes on with out/fuzz.jsonl, writes docs/results/fuzz.md
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --records $(or $(N),100000) --seed $(or $(SEED),1) \
+	  --workers $(WORKERS) --ledger out/fuzz.jsonl --out docs/results/fuzz.md
 
 bench: $(VENV)/.dev   ## what it costs: model and streaming, measured on this machine
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.bench_paper --out docs/results/bench-model.md

@@ -110,6 +110,14 @@ def test_make_checks_hashes_before_anything_else_is_installed() -> None:
         assert re.search(rf"\$\(LOCKED\) locks/{lock}\.txt .*\n\t@\$\(PIP\) --editable '\.\[{extra}\]'", makefile)
 
 
+def test_every_target_that_make_names_has_a_recipe_and_a_line_of_help() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    [phony] = re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)
+    described = re.findall(r"^([a-z]+): .*## .*\n\t", makefile, re.MULTILINE)
+    assert set(phony.split()) - {"setup", "clean"} <= set(described)
+    assert not re.search(r"^[<=>]{7}", makefile, re.MULTILINE)
+
+
 def test_the_readme_installs_what_was_tested() -> None:
     for name in ("README.md", "deploy/README.md"):
         for line in (ROOT / name).read_text().splitlines():
