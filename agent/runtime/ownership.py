@@ -17,7 +17,7 @@ from agent.windows.snapshot import layout_digest, restore_windows
 from agent.windows.spec import GroupSpec
 from connectors.base import Claim, Source, WindowStore
 from connectors.failpoints import DURING_TAKEOVER, hit
-from connectors.records import Partition, Position, RecordLike, UnreadableRecord
+from connectors.records import Partition, Position, RecordLike, RejectedRecord
 from connectors.timestamps import NS_PER_MS
 
 log = structlog.get_logger()
@@ -87,7 +87,7 @@ class OwnedPartition:
     def advance(self, record: RecordLike) -> None:
         """The record is ingested."""
         self.position = record.offset + 1
-        if not isinstance(record, UnreadableRecord):  # which another version of the client might read differently
+        if not isinstance(record, RejectedRecord):  # which another version of the client might read differently
             self.last_record = record
         for windows in self.groups.values():
             windows.cursor = max(windows.cursor, self.position)
