@@ -724,7 +724,7 @@ narrow: {letter: not_json missing_field unknown_channel}
 chunked: {letter: not_json missing_field unknown_asset too_many_channels}
 binary: {letter: bad_chunk missing_field unknown_asset}
 restart: {event: gap clock_back, model: pump-strict, log: shows-a-reset}
-partitions: {event: state, letter: asset_moved}
+partitions: {event: state}
 alarms:
   change: raised returned acknowledged reminded shelved unshelved shelving_expired suppressed unsuppressed released
     out_of_service in_service reset chattering chatter_over

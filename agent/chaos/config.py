@@ -1,6 +1,6 @@
 """The plant.yaml of an experiment: the user's models, record format and services, under names of its own. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,16 +49,25 @@ def require_services(plant: Plant) -> None:
 
 
 def experiment_document(
-    content: Mapping[str, Any], plant: Plant, base: Path, names: ExperimentNames, pace: ExperimentPace
+    content: Mapping[str, Any],
+    plant: Plant,
+    base: Path,
+    names: ExperimentNames,
+    pace: ExperimentPace,
+    *,
+    sinks: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """What the agents of the experiment get as plant.yaml. `content` is the user's file, which is in `base`."""
+    """What the agents of the experiment get as plant.yaml. `content` is the user's file, which is in `base`.
+
+    `sinks` are further ones, of the experiment's own.
+    """
     resolved = _absolute(dict(content), plant.model_dump(), base)
     copied = {name: resolved[name] for name in _COPIED_SECTIONS if name in resolved}
     return copied | {
         "namespace": names.namespace,
         "source": _source(resolved["source"], names, pace),
         "store": resolved["store"] | {"timeout": _duration(pace.store_timeout_s)},
-        "sinks": [_sink(resolved["sinks"], names)],
+        "sinks": [_sink(resolved["sinks"], names), *map(dict, sinks)],
         "checkpoint": {"every": _duration(pace.checkpoint_every_s), "revoke_deadline": "8s"},
         "http": None,
         "logging": {"format": "json"},

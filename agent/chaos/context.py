@@ -105,16 +105,17 @@ class FaultContext:
         return max([await self.wait_for_restart(agent, starts[agent.name]) for agent in agents])
 
     async def wait_for_recovery(self, since_s: float) -> float:
-        """Seconds from `since_s` until everything that is in the log now is committed."""
-        return await self.wait_for_commits(await self.offsets.ends(), since_s)
+        """Seconds from `since_s` until everything that is in the log now is committed.
 
-    async def wait_for_commits(self, ends: Offsets, since_s: float) -> float:
-        deadline = time.monotonic() + _RECOVERY_TIMEOUT_S
+        A commit beyond the end of the log is one of a log that was replaced.
+        """
+        ends, deadline = await self.offsets.ends(), time.monotonic() + _RECOVERY_TIMEOUT_S
         while True:
             committed = await self.offsets.committed()
-            if all(committed.get(number, 0) >= end for number, end in ends.items()):
-                return time.monotonic() - since_s
-            if time.monotonic() > deadline:
+            done_s = time.monotonic()
+            if _reaches(committed, ends) and _reaches(await self.offsets.ends(), committed):
+                return done_s - since_s
+            if done_s > deadline:
                 behind = f"committed {committed}, end of the log {ends}"
                 raise ChaosError(f"no recovery within {_RECOVERY_TIMEOUT_S:g} s: {behind}\n{self.fleet.log_tails()}")
             await asyncio.sleep(_CHECK_EVERY_S)
@@ -126,3 +127,7 @@ class FaultContext:
         if not await wait_until(lambda: agent.starts > starts, timeout_s):
             raise ChaosError(f"{agent.name} did not exit within {timeout_s:g} s:\n{agent.log_tail()}")
         return agent.started_s
+
+
+def _reaches(offsets: Offsets, wanted: Offsets) -> bool:
+    return all(offsets.get(number, 0) >= offset for number, offset in wanted.items())

@@ -3,12 +3,12 @@
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import yaml
 
@@ -58,7 +58,11 @@ class ExperimentSize:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """`config` is the user's plant.yaml; `directory` gets the agents' logs and their own plant.yaml."""
+    """`config` is the user's plant.yaml; `directory` gets the agents' logs and their own plant.yaml.
+
+    `sinks` are further ones that get all events, such as a receiver of the experiment's own. `source`: packages of
+    another version, with which the agents start.
+    """
 
     config: Path
     directory: Path
@@ -67,6 +71,8 @@ class Experiment:
     size: ExperimentSize = field(default_factory=ExperimentSize)
     pace: ExperimentPace = field(default_factory=ExperimentPace)
     services: Services = field(default_factory=Services)
+    sinks: Sequence[Mapping[str, Any]] = ()
+    source: Path | None = None
     keep: bool = False
 
 
@@ -90,7 +96,7 @@ async def run_experiment(
     plant = _write_plant(experiment)
     async with _topics(experiment, plant), _fleet(experiment) as fleet:
         context = _context(experiment, plant, fleet, _workload(experiment, plant))
-        judges = Judges(plant, _cluster(plant), experiment.names)
+        judges = Judges(plant, _cluster(plant), experiment.names, report)
         try:
             await _run_faults(_Run(experiment, context, judges, report, outcomes), faults)
         finally:
@@ -105,7 +111,8 @@ def _write_plant(experiment: Experiment) -> LoadedPlant:
     settings = load_settings(experiment.config, os.environ)
     require_services(settings)
     content = read_document(experiment.config).content
-    document = experiment_document(content, settings, experiment.config.parent, experiment.names, experiment.pace)
+    base, sinks = experiment.config.parent, experiment.sinks
+    document = experiment_document(content, settings, base, experiment.names, experiment.pace, sinks=sinks)
     experiment.directory.mkdir(parents=True, exist_ok=True)
     _plant_file(experiment).write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
     return load_plant(_plant_file(experiment), os.environ)
@@ -133,6 +140,8 @@ async def _topics(experiment: Experiment, plant: LoadedPlant) -> AsyncIterator[N
 @asynccontextmanager
 async def _fleet(experiment: Experiment) -> AsyncIterator[AgentFleet]:
     fleet = AgentFleet(_plant_file(experiment), experiment.directory, experiment.size.agents)
+    for agent in fleet:
+        agent.source = experiment.source
     try:
         yield fleet
     finally:

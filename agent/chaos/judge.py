@@ -6,7 +6,8 @@ A break divides an experiment into segments, and each is judged by itself, again
 2. Nothing else may have been published.
 3. A window that reaches back to the break may say `history_lost` instead, and technical events there are not compared:
    what they would need is gone. Beyond that reach nothing is excused.
-4. The break must have been reported, by an event or a log line with the code of its kind.
+4. The break must have been reported, by an event or a log line with the code of its kind; not that offsets were moved:
+   whoever moves them knows it.
 5. Where an operator has moved the offsets forwards, the records in between must not have been used.
 """
 
@@ -28,7 +29,7 @@ Offsets = Mapping[int, int]
 class Segment:
     """`events_from`: where its events begin in the events topic. `begin`: input offsets from which events are required.
 
-    `reported_as` are the event codes of which one must appear; none for the first segment. `reach_until_ns`: windows
+    `reported_as` are the event codes of which one must appear, if there are any. `reach_until_ns`: windows
     that end up to then reach back to the break. `skipped` are input offsets that must not be used.
     """
 
@@ -59,6 +60,21 @@ def judge(replayed: EventSet, published: EventSet, segment: Segment) -> Verdict:
     history_lost = sum(_abstention(published, name) == HISTORY_LOST for name in published.names())
     compared = replace(found, missing=missing, extra=extra, different=different)
     return Verdict(compared, max(excused, 0), history_lost)
+
+
+def describe(verdict: Verdict, segment: Segment, *, at_most: int = 5) -> list[str]:
+    """What is wrong, one line each; empty when nothing is."""
+    compared, reach_ns = verdict.comparison, segment.reach_until_ns
+    found = [
+        (word, name, ()) for word, names in (("lost", compared.missing), ("extra", compared.extra)) for name in names
+    ]
+    wrong = [*found, *(("different", each.name, each.fields) for each in compared.different)]
+    lines = [
+        f"{word}: {name.asset} {name.type} {(name.time_ns - reach_ns) / 1e9:+.1f} s from the reach of the break "
+        f"{name.id} {' '.join(fields)}"
+        for word, name, fields in wrong[:at_most]
+    ]
+    return [*lines, *([f"and {len(wrong) - at_most} more"] if len(wrong) > at_most else [])]
 
 
 def merge(verdicts: Sequence[Verdict]) -> Verdict:

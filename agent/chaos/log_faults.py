@@ -1,17 +1,18 @@
 """Breaks of the log: replaced, overtaken by retention, or left by an operator's word. Each begins a new segment."""
 
+import asyncio
 import time
 from collections.abc import Mapping
 
 from agent.chaos.context import RESTART_GOAL_S, FaultContext
 from agent.chaos.judge import Segment
 from agent.chaos.report import FaultOutcome
+from connectors.errors import ConnectorError
 from connectors.kafka.fault_injection import delete_records, move_group, replace_topic, replication_of
 from connectors.timestamps import NS_PER_MS
 
 LOG_REPLACED = ("log_replaced",)
-RECORDS_LOST = ("lost_records", "records_lost")
-OFFSETS_MOVED = ("offset_reset", "offsets_reset", "operator_offset", "offset_moved")
+RECORDS_LOST = ("lost_records",)
 
 
 async def replace_log_running(context: FaultContext) -> FaultOutcome:
@@ -46,9 +47,9 @@ async def skip_by_operator(context: FaultContext) -> FaultOutcome:
     agents = context.stop_all()
     before = await context.offsets.ends()
     first, newest_ms = await _write_unread(context)
-    await move_group(context.cluster, context.group, context.names.input, first)
+    await _move_offsets(context, first)
     skipped = {at: range(before[at], first[at]) for at in first}
-    await begin_segment(context, newest_ms, first, OFFSETS_MOVED, skipped)
+    await begin_segment(context, newest_ms, first, skipped=skipped)
     started_s = context.start_all(agents)
     return FaultOutcome("offsets-forwards", await context.wait_for_recovery(started_s), RESTART_GOAL_S)
 
@@ -58,12 +59,14 @@ async def repeat_by_operator(context: FaultContext) -> FaultOutcome:
     agents = context.stop_all()
     ends = await context.offsets.ends()
     first = {at: max(end - _BACK, 0) for at, end in ends.items()}
-    await move_group(context.cluster, context.group, context.names.input, first)
-    await begin_segment(context, context.workload.newest_ms, first, OFFSETS_MOVED)
+    await _move_offsets(context, first)
+    await begin_segment(context, context.workload.newest_ms, first)
     started_s = context.start_all(agents)
     return FaultOutcome("offsets-backwards", await context.wait_for_recovery(started_s), RESTART_GOAL_S)
 
 
+_EMPTY_TIMEOUT_S = 60.0
+_TRY_AGAIN_S = 0.3
 _BACK = 200
 _UNREAD = 300
 _NOTICE_GOAL_S = 30.0
@@ -78,6 +81,19 @@ async def _replace(context: FaultContext) -> None:
     await context.forget_offsets()
 
 
+async def _move_offsets(context: FaultContext, offsets: Mapping[int, int]) -> None:
+    """As soon as the group has no members: those that were killed count until their time-out."""
+    deadline = time.monotonic() + _EMPTY_TIMEOUT_S
+    while True:
+        try:
+            await move_group(context.cluster, context.group, context.names.input, offsets)
+            return
+        except ConnectorError:
+            if time.monotonic() > deadline:
+                raise
+        await asyncio.sleep(_TRY_AGAIN_S)
+
+
 async def _write_unread(context: FaultContext) -> tuple[Mapping[int, int], int]:
     """Records that no agent reads now; offsets in their middle, and the newest time before them."""
     before = await context.offsets.ends()
@@ -90,7 +106,8 @@ async def begin_segment(
     context: FaultContext,
     newest_ms: int,
     begin: Mapping[int, int],
-    reported_as: tuple[str, ...],
+    reported_as: tuple[str, ...] = (),
+    *,
     skipped: Mapping[int, range] | None = None,
 ) -> None:
     """The new segment, and enough records that its last windows do not reach back to the break."""

@@ -1,12 +1,12 @@
 """Reads what the agents of an experiment published, segment by segment, and has it judged."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from agent.chaos.agents import event_codes
 from agent.chaos.config import ExperimentNames
 from agent.chaos.context import FaultContext
-from agent.chaos.judge import Segment, Verdict, judge, merge
+from agent.chaos.judge import Segment, Verdict, describe, judge, merge
 from agent.chaos.report import ExperimentResult, FaultOutcome, wrong_states
 from agent.offline.event_set import EventName, EventSet
 from agent.offline.replay import replay
@@ -21,8 +21,10 @@ _READ_TIMEOUT_S = 600.0
 class Judges:
     """Judges the segments of an experiment, each when it ends: afterwards its log may be gone."""
 
-    def __init__(self, plant: LoadedPlant, cluster: Cluster, names: ExperimentNames) -> None:
-        self._plant, self._cluster, self._names = plant, cluster, names
+    def __init__(
+        self, plant: LoadedPlant, cluster: Cluster, names: ExperimentNames, report: Callable[[str], None]
+    ) -> None:
+        self._plant, self._cluster, self._names, self._report = plant, cluster, names, report
         self._verdicts: list[Verdict] = []
         self._published = self._repeated = self._conflicts = 0
         self._unreported: list[str] = []
@@ -36,6 +38,8 @@ class Judges:
         replayed = await replay(self._plant, source, stop=asyncio.Event(), report=lambda done, total: None)
         published, codes, ends = await self._read_events(segment)
         self._verdicts.append(judge(replayed.events, published, segment))
+        for line in describe(self._verdicts[-1], segment):
+            self._report(f"segment {len(self._verdicts)}: {line}")
         codes |= self._logged_codes(context)
         if segment.reported_as and not codes & set(segment.reported_as):
             self._unreported.append(segment.reported_as[0])

@@ -8,11 +8,11 @@ from connectors.records import DEAD_LETTERS, Message, Partition, RecordLike
 
 LATE = "late"
 ASSET_MOVED = "asset_moved"
+"""Written by versions up to 0.1, which used an asset's records from one partition only; see decision 0011."""
 TOO_MANY_ASSETS = "too_many_assets"
 
 DETAILS = {
     LATE: "older than its asset's newest sample by more than the allowed lateness",
-    ASSET_MOVED: "its asset was first seen in another partition; key records by asset",
     TOO_MANY_ASSETS: "the group has reached its limit of assets (max_assets)",
 }
 

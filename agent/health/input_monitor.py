@@ -11,7 +11,7 @@ from typing import Literal
 
 import structlog
 
-from agent.dead_letters.letter import ASSET_MOVED, LATE, TOO_MANY_ASSETS
+from agent.dead_letters.letter import LATE, TOO_MANY_ASSETS
 from agent.health.counters import Counters
 from agent.health.progress import Progress
 from agent.health.status import RuntimeStatus
@@ -50,7 +50,6 @@ _ADVICE = {
     "too_large": "raise records.max_bytes or records.max_samples",
     "too_many_channels": "raise records.max_channels",
     LATE: "raise window.lateness, or send each asset's records in order; after a wrong clock, use `windows reset`",
-    ASSET_MOVED: "key records by asset, so that an asset stays in one partition",
     TOO_MANY_ASSETS: "raise max_assets of the group and limits.assets_per_partition",
     "internal": "a fault of the agent: its log has the traceback; report it, and replay the letters once mended",
 }

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import orjson
+
 from agent.event_types import LOG_REPLACED, LOST_RECORDS, MODEL_REFUSED, NO_DATA
 from connectors.atomic_file import replace_file
 from connectors.jsonl import from_line, to_line
@@ -35,7 +37,11 @@ class EventName:
 
 
 class EventSet:
-    """Keeps the first of several events with the same id; `conflicts` counts later ones with other bytes."""
+    """Keeps one of several events with the same id; `conflicts` counts later ones with other bytes.
+
+    An asset that sends to two partitions has windows in both, so that events of both may have one id. Then the one of
+    the lower partition is kept, whichever came first: it is no conflict.
+    """
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as this object
@@ -53,8 +59,12 @@ class EventSet:
         name = EventName.of(message)
         if name.type in WALL_CLOCK_TYPES:
             return
-        if name.id in self._places:
-            self.conflicts += self.value(name.id) != message.value
+        known = self.value(name.id) if name.id in self._places else None
+        if known is not None and known != message.value:
+            before, now = _origin(known), _origin(message.value)
+            self.conflicts += before == now
+            known = None if now < before else known
+        if known is not None:
             return
         line = to_line(message)
         self._places[name.id] = (name, self._file.seek(0, 2), len(line))
@@ -77,6 +87,12 @@ class EventSet:
         _, start, size = self._places[id]
         self._file.seek(start)
         return self._file.read(size)
+
+
+def _origin(value: bytes | None) -> tuple[str, int]:
+    """The partition of an event's input; the same for all events that do not say it."""
+    found = orjson.loads(value or b"{}").get("input") or {}
+    return str(found.get("topic", "")), int(found.get("partition", -1))
 
 
 def write_lines(path: Path, lines: Iterable[bytes]) -> None:

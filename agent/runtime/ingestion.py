@@ -6,7 +6,7 @@ culprit is alone and becomes a dead letter. A batch with too many windows is cut
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -208,11 +208,11 @@ class Ingestion:
         """Raises `TooMuchAtOnce` with the number of records that fit."""
         letters = [_rejection(run.batch, bad) for bad in run.rejected]
         parts: list[Ingested] = []
-        with self._status.stage("ingest"), self._undoable(owned, run.readings) as owns:
+        with self._status.stage("ingest"), self._undoable(owned, run.readings):
             for readings in run.readings:
                 left = None if self._max_windows is None else self._max_windows - sum(len(part.due) for part in parts)
                 try:
-                    parts.append(self._ingest_group(owned, run.batch, readings, owns, left))
+                    parts.append(self._ingest_group(owned, run.batch, readings, left))
                 except TooMuchAtOnce as error:
                     raise TooMuchAtOnce(_records_that_fit(readings, error.fits)) from error
             letters += [letter for part in parts for letter in part.dead_letters]
@@ -233,8 +233,8 @@ class Ingestion:
         while low < len(readings.time_ns):
             piece, single = _only_samples(readings, low, high), high - low == 1
             try:
-                with self._status.stage("ingest"), self._undoable(owned, [piece], limited=not single) as owns:
-                    part = self._ingest_group(owned, run.batch, piece, owns, None if single else self._max_windows)
+                with self._status.stage("ingest"), self._undoable(owned, [piece], limited=not single):
+                    part = self._ingest_group(owned, run.batch, piece, None if single else self._max_windows)
             except TooMuchAtOnce as error:
                 high = low + min(max(error.fits or (high - low) // 2, 1), high - low - 1)
                 continue
@@ -263,38 +263,19 @@ class Ingestion:
         self._done(ingested, [])
         return ingested
 
-    @contextmanager
     def _undoable(
         self, owned: OwnedPartition, readings: Sequence[Readings], *, limited: bool = True
-    ) -> Iterator[Callable[[str], bool]]:
-        """What raises inside changes neither the windows nor the homes of the assets. Gives `owns` of `ingest`."""
-        new: list[str] = []
-
-        def owns(asset: str) -> bool:
-            if not self._ownership.has_home(asset):
-                new.append(asset)
-            return self._ownership.owns_asset(asset, owned.partition)
-
-        groups = [owned.groups[each.group] for each in readings]
-        try:
-            with all_or_nothing(groups, limited=limited):
-                yield owns
-        except Exception:
-            for asset in new:
-                self._ownership.release_asset(asset)
-            raise
+    ) -> AbstractContextManager[None]:
+        """What raises inside does not change the windows."""
+        return all_or_nothing([owned.groups[each.group] for each in readings], limited=limited)
 
     def _ingest_group(
-        self,
-        owned: OwnedPartition,
-        batch: Batch,
-        readings: Readings,
-        owns: Callable[[str], bool],
-        max_windows: int | None,
+        self, owned: OwnedPartition, batch: Batch, readings: Readings, max_windows: int | None
     ) -> Ingested:
         windows = owned.groups[readings.group]
         room, now_s = partial(self._room, windows.spec), self._clock()
-        return ingest(windows, batch, readings, owns=owns, now_s=now_s, room=room, max_windows=max_windows)
+        on_new = partial(self._ownership.report_twin, partition=owned.partition)
+        return ingest(windows, batch, readings, now_s=now_s, on_new=on_new, room=room, max_windows=max_windows)
 
     def _room(self, spec: GroupSpec) -> int:
         """For how many more assets, over all partitions: a limit for each would be as many limits."""
@@ -321,10 +302,6 @@ class Ingestion:
         self._counters.windows += ingested.windows
         for part in ingested.parts:
             self._counters.expired_assets += len(part.cleared)
-            rows = ingested.owned.groups[part.group].rings.rows
-            for expired in part.cleared:
-                if expired.asset not in rows:
-                    self._ownership.release_asset(expired.asset)
             if part.due:
                 most = max(Counter(one.offset for one in part.due).values())
                 self._status.record_windows_max.observe(most, self._status.clock())

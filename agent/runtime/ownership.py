@@ -129,8 +129,12 @@ class _Found:
         return self.metadata if self._is_ours else None
 
 
+def _holds(owned: OwnedPartition, asset: str) -> bool:
+    return any(asset in windows.rings.rows for windows in owned.groups.values())
+
+
 class Ownership:
-    """The owned partitions, and the partition to which each asset belongs."""
+    """The owned partitions."""
 
     def __init__(
         self, source: Source, store: WindowStore, specs: Collection[GroupSpec], announce: Announce | None = None
@@ -138,7 +142,7 @@ class Ownership:
         self._source, self._store, self._specs = source, store, specs
         self._announce = announce or _announce_nothing
         self.partitions: dict[Partition, OwnedPartition] = {}
-        self._home: dict[str, Partition] = {}
+        self._twins: set[frozenset[Partition]] = set()
 
     async def take(self, partition: Partition, now_s: float) -> OwnedPartition:
         """1. Let the group confirm that it is ours. 2. Claim it. 3. Restore what is stored, or start where a rebuild
@@ -153,7 +157,6 @@ class Ownership:
         owned = await self._begin(claim, await self._look(claim, committed))
         self.partitions[partition] = owned
         for windows in owned.groups.values():
-            self._home.update(dict.fromkeys(windows.rings.rows, partition))
             windows.idle.start_tracking(range(len(windows.rings)), now_s)
         # Always: records that were fetched while this was under way have been dropped.
         self._source.seek(partition, owned.position)
@@ -170,22 +173,25 @@ class Ownership:
     def drop(self, partitions: Collection[Partition]) -> None:
         for partition in partitions:
             self.partitions.pop(partition, None)
-        self._home = {asset: home for asset, home in self._home.items() if home in self.partitions}
 
-    def owns_asset(self, asset: str, partition: Partition) -> bool:
-        """An asset belongs to the partition that asks first; its records in other partitions must not be used."""
-        return self._home.setdefault(asset, partition) == partition
+    def report_twin(self, asset: str, partition: Partition) -> None:
+        """Warn when the asset is in another partition too, once per pair of partitions. It changes no result.
 
-    def has_home(self, asset: str) -> bool:
-        return asset in self._home
+        Each partition is judged by its own records: between partitions there is no order that a replay could repeat.
+        """
+        for other, owned in self.partitions.items():
+            pair = frozenset({partition, other})
+            if pair not in self._twins and other != partition and _holds(owned, asset):
+                self._twins.add(pair)
+                log.warning(
+                    "an asset sends to two partitions, and each has windows of its own; key records by asset",
+                    asset=asset,
+                    partitions=sorted(map(str, pair)),
+                )
 
     def count_assets(self, group: str) -> int:
         """Of all partitions."""
         return sum(len(owned.groups[group].rings.rows) for owned in self.partitions.values())
-
-    def release_asset(self, asset: str) -> None:
-        """It may come back in any partition."""
-        self._home.pop(asset, None)
 
     async def _look(self, claim: Claim, committed: Position | None) -> _Found:
         partition = claim.partition

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from agent.settings import KafkaSecurity, KafkaSinkSettings, Plant, RedisStoreSettings
+from agent.settings.secrets import current_secret
 
 if TYPE_CHECKING:
     from connectors.kafka.cluster import Cluster
@@ -19,11 +20,11 @@ def cluster_of(bootstrap: str | None, security: KafkaSecurity) -> "Cluster":
         protocol=security.protocol,
         mechanism=security.sasl_mechanism,
         username=security.username,
-        password=security.password.get_secret_value() if security.password else None,
+        password=current_secret(security.password),
         ca_file=_text(security.ca_file),
         cert_file=_text(security.cert_file),
         key_file=_text(security.key_file),
-        key_password=security.key_password.get_secret_value() if security.key_password else None,
+        key_password=current_secret(security.key_password),
     )
 
 
@@ -38,12 +39,12 @@ def server_of(store: RedisStoreSettings) -> "Server":
     return Server(
         url=store.url or "",
         username=store.username,
-        password=store.password.get_secret_value() if store.password else None,
+        password=current_secret(store.password),
         ca_file=_text(store.tls.ca_file),
         cert_file=_text(store.tls.cert_file),
         key_file=_text(store.tls.key_file),
         sentinel_username=store.sentinels.username,
-        sentinel_password=store.sentinels.password.get_secret_value() if store.sentinels.password else None,
+        sentinel_password=current_secret(store.sentinels.password),
         sentinel_tls=store.sentinels.tls,
         timeout_s=store.timeout.seconds,
         attempts=store.retries.attempts,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from agent.dead_letters.letter import ASSET_MOVED, DETAILS, LATE, TOO_MANY_ASSETS, DeadLetter, dead_letter
+from agent.dead_letters.letter import DETAILS, LATE, TOO_MANY_ASSETS, DeadLetter, dead_letter
 from agent.windows.assigner import AssignedWindows, Samples, assign_windows
 from agent.windows.group import GroupWindows
 from agent.windows.row_index import UNSEEN
@@ -18,8 +18,8 @@ from connectors.decoding import Readings
 from connectors.records import Batch, Partition
 
 _UNLIMITED = 1 << 62
-_FOREIGN, _OVER_LIMIT = -1, -2
-"""Instead of a row: the asset belongs to another partition, or the partition has no room for it."""
+_OVER_LIMIT = -2
+"""Instead of a row: there is no room for the asset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +90,16 @@ def ingest(
     batch: Batch,
     readings: Readings,
     *,
-    owns: Callable[[str], bool],
     now_s: float,
+    on_new: Callable[[str], object] = lambda asset: None,
     room: Callable[[], int] = lambda: _UNLIMITED,
     max_windows: int | None = None,
 ) -> Ingested:
-    """Apply a batch. Samples that are late, foreign or of too many assets become dead letters.
+    """Apply a batch. Samples that are late or of too many assets become dead letters.
 
-    `owns` says whether a new asset belongs to this partition, `room` how many more assets all partitions together may
-    have. `now_s` is when the batch arrived (monotonic clock). Raises `TooMuchAtOnce` when more than `max_windows`
-    windows may become due; the windows are half changed then, see `all_or_nothing`.
+    `on_new` is told of each new asset; `room` says how many more assets all partitions together may have. `now_s` is
+    when the batch arrived (monotonic clock). Raises `TooMuchAtOnce` when more than `max_windows` windows may become
+    due; the windows are half changed then, see `all_or_nothing`.
 
     1. Skip readings below the cursor: restored windows have them already, and a redelivery is not late.
     2. Forget the assets that have expired, then look up the row of each reading.
@@ -116,7 +116,7 @@ def ingest(
         part = arrived.only(slice(low, high)) if high < len(arrived.index) else rest
         left = None if max_windows is None else max_windows - len(result.due)
         try:
-            _apply(windows, batch, part, _place(windows, part, rows[: high - low], owns, room), now_s, left, result)
+            _apply(windows, batch, part, _place(windows, part, rows[: high - low], on_new, room), now_s, left, result)
         except TooMuchAtOnce as error:
             raise TooMuchAtOnce(None if error.fits is None else max(low + error.fits, skipped + 1)) from error
         low = high
@@ -175,26 +175,27 @@ def _decided(windows: GroupWindows, arrived: _Arrived, rows: Index, room: Callab
 
 
 def _place(
-    windows: GroupWindows, arrived: _Arrived, rows: Index, owns: Callable[[str], bool], room: Callable[[], int]
+    windows: GroupWindows, arrived: _Arrived, rows: Index, on_new: Callable[[str], object], room: Callable[[], int]
 ) -> Index:
     """The rows with those of new assets filled in, or why they get none. A refusal is not kept: its reason may pass."""
     unseen = np.flatnonzero(rows == UNSEEN)
     if not len(unseen):
         return rows
     assets = arrived.asset[unseen].tolist()
-    placed = {asset: _new_row(windows, arrived.names[asset], owns, room) for asset in dict.fromkeys(assets)}
+    placed = {asset: _new_row(windows, arrived.names[asset], on_new, room) for asset in dict.fromkeys(assets)}
     rows = rows.copy()
     rows[unseen] = [placed[asset] for asset in assets]
     return rows
 
 
-def _new_row(windows: GroupWindows, asset: str, owns: Callable[[str], bool], room: Callable[[], int]) -> int:
+def _new_row(windows: GroupWindows, asset: str, on_new: Callable[[str], object], room: Callable[[], int]) -> int:
     known = windows.rings.rows
     if asset in known:  # since an earlier part of the batch
         return known[asset]
     if len(known) >= windows.spec.max_assets or room() <= 0:
-        return _OVER_LIMIT  # before `owns`, which remembers whom it was asked about: names may come without end
-    return windows.rings.row(asset) if owns(asset) else _FOREIGN
+        return _OVER_LIMIT
+    on_new(asset)
+    return windows.rings.row(asset)
 
 
 def _apply(
@@ -220,7 +221,6 @@ def _apply(
     except TooMuchAtOnce as error:
         place = [*np.flatnonzero(usable).tolist(), len(usable)]
         raise TooMuchAtOnce(None if error.fits is None else place[error.fits]) from error
-    result.dead_letters.extend(_letters(batch, arrived.record[rows == _FOREIGN], ASSET_MOVED))
     result.dead_letters.extend(_letters(batch, arrived.record[rows == _OVER_LIMIT], TOO_MANY_ASSETS))
     result.dead_letters.extend(_letters(batch, used.record[assigned.late], LATE))
     result.due.extend(_due_windows(windows, assigned, used.offset))

@@ -1,8 +1,23 @@
 """How to reach a cluster: addresses, TLS and SASL as arguments of aiokafka's clients."""
 
-import ssl
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+
+from aiokafka.client import AIOKafkaClient
+
+from connectors.secret_files import SecretFile, reveal_secret
+from connectors.tls import client_context
+
+
+class _CurrentLogin(AIOKafkaClient):  # type: ignore[misc] # aiokafka has no annotations
+    """aiokafka keeps the password that it was given first; this one asks for it before each connection."""
+
+    current_password: Callable[[], str]
+
+    @property
+    def _sasl_plain_password(self) -> str:
+        return self.current_password()
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,11 +28,11 @@ class Cluster:
     protocol: str = "PLAINTEXT"
     mechanism: str | None = None
     username: str | None = None
-    password: str | None = field(default=None, repr=False)
+    password: str | SecretFile | None = field(default=None, repr=False)
     ca_file: str | None = None
     cert_file: str | None = None
     key_file: str | None = None
-    key_password: str | None = field(default=None, repr=False)
+    key_password: str | SecretFile | None = field(default=None, repr=False)
     client_id: str = "anchormoe-agent"
 
     def arguments(self) -> dict[str, Any]:
@@ -28,17 +43,23 @@ class Cluster:
             "security_protocol": self.protocol,
         }
         if self.protocol.endswith("SSL"):
-            arguments["ssl_context"] = self._tls()
+            arguments["ssl_context"] = client_context(
+                ca_file=self.ca_file,
+                cert_file=self.cert_file,
+                key_file=self.key_file,
+                key_password=self.key_password,
+            )
         if self.protocol.startswith("SASL"):
             arguments |= {
                 "sasl_mechanism": self.mechanism or "PLAIN",
                 "sasl_plain_username": self.username,
-                "sasl_plain_password": self.password,
+                "sasl_plain_password": reveal_secret(self.password),
             }
         return arguments
 
-    def _tls(self) -> ssl.SSLContext:
-        context = ssl.create_default_context(cafile=self.ca_file)
-        if self.cert_file:
-            context.load_cert_chain(self.cert_file, self.key_file, self.key_password)
-        return context
+    def follow_login(self, client: Any) -> None:
+        """Let a consumer, producer or admin client log in with what the secret file holds at each connection."""
+        if isinstance(self.password, SecretFile):
+            inner: Any = getattr(client, "_client", None) or client.client
+            inner.current_password = self.password.read
+            inner.__class__ = _CurrentLogin

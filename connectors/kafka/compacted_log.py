@@ -38,6 +38,7 @@ class CompactedLog:
                     request_timeout_ms=_REQUEST_MS,
                     **self._cluster.arguments(),
                 )
+                self._cluster.follow_login(self._consumer)
                 await self._consumer.start()
                 assigned = [TopicPartition(self._topic, number) for number in partitions]
                 self._consumer.assign(assigned)

@@ -21,6 +21,7 @@ async def start_producer(cluster: Cluster, *, timeout_ms: int, **options: Any) -
     producer = AIOKafkaProducer(
         acks="all", enable_idempotence=True, request_timeout_ms=timeout_ms, **options, **cluster.arguments()
     )
+    cluster.follow_login(producer)
     try:
         await producer.start()
     except (KafkaError, OSError) as error:

@@ -58,6 +58,7 @@ class TopicReader:
                 request_timeout_ms=self._options.request_ms,
                 **self._cluster.arguments(),
             )
+            self._cluster.follow_login(self._consumer)
             await self._consumer.start()
             if self._options.topic not in await self._consumer.topics():  # subscribing would wait for it forever
                 raise UnknownTopicOrPartitionError

@@ -66,6 +66,8 @@ class KafkaSource:
                 self._admin = AIOKafkaAdminClient(
                     request_timeout_ms=self._subscription.request_ms, **self._cluster.arguments()
                 )
+                for client in (self._consumer, self._admin):
+                    self._cluster.follow_login(client)
                 await self._admin.start()
                 await self._require_topics()
                 await self._look_at_group()

@@ -96,8 +96,8 @@ def cluster_client(address: RedisAddress, options: dict[str, Any], tls: dict[str
     nodes = [ClusterNode(host, port) for host, port in address.hosts]
     client = RedisCluster(startup_nodes=nodes, **options, **({"ssl": True, **tls} if address.tls else {}))
     if address.tls:
-        client.connection_kwargs["connection_class"] = _TlsConnection
-        for node in client.startup_nodes:
+        client.nodes_manager.connection_kwargs["connection_class"] = _TlsConnection
+        for node in client.nodes_manager.startup_nodes.values():
             node.connection_class = _TlsConnection
     return client
 

@@ -27,13 +27,13 @@ async def forget_keys(server: Server, prefix: str) -> int:
 async def limit_memory(server: Server) -> AsyncIterator[None]:
     """While this context is open, the whole server refuses to store anything."""
     async with _connection(server, "cannot limit the memory") as client:
-        before = {each: await _max_memory(client, each) for each in await primaries(client)}
+        before = [(each, await _max_memory(client, each)) for each in await primaries(client)]
         try:
-            for each in before:
+            for each, _ in before:
                 await ask_server(client, each, "CONFIG SET", "maxmemory", _NO_MEMORY_BYTES)
             yield
         finally:
-            for each, limit in before.items():
+            for each, limit in before:
                 await ask_server(client, each, "CONFIG SET", "maxmemory", limit)
 
 

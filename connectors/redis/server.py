@@ -9,11 +9,14 @@ from typing import Any, TypeVar
 
 from redis import exceptions
 from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import MasterNotFoundError
 from redis.backoff import ExponentialBackoff
+from redis.credentials import CredentialProvider
 
 from connectors.errors import ConnectorError, TransientError
 from connectors.redis.address import parse_address
 from connectors.redis.clients import READ_ONLY, cluster_client, sentinel_client, single_client
+from connectors.secret_files import SecretFile, reveal_secret
 
 Reply = TypeVar("Reply")
 NODE = "the server is a node of a Redis Cluster"
@@ -38,12 +41,12 @@ class Server:
 
     url: str
     username: str | None = None
-    password: str | None = field(default=None, repr=False)
+    password: str | SecretFile | None = field(default=None, repr=False)
     ca_file: str | None = None
     cert_file: str | None = None
     key_file: str | None = None
     sentinel_username: str | None = None
-    sentinel_password: str | None = field(default=None, repr=False)
+    sentinel_password: str | SecretFile | None = field(default=None, repr=False)
     sentinel_tls: bool | None = None
     timeout_s: float = 5.0
     attempts: int = 3
@@ -85,8 +88,22 @@ class Server:
         return ExponentialBackoff(cap=self.longest_pause_s, base=self.first_pause_s / 2)
 
 
-def _login(username: str | None, password: str | None) -> dict[str, Any]:
-    return {} if password is None else {"username": username, "password": password}
+class _Login(CredentialProvider):
+    """Asked before each connection, so that a password in a file can be changed while the agent runs."""
+
+    def __init__(self, username: str | None, password: str | SecretFile) -> None:
+        self._username, self._password = username, password
+
+    def get_credentials(self) -> tuple[str] | tuple[str, str]:
+        password = reveal_secret(self._password) or ""
+        return (self._username, password) if self._username else (password,)
+
+    async def get_credentials_async(self) -> tuple[str] | tuple[str, str]:
+        return self.get_credentials()
+
+
+def _login(username: str | None, password: str | SecretFile | None) -> dict[str, Any]:
+    return {} if password is None else {"credential_provider": _Login(username, password)}
 
 
 @contextmanager
@@ -117,9 +134,12 @@ def no_retry() -> Iterator[None]:
 
 
 def _wrong(error: BaseException) -> str | None:
-    """What will not pass by itself, and what to do about it; None for an error that may pass."""
+    """What will not pass by itself, and what to do about it; None for an error that may pass.
+
+    A refused login may pass: a password changes at the server and in our file, one after the other.
+    """
     match error:
-        case exceptions.AuthenticationError() | exceptions.NoPermissionError():
+        case exceptions.NoPermissionError():
             return str(error)
         case exceptions.MovedError() | exceptions.AskError():
             return f"{NODE}; use redis+cluster://host:port or rediss+cluster://"
@@ -140,5 +160,7 @@ def _transient_reason(error: BaseException) -> str:
             return _MESSAGES["OOM"]
         case exceptions.TryAgainError():
             return _MESSAGES["TRYAGAIN"]
+        case MasterNotFoundError():  # its text shows the client objects, with all their options
+            return re.sub(r"<.*?> - ", "", str(error))
     found = _TRANSIENT.search(str(error))
     return str(error) if found is None else _MESSAGES.get(found[1], str(error))

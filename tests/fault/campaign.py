@@ -19,9 +19,11 @@ from agent.logs import set_up_logs
 from tests.fault.campaign_ledger import Round, append_round, next_seed, read_rounds
 from tests.fault.campaign_report import write_page
 from tests.fault.campaign_rounds import PROFILES, RoundPlan, plan_rounds, run_round
+from tests.support.interruption import interrupt_on_sigterm
 
 _ROUND_TIMEOUT_S = 2400.0
 _CHECK_S = 0.5
+_INTERRUPTED = 130
 
 
 class Lanes:
@@ -61,7 +63,7 @@ class Lanes:
 
     def _has_ended(self, plan: RoundPlan, started_s: float, process: "subprocess.Popen[bytes]") -> bool:
         if process.poll() is None and time.monotonic() - started_s > _ROUND_TIMEOUT_S:
-            process.kill()
+            process.terminate()
             process.wait()
         return process.poll() is not None
 
@@ -69,6 +71,7 @@ class Lanes:
 def main() -> None:
     given = _arguments()
     set_up_logs("console", "error")
+    interrupt_on_sigterm()
     if given.round:
         _run_one(given)
         return
@@ -97,7 +100,10 @@ def main() -> None:
 
 def _run_one(given: argparse.Namespace) -> None:
     seed, profile, count, only = orjson.loads(given.round)
-    found = run_round(RoundPlan(seed, profile, count, only), given.logs)
+    try:
+        found = run_round(RoundPlan(seed, profile, count, only), given.logs)
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
     append_round(given.ledger, found)
     verdict = found.failure or ("same" if found.same else f"DIFFERENT, see {given.logs}/round-{seed}")
     counts = f"{found.lost} lost, {found.extra} extra, {found.different} different"
@@ -128,7 +134,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--faults", type=int, default=100, help="how many more")
     parser.add_argument("--per-round", type=int, default=20, help="faults between two comparisons")
-    parser.add_argument("--lanes", type=int, default=3, help="rounds at the same time")
+    parser.add_argument("--lanes", type=int, default=2, help="rounds at the same time")
     parser.add_argument("--seed", type=int, default=1, help="of the first round of a new ledger")
     parser.add_argument("--only", action="append", default=[], help="only this fault; repeatable")
     parser.add_argument("--profile", action="append", default=[], choices=PROFILES, help="only such rounds; repeatable")

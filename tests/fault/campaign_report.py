@@ -141,9 +141,9 @@ def _how() -> list[str]:
         "Each round has servers of its own: `single` one broker and a Redis that keeps everything, `single-forgetful` "
         "one whose Redis keeps nothing but snapshots, `brokers` three brokers, `brokers-cut` three brokers and a topic "
         "that allows unclean elections, `sentinel` and `redis-cluster` what they say, `log` a log that is replaced, "
-        "overtaken or moved. It writes simulated records (six pumps in six partitions, 150 records/s, with late, "
-        "repeated, broken and missing records) to a new topic, runs three agents as processes with emission policy "
-        "`all`, and injects faults while records arrive, each as soon as two agents work and the last fault has "
+        "overtaken or moved. It writes simulated records (six pumps in four partitions, 150 records/s, with late, "
+        "repeated, broken and missing records) to a new topic, runs two agents as processes with emission policy "
+        "`all`, and injects faults while records arrive, each as soon as an agent works and the last fault has "
         "healed; agents that exit are restarted at once, as a supervisor would. Then the events without repeats are "
         "compared with those of `anchormoe-agent replay` over the same records: ids and bytes.",
         "",

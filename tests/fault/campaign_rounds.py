@@ -27,6 +27,7 @@ from tests.fault.campaign_ledger import Round
 from tests.fault.release_fault import version_changes
 from tests.fault.server_faults import Servers, server_faults
 from tests.support.agent_process import Names, write_plant
+from tests.support.hanging_receiver import HangingReceiver
 from tests.support.services.kafka import KafkaBroker
 from tests.support.services.kafka_cluster import KafkaCluster
 from tests.support.services.redis import RedisOptions, RedisServer
@@ -39,7 +40,7 @@ Profile = Literal["single", "single-forgetful", "log", "brokers", "brokers-cut",
 PROFILES: tuple[Profile, ...] = get_args(Profile)
 BROKER = {"group.min.session.timeout.ms": "1000"}
 MEMBER_TIMEOUT_S = 3.0
-SIZE = ExperimentSize(agents=3, partitions=6, assets=6, rate=150.0, pause_s=(0.1, 0.6), spare=1)
+SIZE = ExperimentSize(agents=2, partitions=4, assets=6, rate=150.0, pause_s=(0.1, 0.6), spare=1)
 
 _AGENT_FAULTS = [name for name in FAULTS if name.startswith(("agent", "all-agents", "die", "zombie", "rebalance"))]
 
@@ -103,6 +104,7 @@ def start_servers(profile: Profile) -> Servers:
             servers.redis = RedisServer("redis", RedisOptions(persistent=profile == "single"))
             servers.redis.start()
             servers.proxy = TcpProxy(*servers.redis.address)
+            servers.receiver = HangingReceiver() if profile.startswith("single") else None
     except ServiceUnavailable:
         servers.close()
         raise
@@ -215,7 +217,13 @@ def _experiment(servers: Servers, directory: Path, plan: RoundPlan) -> Experimen
     services = Services(servers.broker, servers.redis)
     if servers.brokers is not None:
         _create_topics(servers.brokers, names, cut=plan.profile == "brokers-cut")
-    return Experiment(path, directory, names, plan.seed, SIZE, pace, services)
+    sinks = [_receiving(servers.receiver)] if servers.receiver else []
+    return Experiment(path, directory, names, plan.seed, SIZE, pace, services, sinks)
+
+
+def _receiving(receiver: HangingReceiver) -> dict[str, Any]:
+    """Short enough that a hand-over can wait for it."""
+    return {"kind": "webhook", "url": receiver.url, "timeout": "1s", "retries": {"attempts": 2}}
 
 
 def _create_topics(brokers: KafkaCluster, names: ExperimentNames, *, cut: bool) -> None:
@@ -232,7 +240,7 @@ def _store(servers: Servers) -> dict[str, Any]:
     common = {"kind": "redis", "timeout": "1s", "key_prefix": "chaos"}
     if servers.sentinel is not None:
         nodes = ",".join(f"{host}:{port}" for host, port in servers.sentinel.sentinels.addresses)
-        return {"store": common | {"url": f"redis+sentinel://{nodes}/{servers.sentinel.master_name}/0"}}
+        return {"store": common | {"url": f"redis+sentinel://{nodes}/{servers.sentinel.master_name}"}}
     if servers.redis_cluster is not None:
         nodes = ",".join(f"{host}:{port}" for host, port in servers.redis_cluster.addresses)
         return {"store": common | {"url": f"redis+cluster://{nodes}"}}

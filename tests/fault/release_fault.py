@@ -1,5 +1,7 @@
 """Another version of the agent joins the group and is replaced again: a rolling upgrade and its way back."""
 
+import signal
+
 from agent.chaos.agents import AgentProcess, ChaosError, wait_until
 from agent.chaos.context import RESTART_GOAL_S, FaultContext
 from agent.chaos.fault import Fault
@@ -32,8 +34,5 @@ async def change_version(context: FaultContext) -> FaultOutcome:
 async def restart(context: FaultContext, agent: AgentProcess) -> float:
     """kill -9 or SIGTERM, as it happens; the supervisor starts what `source` names. Returns when."""
     starts = agent.starts
-    if context.random.random() < 0.5:
-        agent.kill()
-    else:
-        await agent.terminate()
+    agent.signal(context.random.choice((signal.SIGKILL, signal.SIGTERM)))
     return await context.wait_for_restart(agent, starts)

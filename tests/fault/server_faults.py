@@ -6,13 +6,15 @@ import resource
 import signal
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from agent.chaos.agent_faults import rebalance
 from agent.chaos.agents import ChaosError, wait_until
 from agent.chaos.context import RESTART_GOAL_S, FaultContext
 from agent.chaos.fault import Fault
-from agent.chaos.log_faults import LOG_REPLACED, RECORDS_LOST, begin_segment
+from agent.chaos.log_faults import LOG_REPLACED, begin_segment
 from agent.chaos.report import FaultOutcome
+from tests.support.hanging_receiver import HangingReceiver
 from tests.support.services.kafka import KafkaBroker
 from tests.support.services.kafka_cluster import KafkaCluster
 from tests.support.services.redis import RedisServer
@@ -34,9 +36,11 @@ class Servers:
     sentinel: RedisSentinel | None = None
     redis_cluster: RedisCluster | None = None
     proxy: TcpProxy | None = None
+    receiver: HangingReceiver | None = None
 
     def close(self) -> None:
-        for server in (self.proxy, self.broker, self.brokers, self.redis, self.sentinel, self.redis_cluster):
+        kafka, redis = (self.broker, self.brokers), (self.redis, self.sentinel, self.redis_cluster)
+        for server in (self.proxy, self.receiver, *kafka, *redis):
             if server is not None:
                 server.close()
 
@@ -48,6 +52,8 @@ def server_faults(servers: Servers) -> list[Fault]:
         found += _redis_faults(servers.redis)
     if servers.proxy is not None:
         found += _link_faults(servers.proxy)
+    if servers.receiver is not None:
+        found += _receiver_faults(servers.receiver)
     if servers.broker is not None:
         found += _broker_faults(servers.broker)
     if servers.brokers is not None:
@@ -66,6 +72,8 @@ DESCRIPTIONS = {
     "redis-link-cut": "the network to Redis is cut for seconds",
     "redis-link-hangs": "the network to Redis swallows everything for seconds",
     "redis-link-slow": "the network to Redis delays everything",
+    "receiver-hangs": "the webhook receiver answers nothing for seconds",
+    "receiver-hangs-rebalance": "an agent joins while the webhook receiver answers nothing",
     "broker-pause": "SIGSTOP of the broker for seconds",
     "broker-disk-full": "the broker cannot write its log",
     "leader-kill": "kill -9 of the leader of the input",
@@ -139,6 +147,31 @@ def _link_faults(proxy: TcpProxy) -> list[Fault]:
         _fault("redis-link-cut", link("refuse")),
         _fault("redis-link-hangs", link("hang")),
         _fault("redis-link-slow", link("slow")),
+    ]
+
+
+def _receiver_faults(receiver: HangingReceiver) -> list[Fault]:
+    async def hang(context: FaultContext) -> None:
+        receiver.hang()
+        try:
+            await asyncio.sleep(context.random.uniform(1, 8))
+        finally:
+            receiver.answer()
+
+    async def hang_in_rebalance(context: FaultContext) -> FaultOutcome:
+        """A further agent joins and leaves while nobody answers the events that the owners must publish first."""
+        hanging_s = context.random.uniform(5, 10)
+        receiver.hang()
+        asyncio.get_running_loop().call_later(hanging_s, receiver.answer)
+        try:
+            outcome = await rebalance(context)
+        finally:
+            receiver.answer()
+        return replace(outcome, fault="receiver-hangs-rebalance", goal_s=context.rebalance_goal_s + hanging_s)
+
+    return [
+        _fault("receiver-hangs", hang),
+        Fault("receiver-hangs-rebalance", DESCRIPTIONS["receiver-hangs-rebalance"], "process", hang_in_rebalance),
     ]
 
 
@@ -236,7 +269,7 @@ async def _cut_log(brokers: KafkaCluster, context: FaultContext) -> FaultOutcome
     await context.workload.reconnect()
     await context.forget_offsets()
     ends = await context.offsets.ends()
-    await begin_segment(context, before_ms, ends, (*LOG_REPLACED, *RECORDS_LOST, "log_truncated"))
+    await begin_segment(context, before_ms, ends, LOG_REPLACED)
     return FaultOutcome("log-cut", await context.wait_for_recovery(time.monotonic()), RESTART_GOAL_S)
 
 

@@ -48,7 +48,7 @@ def take(windows: GroupWindows, entries: list[Entry], first: int) -> Ingested:
         record=np.arange(len(entries)),
     )
     records = [Record(first + at, 0, NAMES[asset].encode(), b"") for at, (asset, _, _) in enumerate(entries)]
-    return ingest(windows, Batch(A, records), readings, owns=lambda _: True, now_s=float(first))
+    return ingest(windows, Batch(A, records), readings, now_s=float(first))
 
 
 def comparable(result: Ingested) -> Any:

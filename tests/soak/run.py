@@ -35,6 +35,7 @@ from connectors.kafka.group_offsets import GroupOffsets
 from tests.soak.page import GOAL_MB_PER_H, soak_page
 from tests.soak.samples import Sample, append, append_sample, read_ledger, slope
 from tests.support.agent_process import Names, write_plant
+from tests.support.interruption import interrupt_on_sigterm
 from tests.support.services.kafka import KafkaBroker
 from tests.support.services.ports import free_port, is_open
 from tests.support.services.redis import RedisOptions, RedisServer
@@ -71,6 +72,7 @@ class Chain:
 def main() -> None:
     given = _arguments()
     set_up_logs("console", "error")
+    interrupt_on_sigterm()
     try:
         asyncio.run(_soak(given))
     except KeyboardInterrupt:

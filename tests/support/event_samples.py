@@ -48,7 +48,7 @@ def samples() -> Samples:
     group = _group()
     windows = GroupWindows.empty(group.spec, cursor=0)
     batch, readings = _batch(), _readings(group)
-    ingested = ingest(windows, batch, readings, owns=lambda asset: True, now_s=0.0)
+    ingested = ingest(windows, batch, readings, now_s=0.0)
     (result,) = EventAssembler({"pumps": group}).assemble([ingested])
     idle = idle_events(group, windows, PARTITION, now_s=1e6, offset=1)
     outgoing = [*result.events, *idle, _refusal(group), *_log_changes(group)]

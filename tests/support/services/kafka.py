@@ -117,6 +117,16 @@ class KafkaBroker(StartedService, Broker):
         self._process.launch(command, killer=self._java.killer(directory))
         self._process.wait_until(self.answers, START_TIMEOUT_S)
 
+    def change_password(self, name: str, password: str) -> None:
+        """Of PLAIN; from the next start on. That of SCRAM stays."""
+        path = self._process.directory / "server.properties"
+        before, after = (f'user_{name}="{each}"' for each in (self.users[name], password))
+        text = path.read_text()
+        if before not in text:
+            raise RuntimeError(f"{path} has no password of {name}")
+        path.write_text(text.replace(before, after))
+        self.users[name] = password
+
     def _format(self, properties: Mapping[str, str]) -> None:
         directory = self._process.directory
         shutil.copy(LOGGING, directory / LOGGING.name)

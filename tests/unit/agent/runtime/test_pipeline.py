@@ -5,6 +5,7 @@ import threading
 from collections.abc import Sequence
 
 import pytest
+from structlog.testing import capture_logs
 
 from agent.runtime.pipeline import Endpoints, Pipeline, PipelineLimits
 from anchormoe.windows import WindowShape
@@ -12,7 +13,7 @@ from connectors.decoding import Decoder
 from connectors.errors import ConnectorError
 from connectors.memory import MemoryLog, MemorySink, MemorySource, MemoryWindowStore
 from connectors.record_schema import ChannelField, GroupLayout, RecordFormat
-from connectors.records import DEAD_LETTERS, EVENTS, STATES, Message
+from connectors.records import DEAD_LETTERS, EVENTS, STATES, Message, Partition
 from tests.support.plant import (
     CHANNELS,
     A,
@@ -102,13 +103,33 @@ async def test_unusable_and_late_records_become_dead_letters_with_the_original_b
     assert pipeline.counters.examples["late"].startswith("readings[0]@11: ")
 
 
-async def test_an_asset_belongs_to_the_partition_where_it_was_first_seen() -> None:
-    log = filled([1.0] * 6)
-    for step in range(6):
-        put(log, "p1", 100 + step, -1.0, partition=B)
-    pipeline, sink = await run(log, limits=PipelineLimits(max_records=100, checkpoint_records=7, poll_timeout_s=0.01))
-    assert pipeline.counters.dead_letters["asset_moved"] == 6
-    assert len({dict(letter.headers)["dl_partition"] for letter in sink.of(DEAD_LETTERS)}) == 1
+async def test_an_asset_in_two_partitions_is_judged_by_each_of_them_whoever_owns_them() -> None:
+    """Between partitions there is no order, so nothing may depend on which of them is read first, or by whom."""
+
+    def spread(partitions: Sequence[Partition]) -> MemoryLog:
+        log = MemoryLog(partitions)
+        for step in range(40):
+            flows = {A: 1.0 if step % 14 < 7 else -1.0, B: -1.0 if step % 10 < 5 else 1.0}
+            for partition in partitions:
+                put(log, "p1", 100 + step, flows[partition], partition=partition)
+        return log
+
+    async def published(*logs: MemoryLog, max_records: int) -> set[tuple[bytes, bytes | None]]:
+        found: set[tuple[bytes, bytes | None]] = set()
+        for log in logs:
+            chosen = PipelineLimits(max_records=max_records, poll_timeout_s=0.01)
+            pipeline, sink = await run(log, group=pumps(policy="all"), limits=chosen)
+            assert not pipeline.counters.dead_letters
+            found |= {(dict(event.headers)["ce_id"], event.value) for event in sink.of(EVENTS)}
+        return found
+
+    with capture_logs() as logs:
+        one_agent = await published(spread([A, B]), max_records=3)
+    twins = [line for line in logs if line["event"].startswith("an asset sends to two partitions")]
+    assert [(line["asset"], line["partitions"]) for line in twins] == [("p1", ["readings[0]", "readings[1]"])]
+    two_agents = await published(spread([A]), spread([B]), max_records=100)
+    assert one_agent == two_agents == await published(spread([B, A]), max_records=7)
+    assert len(one_agent) > 30
 
 
 async def test_assets_beyond_the_limit_are_dead_lettered_and_counted() -> None:
@@ -223,28 +244,6 @@ async def test_a_control_record_with_a_value_is_a_dead_letter_and_resets_nothing
     assert dict(pipeline.counters.dead_letters) == {"bad_control": 1}
     assert pipeline.counters.records == 9
     assert states_of(sink) == [(None, "high")]
-
-
-async def test_an_asset_that_expired_here_and_came_back_elsewhere_stays_there() -> None:
-    """What expired long ago releases its asset once, not again with every batch until the next checkpoint."""
-    log, group = MemoryLog([A, B]), pumps(expire_after_steps=30)
-    sink = MemorySink()
-    limits = PipelineLimits(max_records=1, poll_timeout_s=0.01)
-    pipeline = pipeline_on(log, sink, MemoryWindowStore(), group=group, bounded=False, limits=limits)
-    await pipeline.start()
-    for asset, second, partition in [
-        ("p1", 100, A),
-        ("p2", 131, A),
-        ("p2", 132, A),  # p1 has expired in A
-        ("p1", 133, B),
-        ("p2", 134, A),
-        ("p1", 135, A),
-    ]:
-        put(log, asset, second, 1.0, partition=partition)
-        await pipeline.step()
-    await pipeline.checkpoint()
-    await pipeline.close()
-    assert dict(pipeline.counters.dead_letters) == {"asset_moved": 1}
 
 
 async def test_an_asset_that_was_reset_and_sends_no_more_is_not_reported_as_idle() -> None:

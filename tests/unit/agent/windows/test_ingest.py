@@ -18,19 +18,8 @@ def windows(**options: int) -> GroupWindows:
     return GroupWindows.empty(pumps(**options).spec, cursor=0)  # type: ignore[arg-type]
 
 
-class Owner:
-    """Says whether it owns an asset, and remembers that it was asked."""
-
-    def __init__(self, *foreign: str) -> None:
-        self.foreign, self.asked = foreign, list[str]()
-
-    def __call__(self, asset: str) -> bool:
-        self.asked.append(asset)
-        return asset not in self.foreign
-
-
 def take(
-    into: GroupWindows, samples: Sequence[Sample], *, first: int = 0, owns: Owner | None = None, now_s: float = 0.0
+    into: GroupWindows, samples: Sequence[Sample], *, first: int = 0, new: list[str] | None = None, now_s: float = 0.0
 ) -> Ingested:
     """Samples (asset, second), one per record, from offset `first` on."""
     readings = Readings(
@@ -42,7 +31,7 @@ def take(
         record=np.arange(len(samples)),
     )
     records = [Record(first + at, 0, name.encode(), b"", ()) for at, (name, _) in enumerate(samples)]
-    return ingest(into, Batch(A, records), readings, owns=owns or Owner(), now_s=now_s)
+    return ingest(into, Batch(A, records), readings, now_s=now_s, on_new=(new if new is not None else []).append)
 
 
 def reasons(result: Ingested) -> list[tuple[int, str]]:
@@ -59,20 +48,20 @@ def test_due_windows_name_their_asset_their_end_and_the_record_that_made_them_du
     assert result.due[2].values.shape == (2, 4)
 
 
-def test_only_a_new_asset_is_asked_for() -> None:
-    into, owns = windows(), Owner("p2")
-    take(into, [("p1", 100), ("p1", 101), ("p2", 100), ("p2", 101)], owns=owns)
-    assert owns.asked == ["p1", "p2"]
-    result = take(into, [("p1", 102), ("p2", 102)], first=4, owns=owns)
-    assert owns.asked == ["p1", "p2", "p2"]
-    assert reasons(result) == [(5, "asset_moved")]
+def test_a_new_asset_is_told_once() -> None:
+    into, new = windows(max_assets=2), list[str]()
+    take(into, [("p1", 100), ("p1", 101), ("p2", 100), ("p2", 101)], new=new)
+    assert new == ["p1", "p2"]
+    result = take(into, [("p1", 102), ("p3", 102)], first=4, new=new)
+    assert new == ["p1", "p2"]
+    assert reasons(result) == [(5, "too_many_assets")]
 
 
 def test_readings_below_the_cursor_are_skipped_and_claim_nothing() -> None:
-    into, owns = windows(), Owner()
+    into, new = windows(), list[str]()
     into.cursor = 2
-    result = take(into, [("p2", 100), ("p1", 100), ("p1", 101)], owns=owns)
-    assert (owns.asked, into.rings.names) == (["p1"], ["p1"])
+    result = take(into, [("p2", 100), ("p1", 100), ("p1", 101)], new=new)
+    assert (new, into.rings.names) == (["p1"], ["p1"])
     assert not result.affects_events
 
 
@@ -85,9 +74,9 @@ def test_an_asset_without_room_is_dead_lettered_until_another_one_expires() -> N
 
 
 def test_an_asset_without_room_is_not_remembered() -> None:
-    into, owns = windows(max_assets=1), Owner()
-    take(into, [("p1", 100), ("p2", 100), ("p3", 100)], owns=owns)
-    assert owns.asked == ["p1"]
+    into, new = windows(max_assets=1), list[str]()
+    take(into, [("p1", 100), ("p2", 100), ("p3", 100)], new=new)
+    assert new == ["p1"]
 
 
 def test_a_long_record_without_room_is_one_dead_letter() -> None:
@@ -102,7 +91,7 @@ def test_a_long_record_without_room_is_one_dead_letter() -> None:
         values=np.ones((len(seconds), len(CHANNELS)), np.float32),
         record=np.zeros(len(seconds), np.int64),
     )
-    result = ingest(into, Batch(A, [Record(1, 0, b"p2", b"", ())]), readings, owns=Owner(), now_s=0.0)
+    result = ingest(into, Batch(A, [Record(1, 0, b"p2", b"", ())]), readings, now_s=0.0)
     assert reasons(result) == [(1, "too_many_assets")]
 
 
