@@ -25,7 +25,7 @@ WORKERS ?= 2
 SHORT := -q --no-header --tb=short --durations=5 -n $(WORKERS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup hooks run lint check test docs contracts pictures chaos soak fuzz bench locks sbom bundles clean
+.PHONY: help setup hooks run lint check test docs contracts pictures chaos soak fuzz bench bounds locks sbom bundles clean
 
 help:            ## what can be done here
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
