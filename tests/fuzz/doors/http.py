@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 
 import orjson
@@ -18,10 +19,13 @@ from agent.alarms.messages import alarm_data
 from agent.alarms.metrics import alarm_registry
 from agent.alarms.webhooks import AlarmDelivery, AlarmReceiver
 from agent.health.counters import Counters
-from agent.health.http import HealthPages, listen, serve
+from agent.health.http import HealthPages
 from agent.health.metrics import make_registry
 from agent.health.progress import Progress
 from agent.health.status import RuntimeStatus
+from agent.web.access import Access
+from agent.web.server import listen, serve
+from agent.web.users import User, UsersFile, find_user, hash_token
 from connectors.records import EVENTS, Message, Partition
 from connectors.webhook import Receiver, UndeliveredMessage, WebhookSink
 from tests.fuzz.cases import Input, Outcome
@@ -174,7 +178,14 @@ def _health_app() -> Starlette:
     status.owns({Partition("readings", 0): 1})
     progress.lag_measured({Partition("readings", 0): 0})
     registry = make_registry(Counters(), progress, status)
-    return HealthPages(progress, status, registry, no_progress_s=60, token=TOKEN).app()
+    return HealthPages(progress, status, registry, no_progress_s=60, access=Access(lambda: TOKEN)).app()
+
+
+class _Users(UsersFile):
+    """One engineer, without a file."""
+
+    def find(self, token: str) -> User | None:
+        return find_user((User("ada", "engineer", hash_token(TOKEN)),), token)
 
 
 def _alarm_app(sent: list[Command]) -> Starlette:
@@ -184,7 +195,7 @@ def _alarm_app(sent: list[Command]) -> Starlette:
         sent.append(command)
 
     registry = alarm_registry(AlarmCounters(), lambda: [run.console], run.plant)
-    return AlarmApi(run.plant, lambda: [run.console], send, registry, token=TOKEN).app()
+    return AlarmApi(run.plant, lambda: [run.console], send, registry, access=Access(users=_Users(Path()))).app()
 
 
 def _request(rng: Random, pool: Sequence[Input]) -> bytes:
