@@ -4,6 +4,14 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# Every package but torch is installed by hash. `auto` goes on without hashes, loudly, where a machine has wheels of its
+# own; `require` stops there. Torch comes as CUDA or CPU build from different indexes: its version is pinned, and
+# locks/torch.txt has the hashes of the default index.
+HASHES ?= auto
+LOCKED = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement
+UNLOCKED = { test "$(HASHES)" = auto && echo "warning: these packages were NOT checked by hash; see SECURITY.md" >&2; }
+UV := uv==0.13.8
+TORCH := $(shell sed -nE 's/^((torch|triton|nvidia-[^=]+|cuda-[^=]+)==.*)$$/\1/p' constraints.txt)
 
 # What most changes break first, without training anything; `make test` runs everything.
 QUICK := tests/architecture tests/unit/connectors tests/unit/agent tests/unit/anchormoe/test_windows.py
@@ -17,7 +25,7 @@ WORKERS ?= 2
 SHORT := -q --no-header --tb=short --durations=5 -n $(WORKERS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup hooks run lint check test docs contracts pictures chaos soak fuzz bounds sbom bench bundles clean
+.PHONY: help setup hooks run lint check test docs contracts pictures chaos soak fuzz bench locks sbom bundles clean
 
 help:            ## what can be done here
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
@@ -26,13 +34,15 @@ $(VENV)/bin/python:
 	@command -v $(PYTHON) >/dev/null || { echo "anchormoe-agent needs Python 3.11 or newer; set PYTHON=…" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.runtime: $(VENV)/bin/python pyproject.toml constraints.txt
+$(VENV)/.runtime: $(VENV)/bin/python pyproject.toml constraints.txt locks/serving.txt locks/development.txt
 	@echo "installing the runtime into $(VENV) (torch is large; a few minutes the first time)"
+	@$(LOCKED) locks/serving.txt || $(UNLOCKED)
 	@$(PIP) --editable '.[serve]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.runtime
 	@echo "installing the development tools into $(VENV)"
+	@$(LOCKED) locks/development.txt || $(UNLOCKED)
 	@$(PIP) --editable '.[dev]'
 	@touch $@
 
@@ -90,6 +100,27 @@ bench: $(VENV)/.dev   ## what it costs: model and streaming, measured on this ma
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.bench_recipes --out docs/results/bench-recipes.md
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.backends --out docs/results/backends.md
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.bench_stream --out docs/results/bench-stream.md
+
+bounds: $(VENV)/.dev   ## what the limits are worth: one long record, a slow sensor, many keys; writes docs/results/bounds.md
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.bounds --out docs/results/bounds.md
+
+locks: $(VENV)/bin/python   ## write locks/ again from constraints.txt: every version with its hashes, no addresses
+	@$(PYTHON) -m venv build/locks && build/locks/bin/python -m pip install --quiet --disable-pip-version-check '$(UV)'
+	@compile() { name=$$1; shift; build/locks/bin/uv pip compile --quiet --universal --python-version 3.11.5 \
+	    --constraint constraints.txt --generate-hashes --no-annotate --custom-compile-command 'make locks' \
+	    --output-file locks/$$name.txt "$$@" - <<< 'setuptools>=80'; }; \
+	  without_torch="$(foreach package,$(TORCH),--no-emit-package $(firstword $(subst ==, ,$(package))))"; \
+	  compile serving pyproject.toml --extra fast --extra alarms $$without_torch && \
+	  compile development pyproject.toml --extra dev $$without_torch && \
+	  build/locks/bin/uv pip compile --quiet --universal --python-version 3.11.5 --constraint constraints.txt \
+	    --generate-hashes --no-annotate --custom-compile-command 'make locks' --no-deps --output-file locks/torch.txt - \
+	    <<< "$$(printf '%s\n' $(TORCH))"
+
+sbom: $(VENV)/.dev   ## what .venv consists of, as a CycloneDX document: build/sbom.cdx.json
+	@mkdir -p build
+	@$(BIN)/python -m cyclonedx_py environment --pyproject pyproject.toml --mc-type application --output-reproducible \
+	  --output-format JSON --output-file build/sbom.cdx.json $(BIN)/python
+	@echo "build/sbom.cdx.json"
 
 bundles: $(VENV)/.dev   ## train the demo's models again (some minutes)
 	@for kind in pump gearbox patient; do \

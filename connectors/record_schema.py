@@ -67,4 +67,4 @@ class RecordFormat:
     max_clock_skew_ns: int | None = DAY_NS
     on_unknown_asset: Unknown = "reject"
     on_unknown_channel: Unknown = "reject"
-    accept_resets: bool = True
+    accept_resets: bool = False

@@ -4,8 +4,9 @@ A break divides an experiment into segments, and each is judged by itself, again
 
 1. Every event of the replay from the segment's first offset on must have been published, with the same bytes.
 2. Nothing else may have been published.
-3. A window that reaches back to the break may say `history_lost` instead, and technical events there are not compared:
-   what they would need is gone. Beyond that reach nothing is excused.
+3. A window that reaches back to the break may say `history_lost` instead, the one after it may not know the state
+   before it, and technical events there are not compared: what they would need is gone. A window that had ended at
+   the break and only became due after it may be missing. Beyond that reach nothing is excused.
 4. The break must have been reported, by an event or a log line with the code of its kind; not that offsets were moved:
    whoever moves them knows it.
 5. Where an operator has moved the offsets forwards, the records in between must not have been used.
@@ -18,7 +19,7 @@ import orjson
 
 from agent.event_types import STATE
 from agent.models.classifier import HISTORY_LOST
-from agent.offline.compare import Comparison, compare
+from agent.offline.compare import Comparison, Difference, compare
 from agent.offline.event_set import EventName, EventSet
 
 Offsets = Mapping[int, int]
@@ -30,13 +31,15 @@ class Segment:
     """`events_from`: where its events begin in the events topic. `begin`: input offsets from which events are required.
 
     `reported_as` are the event codes of which one must appear, if there are any. `reach_until_ns`: windows
-    that end up to then reach back to the break. `skipped` are input offsets that must not be used.
+    that end up to then reach back to the break, by asset. `ended_ns`: those that end up to then had ended before it.
+    `skipped` are input offsets that must not be used.
     """
 
     events_from: Offsets = field(default_factory=dict)
     begin: Offsets = field(default_factory=dict)
     skipped: Mapping[int, range] = field(default_factory=dict)
-    reach_until_ns: int = 0
+    ended_ns: Mapping[str, int] = field(default_factory=dict)
+    reach_until_ns: Mapping[str, int] = field(default_factory=dict)
     reported_as: tuple[str, ...] = ()
 
 
@@ -55,7 +58,7 @@ def judge(replayed: EventSet, published: EventSet, segment: Segment) -> Verdict:
     excused_ids = {name.id for name in published.names() if _is_excused(published, name, segment)}
     extra = [name for name in found.extra if name.id not in excused_ids]
     extra += [name for name in published.names() if _is_skipped(published, name, segment)]
-    different = [each for each in found.different if each.name.id not in excused_ids]
+    different = [each for each in found.different if not _is_excused_difference(each, excused_ids, segment)]
     excused = len(found.extra) + len(found.different) - len(extra) - len(different)
     history_lost = sum(_abstention(published, name) == HISTORY_LOST for name in published.names())
     compared = replace(found, missing=missing, extra=extra, different=different)
@@ -64,17 +67,18 @@ def judge(replayed: EventSet, published: EventSet, segment: Segment) -> Verdict:
 
 def describe(verdict: Verdict, segment: Segment, *, at_most: int = 5) -> list[str]:
     """What is wrong, one line each; empty when nothing is."""
-    compared, reach_ns = verdict.comparison, segment.reach_until_ns
-    found = [
-        (word, name, ()) for word, names in (("lost", compared.missing), ("extra", compared.extra)) for name in names
-    ]
-    wrong = [*found, *(("different", each.name, each.fields) for each in compared.different)]
-    lines = [
-        f"{word}: {name.asset} {name.type} {(name.time_ns - reach_ns) / 1e9:+.1f} s from the reach of the break "
-        f"{name.id} {' '.join(fields)}"
-        for word, name, fields in wrong[:at_most]
-    ]
-    return [*lines, *([f"and {len(wrong) - at_most} more"] if len(wrong) > at_most else [])]
+    compared = verdict.comparison
+    wrong = [f"lost: {_place(name, segment)}" for name in compared.missing]
+    wrong += [f"extra: {_place(name, segment)}" for name in compared.extra]
+    wrong += [f"different: {_place(each.name, segment)} {' '.join(each.fields)}" for each in compared.different]
+    return [*wrong[:at_most], *([f"and {len(wrong) - at_most} more"] if len(wrong) > at_most else [])]
+
+
+def _place(name: EventName, segment: Segment) -> str:
+    after = ""
+    if name.asset in segment.reach_until_ns:
+        after = f" {(name.time_ns - segment.reach_until_ns[name.asset]) / 1e9:+.1f} s from the reach of the break"
+    return f"{name.asset} {name.type} {name.id}{after}"
 
 
 def merge(verdicts: Sequence[Verdict]) -> Verdict:
@@ -99,6 +103,8 @@ def _digests(found: Iterable[Sequence[str]]) -> tuple[str, ...]:
 
 
 def _is_required(replayed: EventSet, name: EventName, segment: Segment) -> bool:
+    if name.time_ns <= segment.ended_ns.get(name.asset, 0):
+        return False
     place = orjson.loads(replayed.value(name.id))["input"]
     return bool(place["offset"] >= segment.begin.get(place["partition"], 0))
 
@@ -111,9 +117,17 @@ def _is_skipped(published: EventSet, name: EventName, segment: Segment) -> bool:
 
 
 def _is_excused(published: EventSet, name: EventName, segment: Segment) -> bool:
-    if name.time_ns > segment.reach_until_ns:
+    if not _is_in_reach(name, segment):
         return False
     return name.type != STATE or _abstention(published, name) == HISTORY_LOST
+
+
+def _is_excused_difference(each: Difference, excused_ids: set[str], segment: Segment) -> bool:
+    return each.name.id in excused_ids or (each.fields == ("previous_state",) and _is_in_reach(each.name, segment))
+
+
+def _is_in_reach(name: EventName, segment: Segment) -> bool:
+    return name.time_ns <= segment.reach_until_ns.get(name.asset, 0)
 
 
 def _abstention(published: EventSet, name: EventName) -> str | None:

@@ -18,16 +18,15 @@ RECORDS_LOST = ("lost_records",)
 async def replace_log_running(context: FaultContext) -> FaultOutcome:
     """The topic is deleted and made again under running agents."""
     await _replace(context)
-    await begin_segment(context, context.workload.newest_ms, {}, LOG_REPLACED)
+    await begin_segment(context, context.workload.newest_by_asset, {}, LOG_REPLACED)
     return FaultOutcome("log-replaced", await context.wait_for_recovery(time.monotonic()), _NOTICE_GOAL_S)
 
 
 async def replace_log_stopped(context: FaultContext) -> FaultOutcome:
     """The topic is deleted and made again while no agent runs."""
-    newest_ms = context.workload.newest_ms
     agents = context.stop_all()
     await _replace(context)
-    await begin_segment(context, newest_ms, {}, LOG_REPLACED)
+    await begin_segment(context, context.workload.newest_by_asset, {}, LOG_REPLACED)
     started_s = context.start_all(agents)
     return FaultOutcome("log-replaced-stopped", await context.wait_for_recovery(started_s), RESTART_GOAL_S)
 
@@ -35,9 +34,9 @@ async def replace_log_stopped(context: FaultContext) -> FaultOutcome:
 async def overtake(context: FaultContext) -> FaultOutcome:
     """Retention removes records that nobody has read, while no agent runs."""
     agents = context.stop_all()
-    first, newest_ms = await _write_unread(context)
+    first, times_ms = await _write_unread(context)
     await delete_records(context.cluster, context.names.input, first)
-    await begin_segment(context, newest_ms, first, RECORDS_LOST)
+    await begin_segment(context, times_ms, first, RECORDS_LOST)
     started_s = context.start_all(agents)
     return FaultOutcome("retention", await context.wait_for_recovery(started_s), RESTART_GOAL_S)
 
@@ -46,10 +45,10 @@ async def skip_by_operator(context: FaultContext) -> FaultOutcome:
     """Offsets are moved forwards with Kafka's own tool: the records in between are not to be used."""
     agents = context.stop_all()
     before = await context.offsets.ends()
-    first, newest_ms = await _write_unread(context)
+    first, times_ms = await _write_unread(context)
     await _move_offsets(context, first)
     skipped = {at: range(before[at], first[at]) for at in first}
-    await begin_segment(context, newest_ms, first, skipped=skipped)
+    await begin_segment(context, times_ms, first, skipped=skipped)
     started_s = context.start_all(agents)
     return FaultOutcome("offsets-forwards", await context.wait_for_recovery(started_s), RESTART_GOAL_S)
 
@@ -57,17 +56,19 @@ async def skip_by_operator(context: FaultContext) -> FaultOutcome:
 async def repeat_by_operator(context: FaultContext) -> FaultOutcome:
     """Offsets are moved backwards with Kafka's own tool: the records from there on are to be used again."""
     agents = context.stop_all()
-    ends = await context.offsets.ends()
-    first = {at: max(end - _BACK, 0) for at, end in ends.items()}
+    first, times_ms = await context.offsets.ends(), dict(context.workload.newest_by_asset)
+    await context.workload.burst(_UNREAD * len(context.workload.assets))
+    started_s = context.start_all(agents)
+    await context.wait_for_recovery(started_s)
+    agents = context.stop_all()
     await _move_offsets(context, first)
-    await begin_segment(context, context.workload.newest_ms, first)
+    await begin_segment(context, times_ms, first)
     started_s = context.start_all(agents)
     return FaultOutcome("offsets-backwards", await context.wait_for_recovery(started_s), RESTART_GOAL_S)
 
 
 _EMPTY_TIMEOUT_S = 60.0
 _TRY_AGAIN_S = 0.3
-_BACK = 200
 _UNREAD = 300
 _NOTICE_GOAL_S = 30.0
 """A running member notices at its next fetch, or when its metadata expire."""
@@ -94,25 +95,27 @@ async def _move_offsets(context: FaultContext, offsets: Mapping[int, int]) -> No
         await asyncio.sleep(_TRY_AGAIN_S)
 
 
-async def _write_unread(context: FaultContext) -> tuple[Mapping[int, int], int]:
-    """Records that no agent reads now; offsets in their middle, and the newest time before them."""
-    before = await context.offsets.ends()
+async def _write_unread(context: FaultContext) -> tuple[Mapping[int, int], Mapping[str, int]]:
+    """Records that no agent reads now; offsets between them, and the time of each asset there."""
     await context.workload.burst(_UNREAD * len(context.workload.assets))
-    after = await context.offsets.ends()
-    return {at: (before[at] + after[at]) // 2 for at in after}, context.workload.newest_ms
+    between, times_ms = await context.offsets.ends(), dict(context.workload.newest_by_asset)
+    await context.workload.burst(_UNREAD * len(context.workload.assets))
+    return between, times_ms
 
 
 async def begin_segment(
     context: FaultContext,
-    newest_ms: int,
+    times_ms: Mapping[str, int],
     begin: Mapping[int, int],
     reported_as: tuple[str, ...] = (),
     *,
     skipped: Mapping[int, range] | None = None,
 ) -> None:
-    """The new segment, and enough records that its last windows do not reach back to the break."""
-    reach_ns = newest_ms * NS_PER_MS + context.reach_ns
-    context.segment = Segment(context.segment.events_from, begin, skipped or {}, reach_ns, reported_as)
-    while context.workload.newest_ms * NS_PER_MS < reach_ns:
+    """`times_ms`: where each asset is at the break. Writes enough that its last windows do not reach back to it."""
+    ended_ns = {asset: at * NS_PER_MS for asset, at in times_ms.items()}
+    reach_ns = {asset: at + context.reach_ns for asset, at in ended_ns.items()}
+    context.segment = Segment(context.segment.events_from, begin, skipped or {}, ended_ns, reach_ns, reported_as)
+    newest_ms = context.workload.newest_by_asset
+    while any(newest_ms[asset] * NS_PER_MS < at for asset, at in reach_ns.items()):
         await context.workload.burst(20 * len(context.workload.assets))
     context.workload.resume()

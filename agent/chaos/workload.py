@@ -84,6 +84,7 @@ class Workload:
         self._flowing, self._writing = asyncio.Event(), asyncio.Lock()
         self._flowing.set()
         self.sent, self.newest_ms = 0, 0
+        self.newest_by_asset: dict[str, int] = {}
 
     async def produce(self, per_second: float, stop: asyncio.Event) -> None:
         await self._producer.start()
@@ -142,6 +143,11 @@ class Workload:
             self._producer = RecordProducer(self._cluster)
             await self._producer.start()
 
+    def _note(self, record: RecordLike) -> None:
+        asset = (record.key or b"").decode(errors="replace")
+        self.newest_by_asset[asset] = max(self.newest_by_asset.get(asset, 0), record.timestamp)
+        self.newest_ms = max(self.newest_ms, record.timestamp)
+
     def _simulate(self, assets: Sequence[SimulatedAsset], partitions: int) -> SimulatorSource:
         return SimulatorSource(
             assets, corruption=CorruptionSettings(), partitions=partitions, start_ns=self._start_ns, speed=None
@@ -154,6 +160,7 @@ class Workload:
             partition = stream.first_partition + batch.partition.number
             await self._producer.write(self._topic, records, partition=partition)
             written += len(records)
-            self.newest_ms = max(self.newest_ms, *(record.timestamp for record in records))
+            for record in records:
+                self._note(record)
         self.sent += written
         return written

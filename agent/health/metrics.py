@@ -23,6 +23,7 @@ from connectors.timestamps import NS_PER_S
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _PARTITION = ("topic", "partition")
+_VERSION = version("anchormoe-agent")  # once: each look-up reads the package's metadata from disk
 
 
 class AgentCollector(Collector):
@@ -34,7 +35,7 @@ class AgentCollector(Collector):
         self._counters, self._progress, self._status, self._wall_s = counters, progress, status, wall_s
 
     def collect(self) -> Iterable[Metric]:
-        yield InfoMetricFamily("anchormoe_build", "The running version.", {"version": version("anchormoe-agent")})
+        yield InfoMetricFamily("anchormoe_build", "The running version.", {"version": _VERSION})
         yield from self._work_done()
         yield from self._trouble()
         yield from self._partitions()

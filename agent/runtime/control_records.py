@@ -24,7 +24,9 @@ def split_at_resets(batch: Batch, *, accept: bool = True) -> Iterator[Batch | Re
 
     `accept` is records.control: who may write sensor data is not always allowed to reset windows.
     """
-    controls = {at: _read(record, accept) for at, record in enumerate(batch.records) if _has_reset(record)}
+    controls = {
+        at: _read(record, accept) for at, record in enumerate(batch.records) if record.headers and _has_reset(record)
+    }
     if not controls:
         yield batch
         return
@@ -44,7 +46,7 @@ def split_at_resets(batch: Batch, *, accept: bool = True) -> Iterator[Batch | Re
 
 
 def _has_reset(record: RecordLike) -> bool:
-    if not record.headers or isinstance(record, RejectedRecord):
+    if isinstance(record, RejectedRecord):
         return False
     return any(name == RESET_HEADER for name, _ in record.headers)
 

@@ -12,17 +12,21 @@ from connectors.records import DEAD_LETTERS, EVENTS, Message
 TOO_LARGE = "too_large_to_publish"
 CUT_HEADER = "anchormoe_cut"
 """Header of an event that was published without a part of it; the value names the part."""
+_SMALL_BYTES = 16 * 1024
 
 
 def shrink_message(message: Message) -> Message | None:
     """A smaller message for the same fact, or None where there is none.
 
     A dead letter becomes a pointer letter. An event loses its patches: the state matters more than its evidence, and
-    an alarm must not be missing. Anything that is still too large becomes a pointer letter of its own.
+    an alarm must not be missing. What is still too large becomes a pointer letter of its own, unless it is small: a
+    topic that does not even take that is misconfigured, and stopping loses nothing.
     """
     if message.stream == DEAD_LETTERS:
         return None if is_pointer(message) else pointer_letter(message)
-    return _without_patches(message) or pointer_letter(_letter(message))
+    if (smaller := _without_patches(message)) is not None:
+        return smaller
+    return pointer_letter(_letter(message)) if len(message.value or b"") > _SMALL_BYTES else None
 
 
 def _without_patches(message: Message) -> Message | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from agent.events.assemble import EventAssembler, OutgoingEvent, idle_events
+from agent.events.fault import Fault
 from agent.events.group import GroupRuntime
 from agent.events.payloads import log_replaced_event, lost_records_event
 from agent.health.progress import Progress
@@ -18,7 +19,7 @@ from agent.runtime.in_flight import InFlight
 from agent.runtime.ingestion import Ingestion
 from agent.runtime.instruments import Instruments
 from agent.runtime.last_door import LastDoor
-from agent.runtime.lifecycle import close_within, limit_time
+from agent.runtime.lifecycle import close_within, limit_time, run_with_helpers
 from agent.runtime.log_changes import CommitMoved, LogChange, LogReplaced, RecordsLost
 from agent.runtime.measured_store import MeasuredStore
 from agent.runtime.model_queue import ModelLimits, ModelQueue
@@ -37,6 +38,7 @@ log = structlog.get_logger()
 
 _A_MILLISECOND_S = 0.001
 _WAIT_FOR_RESULTS_S = 0.2
+_KEEP_POLLING_EVERY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,14 +146,27 @@ class Pipeline:
         """Until `stop` or the end of a bounded source. A normal end checkpoints; an error commits nothing more."""
         try:
             await self.start()
-            while not stop.is_set() and (self._backlog or self._takeover.pending or not self._source.exhausted):
-                await self.step()
+            await run_with_helpers(self._step_until(stop), [self._keep_polling()])
             async with limit_time(self._limits.stop_deadline_s, "shutdown"):
                 await self.checkpoint()
                 if self.models is not None:
                     await self.models.publish_refusals(self.announce)
         finally:
             await self.close()
+
+    async def _step_until(self, stop: asyncio.Event) -> None:
+        while not stop.is_set() and (self._backlog or self._takeover.pending or not self._source.exhausted):
+            await self.step()
+
+    async def _keep_polling(self) -> None:
+        """Whatever a step waits for, a sink, the store, a revocation: polling goes on, of paused partitions."""
+        while True:
+            await asyncio.sleep(_KEEP_POLLING_EVERY_S)
+            waited_s = self._clock() - (self.progress.last_poll_s or self._clock())
+            if waited_s >= _KEEP_POLLING_EVERY_S and not self._poller.polling:
+                self._source.pause(list(self._ownership.partitions))
+                await self._poller.keep_alive()
+                self.progress.polled()
 
     async def start(self) -> None:
         """Returns when the source is joined; partitions may be assigned before or after that."""
@@ -278,6 +293,8 @@ class Pipeline:
     async def _take(self, partition: Partition) -> None:
         owned = await self._ownership.take(partition, self._clock())
         self._model.restore(partition, owned.states)
+        if not self._paused:
+            self._source.resume([partition])
         self._report_partitions()
 
     async def _take_again(self, partition: Partition) -> None:
@@ -372,16 +389,18 @@ class Pipeline:
     async def _announce_idle(self) -> None:
         """Nothing was polled, so the records of an asset that seems idle are not waiting in a backlog."""
         for owned in list(self._ownership.partitions.values()):
-            offset = max(owned.position - 1, 0)
-            events = [
-                event
-                for name, windows in owned.groups.items()
-                for event in idle_events(
-                    self._groups[name], windows, owned.partition, now_s=self._clock(), offset=offset
-                )
-            ]
+            events = [event for name in owned.groups for event in self._idle_events(owned, name)]
             if events and await self._still_owns(owned):
                 await self._publisher.announce(events)
+
+    def _idle_events(self, owned: OwnedPartition, name: str) -> list[OutgoingEvent]:
+        """They are technical and belong to no record, so one that cannot be built is only counted."""
+        group, windows, offset = self._groups[name], owned.groups[name], max(owned.position - 1, 0)
+        try:
+            return idle_events(group, windows, owned.partition, now_s=self._clock(), offset=offset)
+        except Exception as error:  # noqa: BLE001  # the last door
+            self._door.note(Fault("announce", error), str(owned.partition))
+            return []
 
     async def _still_owns(self, owned: OwnedPartition) -> bool:
         """False for one that a revocation has given up meanwhile. Raises `Fenced` when another agent has claimed it."""

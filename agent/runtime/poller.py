@@ -1,8 +1,9 @@
 """Polls the source, with polls that can be interrupted and a source that can be left and joined again."""
 
 import asyncio
+from contextlib import suppress
 
-from connectors.base import Assignment, Source
+from connectors.base import Assignment, OffsetOutOfRange, Source
 from connectors.errors import ConnectorError
 from connectors.records import Batch
 
@@ -14,6 +15,7 @@ class Poller:
         self.joined = False
         self._source, self._leave_within_s = source, leave_within_s
         self._poll: asyncio.Timeout | None = None
+        self._busy = asyncio.Lock()
 
     async def join(self, assignment: Assignment) -> None:
         await self._source.start(assignment)
@@ -31,7 +33,7 @@ class Poller:
         """None when it was interrupted: then it is not known whether there was anything to read."""
         poll = self._poll = asyncio.timeout(None)
         try:
-            async with poll:
+            async with poll, self._busy:
                 return await self._source.poll(max_records=max_records, timeout_s=timeout_s)
         except TimeoutError:
             if not poll.expired():
@@ -39,6 +41,20 @@ class Poller:
             return None
         finally:
             self._poll = None
+
+    @property
+    def polling(self) -> bool:
+        """Also while the source is away: then there is nothing to poll."""
+        return self._busy.locked() or not self.joined
+
+    async def keep_alive(self) -> None:
+        """Poll without taking anything: a member that does not poll for long is thrown out. Partitions must be paused.
+
+        What is wrong with the log is found again by the next poll.
+        """
+        async with self._busy:
+            with suppress(OffsetOutOfRange):
+                await self._source.poll(max_records=1, timeout_s=0)
 
     def interrupt(self) -> None:
         """End the current poll, if there is one. What it has fetched by then is returned by the next poll."""

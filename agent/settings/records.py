@@ -10,7 +10,14 @@ from agent.settings.problems import Problem
 from agent.settings.section import Count, Name, Section, TextPattern
 from agent.settings.units import Duration, Size
 
-UtcOffset = Annotated[str, TextPattern(r"^[+-](0[0-9]|1[0-4]):[0-5][0-9]$", 'hours and minutes like "+01:00"')]
+UtcOffset = Annotated[
+    str,
+    TextPattern(
+        r"^[+-](0[0-9]|1[0-4]):[0-5][0-9]$",
+        'hours and minutes like "+01:00", a fixed offset; the hour that a time zone repeats in autumn cannot be told '
+        "apart, so let the sender write UTC or the offset",
+    ),
+]
 OnUnknown = Literal["reject", "ignore"]
 
 

@@ -68,7 +68,7 @@ def parse_users(raw: bytes, where: str) -> tuple[User, ...]:
     """Raises SettingsError, which names the entry. A file without users is valid: nobody may enter."""
     try:
         document = yaml.safe_load(raw)
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:  # a date that does not exist
         raise SettingsError(f"{where}: not YAML: {type(error).__name__}") from error
     entries = document.get("users") if isinstance(document, dict) else document
     if not isinstance(entries, list | None) or (isinstance(document, dict) and document.keys() != {"users"}):

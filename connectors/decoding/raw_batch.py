@@ -55,9 +55,10 @@ def _check(
         rejections[index] = RecordError("empty", "the record has no value")
     for index in np.flatnonzero(sizes > max_bytes).tolist():
         rejections[index] = RecordError("too_large", f"{sizes[index]} bytes; records.max_bytes is {max_bytes}")
-    for index, record in enumerate(records):
-        if isinstance(record, RejectedRecord):
-            rejections[index] = RecordError(record.reason, record.detail)
+    if RejectedRecord in set(map(type, records)):  # mostly there is none, and this is quicker than to look at each
+        for index, record in enumerate(records):
+            if isinstance(record, RejectedRecord):
+                rejections[index] = RecordError(record.reason, record.detail)
     if not rejections:
         return np.arange(len(values))
     return np.array([index for index in range(len(values)) if index not in rejections], dtype=np.int64)

@@ -7,7 +7,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import NoOffsetForPartitionError, OffsetOutOfRangeError
+from aiokafka.errors import IllegalStateError, NoOffsetForPartitionError, OffsetOutOfRangeError
 from aiokafka.structs import OffsetAndMetadata
 
 from connectors.base import Assignment, OffsetOutOfRange
@@ -133,14 +133,22 @@ class KafkaSource:
         self._consumer.resume(*(at for at in self._assigned(partitions) if at in paused))
 
     async def lag(self) -> Mapping[Partition, int]:
+        """Without partitions that a rebalance takes away meanwhile."""
         assigned = list(self._consumer.assignment())
         if not assigned:
             return {}
         await self._begin_uncommitted()
         with translate_errors("cannot read the end of the log"):
             ends = await self._consumer.end_offsets(assigned)
-            positions = {at: await self._consumer.position(at) for at in assigned}
-        return {Partition(at.topic, at.partition): max(ends[at] - positions[at], 0) for at in assigned}
+            positions = {at: await self._position(at) for at in assigned}
+        lags = {at: max(ends[at] - position, 0) for at, position in positions.items() if position is not None}
+        return {Partition(at.topic, at.partition): lag for at, lag in lags.items()}
+
+    async def _position(self, at: TopicPartition) -> int | None:
+        try:
+            return int(await self._consumer.position(at))
+        except IllegalStateError:
+            return None
 
     async def close(self) -> None:
         """Leaves the group, so that the other members take over without waiting for a time-out."""

@@ -259,7 +259,7 @@ def _brokers_faults(brokers: KafkaCluster) -> list[Fault]:
 
 async def _cut_log(brokers: KafkaCluster, context: FaultContext) -> FaultOutcome:
     """The leader alone takes records, the agents read them; then it dies, and the log ends where the others stopped."""
-    topic, before_ms = context.names.input, context.workload.newest_ms
+    topic, times_ms = context.names.input, dict(context.workload.newest_by_asset)
     await asyncio.to_thread(brokers.wait_until_in_sync, topic)
     await asyncio.to_thread(brokers.isolate_leader, topic, 0)
     await context.workload.burst(100 * len(context.workload.assets))
@@ -269,7 +269,7 @@ async def _cut_log(brokers: KafkaCluster, context: FaultContext) -> FaultOutcome
     await context.workload.reconnect()
     await context.forget_offsets()
     ends = await context.offsets.ends()
-    await begin_segment(context, before_ms, ends, LOG_REPLACED)
+    await begin_segment(context, times_ms, ends, LOG_REPLACED)
     return FaultOutcome("log-cut", await context.wait_for_recovery(time.monotonic()), RESTART_GOAL_S)
 
 

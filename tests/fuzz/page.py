@@ -9,7 +9,7 @@ from tests.fuzz.ledger import Line
 from tests.fuzz.runner import COUNTED, SLOW_S
 
 _DOORS = {
-    "wide": "wide records, 12 settings: decoder, control split, windows, a small real model, events, letters",
+    "wide": "wide records, 13 settings: decoder, control split, windows, a small real model, events, letters",
     "narrow": "narrow records, 6 settings: the same way",
     "chunked": "chunked records, 6 settings: the same way",
     "binary": "binary chunks, 4 settings: the same way",

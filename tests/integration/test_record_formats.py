@@ -277,7 +277,8 @@ async def test_every_reason_reaches_the_dead_letters_with_bytes_key_headers_and_
     assert tally.dead_letters == dict.fromkeys(bad, 1)
     letters = {dict(letter.headers)["dl_reason"].decode(): letter for letter in await world.letters()}
     assert letters.keys() == bad.keys()
-    assert {*letters, "bad_chunk", "wrong_period"} >= REASONS
+    elsewhere = {"bad_chunk", "wrong_period", "bad_asset", "bad_control", "undecodable_headers", "undecodable_record"}
+    assert {*letters, *elsewhere} >= REASONS
     for reason, letter in letters.items():
         sent, field = bad[reason]
         headers = {name: text.decode(errors="replace") for name, text in letter.headers}

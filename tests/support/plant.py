@@ -97,7 +97,9 @@ def pumps(
 
 def decoder() -> Decoder:
     fields = tuple(ChannelField(name, name) for name in CHANNELS)
-    return Decoder((GroupLayout("pumps", fields, ("*",)),), RecordFormat(time_unit="s", max_clock_skew_ns=None))
+    return Decoder(
+        (GroupLayout("pumps", fields, ("*",)),), RecordFormat(time_unit="s", max_clock_skew_ns=None, accept_resets=True)
+    )
 
 
 def put(log: MemoryLog, asset: str, second: int, flow: float | None, *, partition: Partition = A) -> None:

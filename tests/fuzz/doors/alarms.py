@@ -9,7 +9,7 @@ import orjson
 from agent.alarms.core.catalogue import Catalogue
 from agent.alarms.core.inputs import encode_input
 from agent.alarms.worker.consoles import AppliedInput, ConsoleWorker
-from agent.alarms.worker.event_inputs import event_input
+from agent.alarms.worker.event_inputs import encode_event, event_input
 from agent.contracts.received import parse_event
 from connectors.errors import RecordError
 from connectors.records import Partition, Record
@@ -89,6 +89,7 @@ class AlarmSession:
         record = Record(index, each.timestamp, each.key, each.value, headers)
         try:
             entry = event_input(parse_event(record, _EVENTS_TOPIC), self._catalogue, at(self._second))
+            value = b"" if entry is None else encode_event(entry)
         except RecordError as error:
             outcome.refused[error.reason] += 1
             outcome.traits.append((index, shape(error.detail)))
@@ -97,7 +98,7 @@ class AlarmSession:
         if entry is None or console is None:
             outcome.ignored += 1
             return
-        self._take(index, console.encode(), encode_input(entry), outcome)
+        self._take(index, console.encode(), value, outcome)
 
     def _take(self, index: int, key: bytes | None, value: bytes | None, outcome: Outcome) -> None:
         self._worker.ignored.clear()
@@ -114,6 +115,8 @@ class AlarmSession:
         elif applied.messages:
             reason = next(iter(self._worker.ignored), "refused")
             outcome.refused[reason] += 1
+            if reason == "internal":
+                outcome.violate("internal", "an input raised inside the worker", index)
             audit = orjson.loads(applied.messages[0].value or b"{}")
             outcome.traits.append((index, shape(str(audit.get("reason")))))
         else:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import re
+import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from agent.health.progress import Progress
 from agent.health.status import RuntimeStatus
 from agent.web.access import Access
 from agent.web.server import listen, serve
-from agent.web.users import User, UsersFile, find_user, hash_token
+from agent.web.users import UsersFile, hash_token
 from connectors.records import EVENTS, Message, Partition
 from connectors.webhook import Receiver, UndeliveredMessage, WebhookSink
 from tests.fuzz.cases import Input, Outcome
@@ -33,7 +34,7 @@ from tests.fuzz.doors.alarms import plant
 from tests.fuzz.mutation import NAMES, TOKENS, mutate_bytes, mutate_document, parsed, write
 from tests.support.alarm_log import Run, event
 
-TOKEN = "correct horse battery staple"
+TOKEN, READ_TOKEN = "amt_correct-horse-battery-staple", "prometheus"
 HEALTH, ALARMS, DELIVERY, SINK = "health", "alarms", "alarm-delivery", "event-sink"
 _ANSWER_S = 10.0
 _AT_ONCE = 16
@@ -89,7 +90,9 @@ class RequestSession:
     def __init__(self, variant: str) -> None:
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         self._runner, self._sent = asyncio.Runner(), list[Command]()
-        app = _health_app() if variant == HEALTH else _alarm_app(self._sent)
+        self._place = tempfile.TemporaryDirectory(prefix="fuzz-users-")
+        access = Access(lambda: READ_TOKEN, _users(Path(self._place.name) / "users.yaml"))
+        app = _health_app(access) if variant == HEALTH else _alarm_app(self._sent, access)
         self._runner.run(self._serve(app))
 
     def generate(self, rng: Random, count: int, pool: Sequence[Input]) -> list[Input]:
@@ -107,6 +110,7 @@ class RequestSession:
             self._runner.run(self._end())
         finally:
             self._runner.close()
+            self._place.cleanup()
 
     async def _serve(self, app: Starlette) -> None:
         listener = listen("127.0.0.1", 0)
@@ -161,8 +165,8 @@ class RequestSession:
             outcome.violate("hang", f"no answer within {_ANSWER_S} s", index)
         if any(code >= 500 for code in codes):
             outcome.violate("crash", f"answered {max(codes)}", index)
-        if self._sent and TOKEN.encode() not in request:
-            outcome.violate("unescaped", "a command was accepted without the token", index)
+        if 202 in codes and TOKEN.encode() not in request:
+            outcome.violate("both", "a command was accepted without the token of a user who may give it", index)
         if b"\x1b" in answer:
             outcome.violate("unescaped", "an answer has an escape sequence", index)
         if any(200 <= code < 300 for code in codes):
@@ -172,30 +176,29 @@ class RequestSession:
         outcome.traits.append((index, tuple(codes)))
 
 
-def _health_app() -> Starlette:
+def _users(path: Path) -> UsersFile:
+    path.write_text(f"users: [{{name: ada, role: engineer, token_sha256: {hash_token(TOKEN)}}}]\n")
+    path.chmod(0o600)
+    return UsersFile(path)
+
+
+def _health_app(access: Access) -> Starlette:
     progress, status = Progress(lambda: 100.0), RuntimeStatus(lambda: 100.0, models_loaded=True, store_reachable=True)
     status.ticked(0.0)
     status.owns({Partition("readings", 0): 1})
     progress.lag_measured({Partition("readings", 0): 0})
     registry = make_registry(Counters(), progress, status)
-    return HealthPages(progress, status, registry, no_progress_s=60, access=Access(lambda: TOKEN)).app()
+    return HealthPages(progress, status, registry, no_progress_s=60, access=access).app()
 
 
-class _Users(UsersFile):
-    """One engineer, without a file."""
-
-    def find(self, token: str) -> User | None:
-        return find_user((User("ada", "engineer", hash_token(TOKEN)),), token)
-
-
-def _alarm_app(sent: list[Command]) -> Starlette:
+def _alarm_app(sent: list[Command], access: Access) -> Starlette:
     run = Run(plant()).apply(event(0, 0.9))
 
     async def send(_: str, command: Command) -> None:
         sent.append(command)
 
     registry = alarm_registry(AlarmCounters(), lambda: [run.console], run.plant)
-    return AlarmApi(run.plant, lambda: [run.console], send, registry, access=Access(users=_Users(Path()))).app()
+    return AlarmApi(run.plant, lambda: [run.console], send, registry, access=access).app()
 
 
 def _request(rng: Random, pool: Sequence[Input]) -> bytes:
@@ -205,7 +208,7 @@ def _request(rng: Random, pool: Sequence[Input]) -> bytes:
     body = b"" if method == b"GET" and rng.random() < 0.9 else _body(rng)
     fields = [] if rng.random() < 0.1 else [b"Host: 127.0.0.1"]
     if rng.random() < 0.5:
-        fields.append(b"Authorization: Bearer " + TOKEN.encode())
+        fields.append(b"Authorization: Bearer " + rng.choice([TOKEN, TOKEN, READ_TOKEN]).encode())
     if rng.random() < 0.6:
         fields.append(b"Content-Type: application/json")
     if body and rng.random() < 0.9:

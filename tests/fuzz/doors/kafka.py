@@ -12,7 +12,7 @@ from agent.dead_letters.letter import dead_letter
 from connectors.decoding import Decoder
 from connectors.kafka.record_batch import TolerantBatches
 from connectors.record_schema import RecordFormat
-from connectors.records import Batch, Partition, RecordLike, UnreadableRecord
+from connectors.records import Batch, Partition, RecordLike, RejectedRecord
 from tests.fuzz.cases import Input, Outcome, shape
 from tests.fuzz.doors.record_bytes import RecordWriter
 from tests.fuzz.doors.record_variants import Variant, variants
@@ -91,7 +91,7 @@ class KafkaSession:
         for at, bad in rejected.items():
             dead_letter(records[at], _TOPIC, reason=bad.reason, detail=bad.detail, field=bad.field)
             outcome.traits.append((index, (bad.reason, shape(bad.detail))))
-        unreadable = {at for at, record in enumerate(records) if isinstance(record, UnreadableRecord)}
+        unreadable = {at for at, record in enumerate(records) if isinstance(record, RejectedRecord)}
         if len(used | rejected.keys()) + decoded.ignored != len(records):
             outcome.violate("silent", "a record of a batch is neither used, ignored nor rejected", index)
         if used & rejected.keys() or unreadable & used:

@@ -11,10 +11,14 @@ import yaml
 
 from agent.errors import SettingsError
 from agent.settings import examine
+from agent.web.users import parse_users
 from tests.fuzz.cases import Input, Outcome, shape
 from tests.fuzz.mutation import Node, mutate_bytes, mutate_document, parsed, write
 
 CONFIGS = Path(__file__).parents[3] / "configs"
+USERS = "users"
+"""not a plant: the file with the users of the HTTP servers"""
+_USERS = b"users:\n- name: ada\n  role: engineer\n  token_sha256: " + b"0" * 64 + b"\n"
 _EXAMPLES = ("alarms", "demo", "file-replay", "kafka", "secured")
 _TAGS = (
     b"!!python/object/apply:os.system [id]", b"&a [*a]", b"*nowhere", b"!!binary x", b"!!set {a}", b"!!omap [a: 1]",
@@ -28,7 +32,7 @@ _TAGS = (
 @dataclass(frozen=True, slots=True)
 class SettingsDoor:
     name: str = "settings"
-    variants: Sequence[str] = _EXAMPLES
+    variants: Sequence[str] = (*_EXAMPLES, USERS)
     batch: int = 20
     renew_after: int = 1 << 60
 
@@ -43,7 +47,8 @@ class SettingsSession:
         for name in ("bundles", "recordings", "datasets"):
             (directory / name).symlink_to(CONFIGS / name)
         self._path = directory / "plant.yaml"
-        self._text = (CONFIGS / f"{variant}.yaml").read_bytes()
+        self._variant = variant
+        self._text = _USERS if variant == USERS else (CONFIGS / f"{variant}.yaml").read_bytes()
         self._names = _names(yaml.safe_load(self._text))
 
     def generate(self, rng: Random, count: int, pool: Sequence[Input]) -> list[Input]:
@@ -54,9 +59,7 @@ class SettingsSession:
         for index, each in enumerate(inputs):
             self._path.write_bytes(each.value or b"")
             try:
-                examination = examine(self._path, {})
-                problems = [problem.message for problem in examination.problems]
-                loaded = examination.loaded is not None
+                problems, loaded = self._examine(each.value or b"")
             except SettingsError as error:
                 problems, loaded = list(error.problems), False
             json.dumps(problems, ensure_ascii=False).encode("utf-8", "surrogatepass")
@@ -73,6 +76,13 @@ class SettingsSession:
 
     def close(self) -> None:
         self._place.cleanup()
+
+    def _examine(self, content: bytes) -> tuple[list[str], bool]:
+        if self._variant == USERS:
+            parse_users(content, "users.yaml")
+            return [], True
+        examination = examine(self._path, {})
+        return [problem.message for problem in examination.problems], examination.loaded is not None
 
     def _changed(self, rng: Random, pool: Sequence[Input]) -> bytes:
         kind = rng.random()

@@ -62,16 +62,13 @@ class TcpProxy:
             writer.transport.abort()
             return
         self._writers |= {writer, to_writer}
+        pumps = [asyncio.create_task(self._pump(reader, to_writer)), asyncio.create_task(self._pump(to_reader, writer))]
         try:
-            await asyncio.wait(  # either end closes both
-                [
-                    asyncio.ensure_future(self._pump(reader, to_writer)),
-                    asyncio.ensure_future(self._pump(to_reader, writer)),
-                ],
-                return_when=asyncio.FIRST_COMPLETED,
-            )
+            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)  # either end closes both
         finally:
             self._writers -= {writer, to_writer}
+            for pump in pumps:
+                pump.cancel()
             for each in (writer, to_writer):
                 each.transport.abort()
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.base import Sink
@@ -67,6 +67,7 @@ messages: Any = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(messages)
 def test_any_message_comes_back_byte_for_byte_from_one_line(message: Message) -> None:
     line = to_line(message)
@@ -260,6 +261,7 @@ def test_a_line_that_is_no_message_is_named_and_the_others_are_read(tmp_path: Pa
     assert (unreadable.number, unreadable.line) == (2, line + b"\n")
 
 
+@settings(deadline=None)
 @given(messages, st.data())
 def test_a_damaged_line_is_a_message_or_an_error_of_its_own(message: Message, data: st.DataObject) -> None:
     line = bytearray(to_line(message))
@@ -272,6 +274,7 @@ def test_a_damaged_line_is_a_message_or_an_error_of_its_own(message: Message, da
     assert FileFormat("log").record(3, bytes(line), ()).offset == 3
 
 
+@settings(deadline=None)
 @given(messages)
 def test_a_logged_record_comes_back_whatever_its_headers_are(message: Message) -> None:
     record = Record(5, 1_700_000_000_000, message.key, message.value, message.headers)

@@ -32,6 +32,15 @@ def test_while_the_file_is_missing_empty_or_no_text_the_last_secret_stays(tmp_pa
     assert secret.read() == "second"
 
 
+def test_a_new_secret_is_told_once_before_it_is_used(tmp_path: Path) -> None:
+    path, told = tmp_path / "password", list[str]()
+    secret = SecretFile(path, "first", on_change=told.append)
+    for content in ("first", "second", "second", "", "third"):
+        path.write_text(content)
+        secret.read()
+    assert told == ["second", "third"]
+
+
 def test_its_text_does_not_show_it(tmp_path: Path) -> None:
     assert "hush" not in repr(SecretFile(tmp_path / "password", "hush"))
 
@@ -45,8 +54,7 @@ def test_a_secret_of_the_settings_that_is_in_a_file_can_be_read_again(tmp_path: 
     in_file = Login.model_validate({"password": {"file": "password"}}, context=environment).password
     (tmp_path / "password").write_text("second")
     assert in_file is not None
-    assert in_file.get_secret_value() == "first"
-    assert reveal_secret(current_secret(in_file)) == "second"
+    assert in_file.get_secret_value() == reveal_secret(current_secret(in_file)) == "second"
     in_variable = Login.model_validate({"password": {"env": "VARIABLE"}}, context=environment).password
     assert current_secret(in_variable) == "fixed"
     assert current_secret(Login().password) is None

@@ -55,24 +55,24 @@ def test_without_a_break_everything_is_compared() -> None:
 def test_windows_that_reach_back_to_the_break_may_say_that_history_is_lost() -> None:
     replayed = events([event(50, offset=5), event(70, offset=7)])
     published = events([lost(50, 5), lost(55, 5), event(70, offset=7)])
-    verdict = judge(replayed, published, Segment(reach_until_ns=BREAK))
+    verdict = judge(replayed, published, Segment(reach_until_ns={"pump-1": BREAK}))
     assert verdict.comparison.same
     assert (verdict.excused, verdict.history_lost) == (2, 2)
 
 
 def test_beyond_that_reach_nothing_is_excused() -> None:
     replayed, published = events([event(70, offset=7)]), events([lost(70, 7)])
-    assert len(judge(replayed, published, Segment(reach_until_ns=BREAK)).comparison.different) == 1
+    assert len(judge(replayed, published, Segment(reach_until_ns={"pump-1": BREAK})).comparison.different) == 1
 
 
 def test_another_state_beside_the_break_is_different_and_not_excused() -> None:
     replayed, published = events([event(50, offset=5)]), events([event(50, offset=5, state="high")])
-    assert len(judge(replayed, published, Segment(reach_until_ns=BREAK)).comparison.different) == 1
+    assert len(judge(replayed, published, Segment(reach_until_ns={"pump-1": BREAK})).comparison.different) == 1
 
 
 def test_technical_events_beside_the_break_are_not_compared() -> None:
     published = events([event(50, offset=5, kind="gap"), event(70, offset=7, kind="gap")])
-    verdict = judge(events([]), published, Segment(reach_until_ns=BREAK))
+    verdict = judge(events([]), published, Segment(reach_until_ns={"pump-1": BREAK}))
     assert [name.id for name in verdict.comparison.extra] == ["gap-70"]
 
 
@@ -86,6 +86,12 @@ def test_what_an_operator_has_skipped_must_not_be_used() -> None:
     both = events([event(1, offset=4), event(2, offset=9)])
     verdict = judge(both, both, Segment(begin={0: 9}, skipped={0: range(3, 9)}))
     assert [name.id for name in verdict.comparison.extra] == ["state-1"]
+
+
+def test_a_window_that_had_ended_at_the_break_may_be_missing_and_the_next_not() -> None:
+    replayed = events([event(50, offset=9), event(70, offset=9)])
+    verdict = judge(replayed, events([]), Segment(ended_ns={"pump-1": BREAK}))
+    assert [name.id for name in verdict.comparison.missing] == ["state-70"]
 
 
 def test_segments_add_up() -> None:

@@ -70,6 +70,3 @@ def test_a_port_that_another_process_still_has_may_be_free_soon(tmp_path: Path, 
         taken.listen()
         plant = write_plant(tmp_path, http={"host": "127.0.0.1", "port": taken.getsockname()[1]})
         assert code("run", "--config", plant) == 75
-    plant = write_plant(tmp_path, http={"host": "192.0.2.1", "port": 8787, "token": {"file": "token"}})
-    (tmp_path / "token").write_text("0123456789abcdef0123456789abcdef")
-    assert code("run", "--config", plant) == 75

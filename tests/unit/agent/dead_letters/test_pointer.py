@@ -71,12 +71,17 @@ def test_a_record_that_calls_itself_a_pointer_is_shrunk_all_the_same() -> None:
 
 @pytest.mark.parametrize("stream", [EVENTS, STATES])
 def test_an_event_or_a_state_that_cannot_be_shortened_becomes_a_pointer_letter(stream: str) -> None:
-    value = b'{"asset":"pump-1","input":{"topic":"readings","partition":3,"offset":9}}'
+    value = b'{"asset":"pump-1","input":{"topic":"readings","partition":3,"offset":9},"more":"%s"}' % (b"x" * 20_000)
     pointer = shrink_message(Message(stream, b"pump-1", value))
     assert pointer is not None
     assert pointer.stream == DEAD_LETTERS
     found = stored(pointer)
     assert (found.reason, found.source, found.offset) == (TOO_LARGE, Partition(f"sink:{stream}", 3), 9)
+
+
+@pytest.mark.parametrize("stream", [EVENTS, STATES])
+def test_a_topic_that_does_not_even_take_small_messages_is_an_error_and_loses_none(stream: str) -> None:
+    assert shrink_message(Message(stream, b"pump-1", b'{"asset":"pump-1"}')) is None
 
 
 def test_a_pointer_to_another_record_is_not_restored() -> None:

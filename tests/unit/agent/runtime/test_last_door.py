@@ -238,6 +238,19 @@ async def test_a_model_that_always_raises_trips_the_breaker_although_few_records
     assert committed is None or committed.offset < 20
 
 
+async def test_a_silence_that_cannot_be_told_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def idle_events(*_: object, **__: object) -> None:
+        raise Bug
+
+    monkeypatch.setattr("agent.runtime.pipeline.idle_events", idle_events)
+    pipeline = pipeline_on(filled([1.0] * 8), MemorySink(), MemoryWindowStore(), bounded=False)
+    await pipeline.start()
+    while not pipeline.counters.internal_errors["announce"]:
+        await pipeline.step()
+    await pipeline.close()
+    assert pipeline.counters.records == 8
+
+
 async def test_a_cancelled_run_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object, **__: object) -> None:
         raise asyncio.CancelledError

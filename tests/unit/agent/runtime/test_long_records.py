@@ -202,6 +202,30 @@ async def test_polling_goes_on_while_a_slow_model_works_on_a_long_record(monkeyp
     assert min(polls) >= 1
 
 
+class SlowSink(MemorySink):
+    """Takes a while for every write, and counts the polls meanwhile."""
+
+    def __init__(self, source: Polled) -> None:
+        super().__init__()
+        self._source, self.polls = source, list[int]()
+
+    async def write(self, messages: Sequence[Message]) -> None:
+        before = self._source.polls
+        await asyncio.sleep(3.0)
+        self.polls.append(self._source.polls - before)
+        await super().write(messages)
+
+
+async def test_polling_goes_on_while_a_slow_sink_writes() -> None:
+    log = MemoryLog([A])
+    chunk(log, "p1", range(100, 106))
+    source = Polled(log)
+    sink = SlowSink(source)
+    await pipeline_on(log, sink, source=source).run(asyncio.Event())
+    assert len(events_of(sink)) == 2
+    assert max(sink.polls) >= 1
+
+
 async def test_a_piece_that_raises_ends_its_record_and_only_that(monkeypatch: pytest.MonkeyPatch) -> None:
     from agent.runtime import ingestion
 
@@ -261,12 +285,9 @@ async def test_cancelling_a_drain_loses_nothing(monkeypatch: pytest.MonkeyPatch)
     chunk(log, "p1", range(100, 120))
     pipeline = pipeline_on(log, sink, source=MemorySource(log), queue_windows=1000, checkpoint_records=1 << 40)
     await pipeline.start()
-    await pipeline._ingest(
-        [
-            (batch, pipeline._ownership.partitions[A])
-            for batch in await pipeline._source.poll(max_records=10, timeout_s=1.0)
-        ]
-    )
+    pipeline._apply_backpressure()
+    polled = await pipeline._source.poll(max_records=10, timeout_s=1.0)
+    await pipeline._ingest([(batch, pipeline._ownership.partitions[A]) for batch in polled])
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
             await pipeline._in_flight.drain(down_to=0)
