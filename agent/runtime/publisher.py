@@ -1,6 +1,6 @@
 """Publishes in order: events and dead letters, then the latest state per asset. What cannot be encoded is told."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from agent.dead_letters.letter import DeadLetter
@@ -15,6 +15,8 @@ from agent.windows.asset_state import AssetState
 from connectors.base import Sink
 from connectors.failpoints import AFTER_PUBLISH, AFTER_STATES, hit
 from connectors.records import Message
+
+_MAX_WRITE_BYTES = 4 << 20
 
 Refuse = Callable[[Fault], DeadLetter]
 
@@ -50,7 +52,8 @@ class Publisher:
         letters = sorted((each for each in letters if each.offset >= owned.publish_from), key=lambda each: each.offset)
         messages = [message for _, message in encoded] + [letter.message for letter in letters]
         if messages:
-            await self._sink.write(messages)
+            for part in _parts(messages):
+                await self._sink.write(part)
             hit(AFTER_PUBLISH)
         await self._write_states(events)
         self._report(results, events)
@@ -110,6 +113,20 @@ class Publisher:
                 observer.classified(window)
         for outgoing in events:
             observer.published(outgoing)
+
+
+def _parts(messages: Sequence[Message]) -> Iterator[list[Message]]:
+    """Mostly all at once. Each write has its own time limit, which a poll of large dead letters would exceed."""
+    part: list[Message] = []
+    size = 0
+    for message in messages:
+        part.append(message)
+        size += len(message.key or b"") + len(message.value or b"")
+        if size >= _MAX_WRITE_BYTES:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
 
 
 def _encode(events: Sequence[OutgoingEvent]) -> tuple[list[tuple[OutgoingEvent, Message]], list[Fault]]:

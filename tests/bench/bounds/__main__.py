@@ -94,11 +94,11 @@ def main() -> None:
             body = _section(name, _run(CASES[name], kafka, redis, f"bounds-{name}"))
             sections[CASES[name].title] = body
             print(f"## {CASES[name].title}\n\n{body}\n", flush=True)
+            if given.out:
+                given.out.write_text(page_of(_HEAD, sections, [case.title for case in CASES.values()]))
     finally:
         kafka.close()
         redis.close()
-    if given.out:
-        given.out.write_text(page_of(_HEAD, sections, [case.title for case in CASES.values()]))
 
 
 if __name__ == "__main__":

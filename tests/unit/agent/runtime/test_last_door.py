@@ -273,6 +273,21 @@ async def test_a_record_that_raises_while_windows_are_rebuilt_is_dead_lettered_o
     assert before.items() <= events_of(sink).items()
 
 
+async def test_large_dead_letters_are_written_in_parts_that_fit_the_sinks_time_limit() -> None:
+    class Sizes(MemorySink):
+        async def write(self, messages: Any) -> None:
+            sizes.append(sum(len(message.value or b"") for message in messages))
+            await super().write(messages)
+
+    sizes: list[int] = []
+    log, sink = MemoryLog([A]), Sizes()
+    for _ in range(30):
+        log.append(A, b"x" * 500_000, key=b"p1", timestamp_ms=1)
+    await run(log, sink=sink, limits=BIG)
+    assert len(sink.of(DEAD_LETTERS)) == 30
+    assert max(sizes) <= 5_000_000
+
+
 def test_orjson_refuses_what_python_allows() -> None:
     """Why encoding an event is behind the door as well."""
     with pytest.raises(TypeError):
