@@ -80,8 +80,8 @@ _TURN: tuple[Profile, ...] = (
     "redis-cluster",
     "single-forgetful",
     "log",
-    "brokers-cut",
 )
+"""Not `brokers-cut`: ask for it with --profile."""
 
 
 def start_servers(profile: Profile) -> Servers:
@@ -218,7 +218,8 @@ def _experiment(servers: Servers, directory: Path, plan: RoundPlan) -> Experimen
     if servers.brokers is not None:
         _create_topics(servers.brokers, names, cut=plan.profile == "brokers-cut")
     sinks = [_receiving(servers.receiver)] if servers.receiver else []
-    return Experiment(path, directory, names, plan.seed, SIZE, pace, services, sinks)
+    # Nothing to clean up: the servers end with the round.
+    return Experiment(path, directory, names, plan.seed, SIZE, pace, services, sinks, keep=True)
 
 
 def _receiving(receiver: HangingReceiver) -> dict[str, Any]:
