@@ -107,6 +107,7 @@ def test_a_user_is_added_once_and_removed_once(path: Path) -> None:
         "users: []\nmore: 1",
         "!!python/object/apply:os.system ['true']",
         "\x00",
+        "!!timestamp 2024-13-99",
     ],
 )
 def test_a_file_of_another_form_is_refused(text: str) -> None:
