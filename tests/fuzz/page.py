@@ -40,7 +40,7 @@ def _head(lines: Sequence[Line], command: str) -> list[str]:
     return [
         "# Fuzzing",
         "",
-        f"{records:,} inputs in {minutes:.0f} minutes of processor time, {days[0] if days else '–'} to "
+        f"{records:,} inputs in {minutes:.1f} minutes of processor time, {days[0] if days else '–'} to "
         f"{days[-1] if days else '–'} UTC. Written by `{command}`.",
         f"Commits: {', '.join(f'{commit} ({count:,})' for commit, count in commits.items())}. "
         + ", ".join(f"{name} {number}" for name, number in versions.items())
