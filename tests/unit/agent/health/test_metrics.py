@@ -17,6 +17,10 @@ NAMES = {
     "records": "anchormoe_records_total",
     "expired_assets": "anchormoe_expired_assets_total",
     "ignored": "anchormoe_ignored_total",
+    "refetched_records": "anchormoe_refetched_records_total",
+    "lost_records": "anchormoe_lost_records_total",
+    "replaced_logs": "anchormoe_replaced_logs_total",
+    "moved_commits": "anchormoe_moved_commits_total",
     "oversized": "anchormoe_oversized_messages_total",
     "windows": "anchormoe_windows_total",
     "checkpoints": "anchormoe_checkpoints_total",
@@ -69,6 +73,10 @@ def busy() -> tuple[Counters, Progress, RuntimeStatus]:
         dead_letters=Counter({"late": 3, "not_json": 1}),
         ignored=Counter(unknown_channel=6),
         internal_errors=Counter(ingest=1),
+        refetched_records=4,
+        lost_records=7,
+        replaced_logs=Counter(recreated=1),
+        moved_commits=1,
         expired_assets=2,
     )
     status = RuntimeStatus(
