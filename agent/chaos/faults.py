@@ -49,7 +49,6 @@ _LOGS = (
     ),
     Fault("retention", "records vanish that nobody has read", "experiment", logs.overtake, True),
     Fault("offsets-forwards", "an operator skips records", "experiment", logs.skip_by_operator, True),
-    Fault("offsets-backwards", "an operator has records read again", "experiment", logs.repeat_by_operator, True),
 )
 _SERVICES = (
     Fault("redis-flush", "every key of the experiment is deleted", "experiment", services.delete_keys),

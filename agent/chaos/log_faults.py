@@ -53,20 +53,6 @@ async def skip_by_operator(context: FaultContext) -> FaultOutcome:
     return FaultOutcome("offsets-forwards", await context.wait_for_recovery(started_s), RESTART_GOAL_S)
 
 
-async def repeat_by_operator(context: FaultContext) -> FaultOutcome:
-    """Offsets are moved backwards with Kafka's own tool: the records from there on are to be used again."""
-    agents = context.stop_all()
-    first, times_ms = await context.offsets.ends(), dict(context.workload.newest_by_asset)
-    await context.workload.burst(_UNREAD * len(context.workload.assets))
-    started_s = context.start_all(agents)
-    await context.wait_for_recovery(started_s)
-    agents = context.stop_all()
-    await _move_offsets(context, first)
-    await begin_segment(context, times_ms, first)
-    started_s = context.start_all(agents)
-    return FaultOutcome("offsets-backwards", await context.wait_for_recovery(started_s), RESTART_GOAL_S)
-
-
 _EMPTY_TIMEOUT_S = 60.0
 _TRY_AGAIN_S = 0.3
 _UNREAD = 300

@@ -27,7 +27,7 @@ GROUP_FAULTS = ["rebalance", "zombie", "two-joins", "stop-in-rebalance", "zombie
 REDIS_FAULTS = [name for name in FAULTS if name.startswith("redis")]
 KAFKA_FAULTS = ["sink-refuses", "states-refuse", "letters-refuse", "broker-restart", "broker-kill"]
 RECORD_FAULTS = ["poison-records", "poison-large", "poison-header", "clock-jump", "aborted-transaction"]
-LOG_FAULTS = [name for name, fault in FAULTS.items() if fault.breaks_log]
+ONLY_IN_CAMPAIGNS = [name for name, fault in FAULTS.items() if fault.breaks_log]
 
 
 class Inject(Protocol):
@@ -78,8 +78,8 @@ def assert_nothing_lost(result: ExperimentResult) -> None:
 
 
 def test_every_fault_is_tried() -> None:
-    tried = {*AGENT_FAULTS, *GROUP_FAULTS, *REDIS_FAULTS, *KAFKA_FAULTS, *RECORD_FAULTS, *LOG_FAULTS}
-    assert set(FAULTS) == {*tried, "partition-increase"}
+    tried = {*AGENT_FAULTS, *GROUP_FAULTS, *REDIS_FAULTS, *KAFKA_FAULTS, *RECORD_FAULTS}
+    assert set(FAULTS) == {*tried, "partition-increase", *ONLY_IN_CAMPAIGNS}
 
 
 async def test_agents_that_die_anywhere_lose_nothing(inject: Inject) -> None:
@@ -102,6 +102,10 @@ async def test_a_redis_without_persistence_that_dies_is_filled_again(inject: Inj
 
 async def test_a_topic_that_rejects_messages_and_a_broker_that_dies_lose_nothing(inject: Inject) -> None:
     assert_nothing_lost(await inject(*KAFKA_FAULTS))
+
+
+async def test_no_record_stops_a_partition_and_new_partitions_are_read_from_their_beginning(inject: Inject) -> None:
+    assert_nothing_lost(await inject(*RECORD_FAULTS, "partition-increase"))
 
 
 async def test_without_faults_nothing_is_repeated_and_nothing_is_left_behind(
