@@ -58,6 +58,11 @@ class TolerantBatch:
         self._records = self._read()
 
     @property
+    def is_supported(self) -> bool:
+        """Whether it is of the one format that is read here."""
+        return bool(self._magic == _MAGIC)
+
+    @property
     def is_control_batch(self) -> bool:
         return bool(self._attributes & _CONTROL)
 

@@ -12,6 +12,7 @@ import faust
 
 from agent.alarms.worker.tables import RowTable, SeekFirstTables
 from agent.contracts.alarms import ALARMS, AUDIT, INPUTS, TRANSITIONS
+from connectors.kafka import tolerant_fetcher
 from connectors.kafka.cluster import Cluster
 
 
@@ -35,6 +36,7 @@ class WorkerSettings:
 
 
 def faust_app(settings: WorkerSettings) -> Any:
+    tolerant_fetcher.install()  # or one record with a damaged header would end every worker that reads it
     cluster = settings.cluster
     return faust.App(
         settings.app_id,
