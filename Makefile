@@ -69,8 +69,8 @@ check: lint   ## the quick part of the tests: lint, and the runtime's unit tests
 	@$(BIN)/pytest $(QUICK) -q -n $(WORKERS) -m 'not slow'
 
 test: lint   ## every check and every test, on real services
-	@OMP_NUM_THREADS=1 $(BIN)/pytest $(COMPUTE) $(SHORT) --cov --cov-report=html:build/coverage $(ARGS)
-	@OMP_NUM_THREADS=1 $(BIN)/pytest $(SERVICES) $(SHORT) --dist loadfile $(ARGS)
+	@OMP_NUM_THREADS=1 $(BIN)/pytest $(COMPUTE) $(SHORT) --cov --cov-report= --cov-fail-under=0 $(ARGS)
+	@OMP_NUM_THREADS=1 $(BIN)/pytest $(SERVICES) $(SHORT) --dist loadfile --cov --cov-append --cov-report=html:build/coverage $(ARGS)
 
 docs: $(VENV)/.docs   ## build the documentation site into build/site; a broken link is an error
 	@$(BIN)/python -m docs.site

@@ -101,8 +101,10 @@ async def test_sigterm_under_load_publishes_stores_commits_and_leaves_the_group(
 
 async def test_a_second_signal_cancels_what_the_first_one_waits_for(world: World) -> None:
     await world.working()
-    await world.flow(300, per_second=None)
+    flow = asyncio.create_task(world.flow(1500, per_second=600))  # so that there is something to store at the end
+    await asyncio.sleep(2)
     await delay_replies(Server(world.redis.url), 60)
+    await asyncio.sleep(0.5)
     world.agent.signal(signal.SIGTERM)
     await asyncio.sleep(0.5)
     assert world.agent.running
@@ -113,3 +115,4 @@ async def test_a_second_signal_cancels_what_the_first_one_waits_for(world: World
     assert b"second signal" in world.agent.read_log()
     assert b"Traceback" not in world.agent.read_log()
     assert time.monotonic() - begun_s < 10
+    await flow

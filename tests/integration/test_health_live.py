@@ -221,7 +221,7 @@ def test_a_taken_port_ends_the_run_before_anything_is_connected(bundle: Path, cl
     assert agent.last_words() == [
         f"error: http.port: cannot listen on 127.0.0.1:{port}: Address already in use; "
         "choose another port, or 0 for any free one",
-        "exit code 2",
+        "exit code 75",
     ]
 
 

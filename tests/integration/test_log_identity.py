@@ -12,7 +12,7 @@ from connectors.kafka.bounded import BoundedKafkaSource
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.log_inspector import LogInspector
 from connectors.memory import MemoryWindowStore
-from connectors.records import Partition
+from connectors.records import Partition, RejectedRecord
 from tests.support.kafka_pipeline import Plant, events_of, record
 from tests.support.raw_batches import produce_raw, raw_batch, raw_record
 from tests.support.services.kafka import Broker
@@ -174,7 +174,7 @@ async def test_a_last_record_that_cannot_be_decoded_is_no_sign_of_another_log(ka
     first = await plant.run_to_the_end()
     assert first.counters.records == 11
     inspector = LogInspector(Cluster(kafka.bootstrap), request_ms=10_000)
-    assert await inspector.read_at(Partition(plant.topic, 0), 10) is None
+    assert isinstance(await inspector.read_at(Partition(plant.topic, 0), 10), RejectedRecord)
     await inspector.close()
     await plant.send(range(11, 30))
     agent = await plant.run_to_the_end()
