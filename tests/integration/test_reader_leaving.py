@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -89,7 +90,12 @@ async def check_cancel(broker: KafkaBroker, group: str | None) -> None:
 
 async def test_a_start_that_never_succeeds_can_be_cancelled() -> None:
     """The address takes connections and answers nothing."""
-    async with await asyncio.start_server(lambda _, __: asyncio.sleep(60), "127.0.0.1", 0) as silent:
+
+    async def hold(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        callers.append(writer)
+
+    callers: list[asyncio.StreamWriter] = []
+    async with await asyncio.start_server(hold, "127.0.0.1", 0) as silent:
         address = f"127.0.0.1:{silent.sockets[0].getsockname()[1]}"
         events = read_events(address, group="x")
         task = asyncio.create_task(anext(events))
@@ -99,3 +105,7 @@ async def test_a_start_that_never_succeeds_can_be_cancelled() -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         assert time.monotonic() - began < LIMIT_S
+        for writer in callers:
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
