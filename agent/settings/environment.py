@@ -36,7 +36,10 @@ def with_address(raw: Any, name: str, variable: str, info: ValidationInfo) -> An
 
 
 def _from_environment(variable: str, environment: Environment) -> str:
-    value = environment.environ.get(variable, "")
+    try:
+        value = environment.environ.get(variable, "")
+    except UnicodeEncodeError:  # no variable can have such a name
+        value = ""
     if not value:
         raise invalid(f"the environment variable {variable} is not set", "set it, or name another one")
     return value

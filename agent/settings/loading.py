@@ -147,12 +147,20 @@ def _resolve_groups(groups: Iterator[tuple[int, Group]]) -> tuple[tuple[Resolved
 
 def _no_bundle(at: int, group: Group, error: Exception) -> Problem:
     path = ("groups", at, "model", "bundle")
-    if not group.model.bundle.is_dir():
+    if not _exists(group.model.bundle):
         wrong = f"there is no bundle in {group.model.bundle}"
         return Problem(path, wrong, "train one, or name the directory of one", may_pass=True)
-    may_pass = isinstance(error, OSError) or not (group.model.bundle / CONFIG).exists()
+    may_pass = isinstance(error, OSError) or not _exists(group.model.bundle / CONFIG)
     wrong = f"{group.model.bundle}: {error}"
     return Problem(path, wrong, "name the directory of an intact bundle", may_pass=may_pass)
+
+
+def _exists(path: Path) -> bool:
+    """Of a name that no file system takes, too: no."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
 
 
 def _conclude(

@@ -7,6 +7,8 @@ from typing import Literal
 
 from pydantic_core import PydanticCustomError
 
+from connectors.printable import printable
+
 Path = tuple[str | int, ...]
 Severity = Literal["error", "warning", "info"]
 
@@ -18,7 +20,10 @@ _LOGIN = re.compile(r"(?<=://)[^/@]*(?=@)")
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One line for the user. `line` and `column` count from 1; 0 means that the place in the file is unknown."""
+    """One line for the user. `line` and `column` count from 1; 0 means that the place in the file is unknown.
+
+    What it quotes from the file is escaped where a terminal would obey it.
+    """
 
     path: Path
     wrong: str
@@ -29,6 +34,10 @@ class Problem:
     may_pass: bool = False
     """What is missing may be there in a moment, without a change of the configuration."""
 
+    def __post_init__(self) -> None:
+        for name in ("wrong", "right"):
+            object.__setattr__(self, name, printable(getattr(self, name), keep="\n"))
+
     def below(self, prefix: Path) -> "Problem":
         return replace(self, path=prefix + self.path)
 
@@ -36,7 +45,7 @@ class Problem:
     def field(self) -> str:
         """Like `groups[1].window.hop`."""
         text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.path)
-        return text.removeprefix(".")
+        return printable(text.removeprefix("."))
 
     @property
     def message(self) -> str:

@@ -22,6 +22,7 @@ _CRC_COVERS = struct.calcsize(">qiibI")  # from the attributes to the end
 _MAGIC = 2
 _CODECS = {1: gzip_decode, 2: snappy_decode, 3: lz4_decode, 4: zstd_decode}
 _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL, _CODEC = 0x08, 0x10, 0x20, 0x07
+_INT64 = (-(2**63), 2**63 - 1)
 _MOST_UNREADABLE = 10_000
 """Of one batch: a header that is damaged itself must not stand for two billion records."""
 
@@ -123,6 +124,8 @@ class TolerantBatch:
             raise ValueError(f"{cursor.end - cursor.at} bytes behind the record's headers")
         headers = tuple((name.decode(errors="backslashreplace"), text or b"") for name, text in names_and_values)
         place = (self.base_offset + delta, timestamp, key, value, headers)
+        if any(not _INT64[0] <= number <= _INT64[1] for number in place[:2]):
+            raise ValueError(f"offset {place[0]} or timestamp {timestamp} beyond 64 bits")
         try:
             for name, _ in names_and_values:
                 name.decode()

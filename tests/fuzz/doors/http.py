@@ -71,6 +71,8 @@ _FIELDS = (
 _BODY = {"by": "ada", "why": "on my way", "until": "2023-11-14T22:13:20Z"}
 _ALIVE = b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
 _STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})")
+_ANY_STATUS = re.compile(rb"HTTP/\d\.\d (\d{3})")
+"""A client may take another version's number for what it is: a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +305,7 @@ class AnswerSession:
         for index, each in enumerate(inputs):
             self._answer = each.value or b""
             accepted = await (self._post_alarms() if self._variant == DELIVERY else self._post_event())
-            final = [int(code) for code in _STATUS.findall(self._answer.replace(b"\r\n\r\n", b"\r\n"))]
+            final = [int(code) for code in _ANY_STATUS.findall(self._answer.replace(b"\r\n\r\n", b"\r\n"))]
             if accepted and not any(200 <= code < 300 for code in final):
                 outcome.violate("both", f"counted as accepted: {final[:1]}", index)
             outcome.traits.append((index, (accepted, final[0] if final else None)))
