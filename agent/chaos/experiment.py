@@ -163,6 +163,7 @@ def _context(experiment: Experiment, plant: LoadedPlant, fleet: AgentFleet, work
         member_timeout_s=experiment.pace.member_timeout_s,
         workload=workload,
         reach_ns=_REACHES * max(_reach_ns(group) for group in plant.groups),
+        settle_ns=max(_settle_ns(group) for group in plant.groups),
     )
 
 
@@ -170,6 +171,10 @@ def _reach_ns(group: ResolvedGroup) -> int:
     """A window, the one before it, and what may still arrive late."""
     shape = group.shape
     return (shape.length + shape.hop + shape.lateness) * group.grid.period_ns
+
+
+def _settle_ns(group: ResolvedGroup) -> int:
+    return (group.shape.hop + group.shape.lateness) * group.grid.period_ns
 
 
 def _workload(experiment: Experiment, plant: LoadedPlant) -> Workload:

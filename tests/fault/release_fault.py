@@ -6,7 +6,7 @@ from agent.chaos.agents import AgentProcess, ChaosError, wait_until
 from agent.chaos.context import RESTART_GOAL_S, FaultContext
 from agent.chaos.fault import Fault
 from agent.chaos.report import FaultOutcome
-from tests.fault.server_faults import DESCRIPTIONS
+from tests.fault.descriptions import DESCRIPTIONS
 from tests.support.releases import EARLIER, release_source
 
 _JOIN_TIMEOUT_S = 90.0
