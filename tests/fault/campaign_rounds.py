@@ -121,7 +121,7 @@ def start_servers(profile: Profile) -> Servers:
 def faults_of(profile: Profile, servers: Servers, surroundings: Surroundings) -> dict[str, Fault]:
     """By name. A profile has what its servers allow; breaks of the log have rounds of their own."""
     own = {fault.name: fault for fault in server_faults(servers)}
-    around = [*version_changes(), *environment_faults(surroundings)]
+    around = [*version_changes(), *environment_faults(surroundings, activations=profile.startswith("single"))]
     found = FAULTS | own | {fault.name: fault for fault in around}
     breaks = {name: fault for name, fault in found.items() if fault.breaks_log and (name == "log-cut") == (name in own)}
     if profile == "log":
@@ -233,7 +233,8 @@ def _experiment(servers: Servers, directory: Path, plan: RoundPlan, surroundings
         _create_topics(servers.brokers, names, cut=plan.profile == "brokers-cut")
     sinks = [_receiving(servers.receiver)] if servers.receiver else []
     # Nothing to clean up: the servers end with the round.
-    return Experiment(path, directory, names, plan.seed, SIZE, pace, services, sinks, keep=True)
+    models = surroundings.models if plan.profile.startswith("single") else None
+    return Experiment(path, directory, names, plan.seed, SIZE, pace, services, sinks, keep=True, models=models)
 
 
 def _receiving(receiver: HangingReceiver) -> dict[str, Any]:
