@@ -5,7 +5,7 @@ from typing import Any
 
 from agent.alarms.alert_payloads import patch_text, strongest_patches
 from agent.alarms.core.lifecycle import duration_text
-from agent.alarms.text import printable
+from agent.alarms.text import count_held, printable
 
 _STATES = ("unacknowledged", "returned", "acknowledged", "latched", "shelved", "suppressed", "out_of_service", "normal")
 _PRIORITIES = ("high", "medium", "low")
@@ -70,5 +70,5 @@ def _hiding(alarm: Mapping[str, Any]) -> str:
 
 def _held(alarm: Mapping[str, Any]) -> str:
     if alarm["members"]:
-        return f"holds {len(alarm['members'])}: {', '.join(alarm['members'])}"
+        return f"holds {count_held(alarm['members'])}: {', '.join(alarm['members'])}"
     return "held by the flood's summary" if alarm["held"] else ""

@@ -58,8 +58,8 @@ class RoundPlan:
 
     @property
     def forks(self) -> bool:
-        """Every third round starts its agents as a supervisor does; the others save the time for more faults."""
-        return self.seed % 3 != 0
+        """Every sixth round starts its agents as a supervisor does; the others save the time for more faults."""
+        return self.seed % 6 != 0
 
 
 def plan_rounds(
