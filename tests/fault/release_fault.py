@@ -1,5 +1,6 @@
 """Another version of the agent joins the group and is replaced again: a rolling upgrade and its way back."""
 
+import asyncio
 import signal
 
 from agent.chaos.agents import AgentProcess, ChaosError, wait_until
@@ -20,7 +21,7 @@ def version_changes() -> list[Fault]:
 
 async def change_version(context: FaultContext) -> FaultOutcome:
     agent = context.random_agent()
-    agent.source = release_source()
+    agent.source = await asyncio.to_thread(release_source)  # unpacks and compiles at the first time
     try:
         await restart(context, agent)
         if not await wait_until(lambda: agent.has_partition, _JOIN_TIMEOUT_S):
