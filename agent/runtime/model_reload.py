@@ -114,6 +114,8 @@ class ModelReloader:
         try:
             entries = await self._activations.read()
         except ConnectorError as error:
+            if self._closed:
+                return []  # the agent stops, and this task is about to be cancelled
             if self._clock() - self._last_read_s > GIVE_UP_AFTER_S:
                 raise
             log.warning("cannot read activations; trying again", reason=str(error))
