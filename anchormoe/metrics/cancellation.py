@@ -10,9 +10,7 @@ from anchormoe.cases import Float64
 from anchormoe.model.prediction import Prediction, take_class
 
 MEDIAN_BOUND, P90_BOUND = 1.5, 3.0
-"""What a model should keep over its cases, by patch and by patch and channel."""
-CONTEXT_BOUND = 0.1
-"""The largest median share of the score that may belong to no place in time."""
+"""What a model should keep over its cases, by patch."""
 
 
 def cancellation(contributions: Float64, context: Float64, logit: Float64) -> Float64:
@@ -37,13 +35,16 @@ class CancellationSummary:
     median: float | None
     """over patches"""
     p90: float | None
+    channel_median: float | None
+    """over patches and channels, or sets of channels that were read together"""
+    channel_p90: float | None
     context_share: float | None
     """median"""
     cases: int
 
     @property
     def bounds_kept(self) -> bool:
-        """Whether median and p90 are at most 1.5 and 3; the context is judged apart."""
+        """Whether median and p90 over patches are at most 1.5 and 3."""
         pairs = ((self.median, MEDIAN_BOUND), (self.p90, P90_BOUND))
         return all(value is not None and value <= bound for value, bound in pairs)
 
@@ -55,10 +56,14 @@ def summarize_cancellation(prediction: Prediction) -> CancellationSummary:
     """Of the predicted class of every case."""
     label = prediction.label
     context, logit = take_class(prediction.context, label), take_class(prediction.logits, label)
-    by_patch = cancellation(take_class(prediction.contributions, label), context, logit)
+    evidence = take_class(prediction.evidence, label)  # (B, P, K)
+    by_patch = cancellation(np.asarray(evidence.sum(axis=2)), context, logit)
+    by_channel = cancellation(evidence, context, logit)
     return CancellationSummary(
         median=_quantile(by_patch, 0.5),
         p90=_quantile(by_patch, 0.9),
+        channel_median=_quantile(by_channel, 0.5),
+        channel_p90=_quantile(by_channel, 0.9),
         context_share=_quantile(context_share(context, logit), 0.5),
         cases=len(label),
     )
@@ -69,7 +74,8 @@ def describe_cancellation(figures: Mapping[str, Any]) -> str:
     kept = "kept" if figures["bounds_kept"] else "EXCEEDED"
     return (
         f"cancellation of the evidence: median {_figure(figures['median'])}, p90 {_figure(figures['p90'])} "
-        f"(at most {MEDIAN_BOUND:g} and {P90_BOUND:g}: {kept}); "
+        f"(at most {MEDIAN_BOUND:g} and {P90_BOUND:g}: {kept}), "
+        f"by channel {_figure(figures['channel_median'])} and {_figure(figures['channel_p90'])}; "
         f"context {_percent(figures['context_share'])} of the score at the median"
     )
 

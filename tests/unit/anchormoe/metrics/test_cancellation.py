@@ -52,6 +52,10 @@ def test_the_summary_is_of_the_predicted_class() -> None:
     expected = (abs(parts).sum() + abs(context)) / abs(found.logits[row, label])
     one = summarize_cancellation(PREDICTOR.predict(x[[row]], mask[[row]]))
     assert one.median == one.p90 == pytest.approx(expected)
+    by_channel = found.evidence[row, :, :, label]
+    finer = (abs(by_channel).sum() + abs(context)) / abs(found.logits[row, label])
+    assert one.channel_median == one.channel_p90 == pytest.approx(finer)
+    assert finer > expected
     assert one.context_share == pytest.approx(abs(context) / abs(found.logits[row, label]))
     assert summarize_cancellation(found).cases == 20
 
@@ -68,6 +72,6 @@ def test_an_infinite_figure_is_none_and_keeps_no_bound() -> None:
 
 @pytest.mark.parametrize(("median", "p90", "kept"), [(1.5, 3.0, True), (1.51, 2.0, False), (1.0, 3.1, False)])
 def test_the_bounds_are_on_the_median_and_on_the_ninth_decile(median: float, p90: float, kept: bool) -> None:
-    summary = CancellationSummary(median=median, p90=p90, context_share=0.5, cases=1)
+    summary = CancellationSummary(median, p90, channel_median=9.0, channel_p90=9.0, context_share=0.5, cases=1)
     assert summary.bounds_kept is kept
     assert ("kept" if kept else "EXCEEDED") in describe_cancellation(summary.to_dict())
