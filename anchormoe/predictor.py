@@ -14,6 +14,7 @@ from anchormoe.bundle.memory import require_memory
 from anchormoe.bundle.registry import SOURCE_TYPES, SourceTypes, move_source
 from anchormoe.cases import Cases, Float64, Int64
 from anchormoe.errors import DataError, ModelError
+from anchormoe.evidence import StepEvidence
 from anchormoe.model import occlusion
 from anchormoe.model.additive import AdditiveModel
 from anchormoe.model.channel_profile import ChannelProfile
@@ -80,10 +81,10 @@ class Predictor:
             on_progress(done)
         return concatenate(predictions, len(cases))
 
-    def steps(self, cases: Cases) -> Float64:
-        """(N, T, Y): the evidence of every step instead of every patch."""
+    def steps(self, cases: Cases) -> StepEvidence:
+        """The evidence of every step instead of every patch."""
         parts = [self.model.steps(chunk) for chunk in self._chunks(self._fit_length(cases))]
-        return np.concatenate(parts)[: len(cases)]
+        return StepEvidence(parts[0].terms, np.concatenate([part.values for part in parts])[: len(cases)])
 
     def attribute_channels(
         self, window: Any, mask: Any, spans: Sequence[tuple[int, int]], class_index: int
