@@ -13,7 +13,7 @@ from anchormoe.windows import FillRule
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """N cases. `y` (N,) indexes `classes`; `groups` (N,) numbers recordings."""
+    """N cases. `y` (N,) indexes `classes`; `groups` (N,) numbers recordings; `ends` (N,) their ends, in steps."""
 
     name: str
     cases: Cases
@@ -23,6 +23,7 @@ class Dataset:
     units: tuple[str, ...]
     period_s: float | None = None
     groups: npt.NDArray[np.int64] | None = None
+    ends: npt.NDArray[np.int64] | None = None
     truth: npt.NDArray[np.bool_] | None = None
     """(N, T) the steps that decide the class, known for synthetic sets only"""
     alignment: Alignment = "aligned"
@@ -52,6 +53,7 @@ class Dataset:
             units=self.units,
             period_s=self.period_s,
             groups=None if self.groups is None else self.groups[chosen],
+            ends=None if self.ends is None else self.ends[chosen],
             truth=None if self.truth is None else self.truth[chosen],
             alignment=self.alignment,
             fill=self.fill,
