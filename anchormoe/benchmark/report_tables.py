@@ -221,6 +221,21 @@ def localization_table(plan: BenchmarkPlan, results: BenchmarkResults, paper: Pa
     return markdown(["set", "paper: AnchorMoE", *[find_method(key).label for key in keys]], rows)
 
 
+def channel_table(plan: BenchmarkPlan, results: BenchmarkResults) -> str:
+    """AUPRC over patches × channels, of the evidence and of occlusion of the same model; empty where none has it."""
+    rows = _rows(plan, results, _channel_row)
+    return _titled("Patches × channels, AUPRC:", ["set", "method", "evidence", "occlusion by channel"], rows)
+
+
+def _channel_row(results: BenchmarkResults, set_name: str, key: str) -> list[str] | None:
+    own = [one.metrics.get("localization", {}) for one in entries_of(results.entries, set_name, key)]
+    known = [one for one in own if "channels" in one]
+    if not known:
+        return None
+    figures = [mean_and_deviation([one[name]["auprc"] for one in known]) for name in ("channels", "occlusion")]
+    return [set_name, find_method(key).label, *map(format_spread, figures)]
+
+
 def _located(results: BenchmarkResults, set_name: str, key: str, kind: str) -> str:
     own = [
         one.metrics["localization"][kind]
