@@ -15,6 +15,7 @@ from anchormoe.evidence import Json
 from anchormoe.metrics.cancellation import summarize_cancellation
 from anchormoe.metrics.scores import summary
 from anchormoe.model.calibration import softmax
+from anchormoe.model.channel_profile import ChannelProfile
 from anchormoe.predictor import Predictor
 from anchormoe.recipes.card import model_card
 from anchormoe.recipes.fit import FittedModel
@@ -74,6 +75,7 @@ def pack_bundle(
         metrics=metrics,
         settings=fitted.settings.to_dict(),
         extras=plots | {"metrics.jsonl": metrics_lines(fitted, metrics)},
+        profile=ChannelProfile.fit(train.cases, train.y, len(train.classes)),
     )
 
 
