@@ -16,6 +16,7 @@ from anchormoe.cases import Cases, Float64, Int64
 from anchormoe.errors import DataError, ModelError
 from anchormoe.model import occlusion
 from anchormoe.model.additive import AdditiveModel
+from anchormoe.model.judgement import Judge
 from anchormoe.model.prediction import Prediction, concatenate
 
 
@@ -52,6 +53,12 @@ class Predictor:
         tolerance = TOLERANCE_CPU if device == "cpu" else TOLERANCE_GPU
         require_golden(read.golden, predictor.predict_cases, tolerance=tolerance)
         return predictor
+
+    @property
+    def judge(self) -> Judge | None:
+        """Finds implausible samples; None where the bundle does not say what is plausible."""
+        rules = self.model.plausibility
+        return None if rules is None else Judge.for_windows(rules, self.config.length)
 
     @property
     def backends(self) -> dict[str, str]:
