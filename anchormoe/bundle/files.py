@@ -23,6 +23,8 @@ PLAUSIBILITY = "plausibility.json"
 CALIBRATION, GOLDEN, CARD, MANIFEST = "calibration.json", "golden.safetensors", "MODEL_CARD.md", "manifest.json"
 REQUIRED = (MODEL, CONFIG, NORMALIZER, CALIBRATION, GOLDEN, CARD)
 """In addition to the manifest."""
+CHANNEL_PROFILE = "channel_profile.safetensors"
+"""Read where it is there: bundles of format 1 have none."""
 EXTRAS = (PLAUSIBILITY, "metrics.jsonl", "curves.png", "reliability.png", "confusion.png")
 
 _MEGABYTE = 1 << 20
