@@ -6,17 +6,18 @@ from typing import Any, Protocol
 import numpy as np
 
 from anchormoe.bundle.config import BundleConfig
-from anchormoe.cases import Cases, Float64
+from anchormoe.cases import Cases
 from anchormoe.data.dataset import Dataset
 from anchormoe.errors import DataError
-from anchormoe.evidence import patch_grid, to_intervals
+from anchormoe.evidence import StepEvidence, patch_grid, to_intervals
+from anchormoe.metrics.cancellation import summarize_cancellation
 from anchormoe.metrics.localization import PATCH_STEPS, PATCH_STRIDE, localize
 from anchormoe.metrics.scores import abstention, summary
 from anchormoe.model.prediction import Prediction
 
 SHOWN_CHANNELS = 6
 STEP_CASES = 256
-"""Evidence by step is (N, T, Y): only this many cases at once."""
+"""Evidence by step is (N, T, K, Y): only this many cases at once."""
 
 
 class PredictsCases(Protocol):
@@ -26,8 +27,8 @@ class PredictsCases(Protocol):
         """From raw cases."""
         ...
 
-    def steps(self, cases: Cases) -> Float64:
-        """(N, T, Y) evidence of every step."""
+    def steps(self, cases: Cases) -> StepEvidence:
+        """The evidence of every step and term."""
         ...
 
 
@@ -44,6 +45,7 @@ def evaluate_predictions(
     figures["largest_residual"] = float(found.residual.max())
     scale = np.maximum(1, np.abs(found.logits).max(axis=1))
     figures["largest_relative_residual"] = float((found.residual / scale).max())
+    figures["cancellation"] = summarize_cancellation(found).to_dict()
     if test.truth is not None:
         figures["localization"] = localization(model, test, found)
     if mixed is not None:
@@ -55,7 +57,7 @@ def localization(model: PredictsCases, test: Dataset, prediction: Prediction) ->
     """AUPRC, IoU@K and Precision@K on 16/8 patches, by any overlap (the main definition) and by half overlap."""
     if test.truth is None:
         raise DataError(f"{test.name}: localization needs a set with known evidence")
-    steps = np.concatenate([model.steps(chunk) for chunk in _chunks(test.cases)])
+    steps = np.concatenate([model.steps(chunk).over_time for chunk in _chunks(test.cases)])
     patches = to_intervals(steps, *patch_grid(steps.shape[1], PATCH_STEPS, PATCH_STRIDE))
     scores = {kind: localize(patches, test.truth, test.y, prediction.label, overlap=kind) for kind in ("any", "half")}
     return {f"{kind}_overlap": asdict(score) for kind, score in scores.items()}

@@ -46,7 +46,7 @@ def test_it_learns_a_bump_and_says_where_it_is(fitted: Fitted) -> None:
     cases, y = _cases(seed=9)
     output = fit.source.forward(cases)
     assert (output.logits.argmax(axis=1) == y).mean() > 0.9
-    evidence = output.evidence.values[y == 1, :, 1].mean(axis=0)
+    evidence = output.evidence.values[y == 1, :, :, 1].sum(axis=2).mean(axis=0)
     assert 6 <= evidence.argmax() <= 15
 
 
@@ -55,7 +55,7 @@ def test_logits_are_centred_and_equal_context_plus_steps(fitted: Fitted) -> None
     output = fit.source.forward(cases)
     assert residual(output.logits, output.context, output.evidence.values).max() < 1e-6
     assert np.abs(output.logits.mean(axis=1)).max() < 1e-12
-    assert np.abs(output.evidence.values.mean(axis=2)).max() < 1e-7
+    assert np.abs(output.evidence.values.mean(axis=3)).max() < 1e-7
     np.testing.assert_allclose(fit.source.logits(cases), output.logits, atol=1e-12)
 
 
