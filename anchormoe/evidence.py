@@ -1,6 +1,6 @@
 """The common representation of evidence: units of every source, and their sums by step, interval and span. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Protocol, Self
@@ -10,37 +10,41 @@ from numpy.typing import NDArray
 
 from anchormoe.cases import Bool, Cases, Float64, Int64
 
+Term = tuple[int, ...]
+"""The channels that a piece of evidence read: one, or a set read together."""
 Json = Any
 """What `json.dumps` accepts: dict, list, str, int, float, bool, None."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceEvidence:
-    """What each native unit (patch, token or step) of one source adds to each class."""
+    """What each native unit (patch, token or step) and term of one source adds to each class."""
 
     name: str
     start: Int64
     """(U,)"""
     stop: Int64
     """(U,) the unit is [start, stop)"""
+    terms: tuple[Term, ...]
+    """K terms: the channels that each column of the values read"""
     values: Float64
-    """(B, U, Y)"""
+    """(B, U, K, Y)"""
     experts: tuple[str, ...]
     expert_values: Float64 | None = None
-    """(B, U, E, Y), sums over E to values; None when there is one expert only"""
+    """(B, U, K, E, Y), sums over E to values; None when there is one expert only"""
     weight: Float64 | None = None
-    """(B, U, E)"""
+    """(B, U, K, E)"""
     reliability: Float64 | None = None
-    """(B, U, E)"""
+    """(B, U, K, E)"""
     admission: Float64 | None = None
     """(B, U)"""
     far: Float64 | None = None
-    """(B, U, Y) the part of `values` from kernels that span more than max(33, T/4) steps"""
+    """(B, U, K, Y) the part of `values` from kernels that span more than max(33, T/4) steps"""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOutput:
-    """logits (B, Y), pooled independently of the units; context (B, Y); logits == context + sum of the units."""
+    """logits (B, Y), pooled independently of the units; context (B, Y); logits == context + sum of units and terms."""
 
     logits: Float64
     context: Float64
@@ -91,9 +95,36 @@ def centred(values: Float64) -> Float64:
     return np.asarray(values - values.mean(axis=-1, keepdims=True))
 
 
-def residual(logits: Float64, context: Float64, contributions: Float64) -> Float64:
-    """(B,) the largest difference between independently pooled logits and the sum of their parts."""
-    return np.asarray(np.abs(logits - context - contributions.sum(axis=1)).max(axis=-1))
+def residual(logits: Float64, context: Float64, values: Float64) -> Float64:
+    """(B,) the largest difference between independently pooled logits and the sum of their parts (B, U, K, Y)."""
+    return np.asarray(np.abs(logits - context - values.sum(axis=(1, 2))).max(axis=-1))
+
+
+@dataclass(frozen=True, slots=True)
+class StepEvidence:
+    """The evidence of every step and term: values (N, T, K, Y)."""
+
+    terms: tuple[Term, ...]
+    values: Float64
+
+    @property
+    def over_time(self) -> Float64:
+        """(N, T, Y)"""
+        return np.asarray(self.values.sum(axis=2))
+
+
+def all_terms(of_sources: Iterable[tuple[Term, ...]]) -> tuple[Term, ...]:
+    """The terms of all sources, each once: single channels first, then sets, in the channels' order."""
+    return tuple(sorted({term for terms in of_sources for term in terms}, key=lambda term: (len(term) > 1, term)))
+
+
+def place_terms(values: Float64, own: tuple[Term, ...], terms: tuple[Term, ...], fill: float = 0.0) -> Float64:
+    """A source's values (B, U, k, …) among the terms of all sources: (B, U, K, …), `fill` for those it lacks."""
+    if own == terms:
+        return values
+    placed = np.full((*values.shape[:2], len(terms), *values.shape[3:]), fill)
+    placed[:, :, [terms.index(term) for term in own]] = values
+    return placed
 
 
 def to_steps(values: Float64, start: Int64, stop: Int64, valid: Bool) -> Float64:

@@ -85,7 +85,9 @@ def _experts(prediction: "Prediction", at: int, patch: int) -> list[dict[str, An
     """What each expert added, strongest first; experts that added nothing are left out."""
     # Plain floats: numpy's take several times as long to format, and most of an event is this list.
     values: list[float] = prediction.expert_contributions[at, patch].tolist()
-    weight, reliability = prediction.weight[at, patch].tolist(), prediction.reliability[at, patch].tolist()
+    weight, reliability = (
+        _mean_over_terms(gate[at, patch]).tolist() for gate in (prediction.weight, prediction.reliability)
+    )
     order = sorted(range(len(values)), key=lambda expert: -abs(values[expert]))
     return [
         {
@@ -105,6 +107,16 @@ def _channels(effects: NDArray[np.float64] | None, names: Sequence[str], limit: 
     known = np.nan_to_num(effects)  # NaN: not tried, because the method's limit of windows was reached
     order = np.argsort(-np.abs(known), kind="stable")[:limit]
     return [{"name": names[at], "effect": six_digits(known[at])} for at in order if known[at] != 0]
+
+
+def _mean_over_terms(gate: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(K, E) to (E,); NaN where an expert has none."""
+    known = ~np.isnan(gate)
+    total = np.where(known, gate, 0).sum(axis=0)
+    mean: NDArray[np.float64] = np.divide(
+        total, known.sum(axis=0), out=np.full(len(total), np.nan), where=known.any(axis=0)
+    )
+    return mean
 
 
 def _number_or_null(value: float) -> float | None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from anchormoe.cases import Cases, Float64, Int64
 from anchormoe.errors import ModelError
-from anchormoe.evidence import Json, SourceEvidence, SourceOutput
+from anchormoe.evidence import Json, SourceEvidence, SourceOutput, Term
 from anchormoe.experts.net import CommitteeNet, CommitteeOutput
 from anchormoe.experts.serialization import read_net, shape_config
 from anchormoe.experts.tokens import Geometry, Series, prepare
@@ -46,8 +46,8 @@ class Committee:
         self._require_channels(cases)
         passes = [self._serving.forward(prepare(part, self.geometry, self._device)) for part in self._passes(cases)]
         output = passes[0] if len(passes) == 1 else _concatenate(passes)
-        bounds = self.geometry.bounds(cases.steps)
-        return [_member_output(output, member, bounds) for member in range(self.members)]
+        bounds, every = self.geometry.bounds(cases.steps), tuple(range(cases.channels))
+        return [_member_output(output, member, bounds, every) for member in range(self.members)]
 
     def logits(self, cases: Cases, progress: Callable[[int], None] = lambda done: None) -> Float64:
         """(G, N, Y), without the explanation; `progress` is given the number of cases done."""
@@ -120,16 +120,17 @@ def _concatenate(passes: list[CommitteeOutput]) -> CommitteeOutput:
     return CommitteeOutput(*(np.concatenate(parts, axis=1) for parts in zip(*passes, strict=True)))
 
 
-def _member_output(output: CommitteeOutput, member: int, bounds: tuple[Int64, Int64]) -> SourceOutput:
+def _member_output(output: CommitteeOutput, member: int, bounds: tuple[Int64, Int64], every: Term) -> SourceOutput:
     logits, context, values, expert_values, weight, reliability = (part[member] for part in output)
     evidence = SourceEvidence(
         name=f"m{member}",
         start=bounds[0],
         stop=bounds[1],
-        values=values,
+        terms=(every,),
+        values=values[:, :, None],
         experts=tuple(f"e{expert}" for expert in range(weight.shape[-1])),
-        expert_values=expert_values,
-        weight=weight,
-        reliability=reliability,
+        expert_values=expert_values[:, :, None],
+        weight=weight[:, :, None],
+        reliability=reliability[:, :, None],
     )
     return SourceOutput(logits, context, evidence)

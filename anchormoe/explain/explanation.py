@@ -117,7 +117,7 @@ def explain_case(predictor: Predictor, case: Cases, *, truth: str | None = None)
         probabilities=found.probabilities[0],
         logit=float(found.logits[0, label]),
         context=float(found.context[0, label]),
-        steps=np.asarray(predictor.steps(case.subset(slice(0, 1)))[0, :, label]),
+        steps=np.asarray(predictor.steps(case.subset(slice(0, 1))).over_time[0, :, label]),
         patches=_patches(predictor, one, found, label),
         experts=_experts(found),
         abstention=found.abstention[0],
@@ -143,14 +143,14 @@ def _experts(found: Prediction) -> tuple[Expert, ...]:
         Expert(
             name,
             float(found.expert_contributions[0, :, index].sum()),
-            _mean(found.weight[0, :, index]),
-            _mean(found.reliability[0, :, index], found.weight[0, :, index]),
+            _mean(found.weight[0, ..., index]),
+            _mean(found.reliability[0, ..., index], found.weight[0, ..., index]),
         )
         for index, name in enumerate(found.experts)
     )
 
 
 def _mean(values: Float64, weight: Float64 | None = None) -> float | None:
-    """Over patches that have a value; with `weight` only over those where the expert was used."""
+    """Over patches and terms that have a value; with `weight` only over those where the expert was used."""
     known = ~np.isnan(values) if weight is None or np.isnan(weight).all() else ~np.isnan(values) & (weight > 0)
     return float(values[known].mean()) if known.any() else None

@@ -82,7 +82,12 @@ class KernelSource:
             if evidence.far is not None:
                 far += evidence.far
         start = np.arange(cases.steps, dtype=np.int64)
-        return SourceOutput(logits, context, SourceEvidence(NAME, start, start + 1, steps, (NAME,), far=far))
+        every = tuple(range(self.channels))
+        return SourceOutput(
+            logits,
+            context,
+            SourceEvidence(NAME, start, start + 1, (every,), steps[:, :, None], (NAME,), far=far[:, :, None]),
+        )
 
     def logits(self, cases: Cases) -> Float64:
         """(B, Y) without explanation."""

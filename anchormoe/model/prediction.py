@@ -8,14 +8,17 @@ from itertools import groupby
 import numpy as np
 
 from anchormoe.cases import Bool, Float64, Int64
-from anchormoe.evidence import SourceEvidence, SourceOutput, residual
+from anchormoe.evidence import SourceEvidence, SourceOutput, Term, all_terms, place_terms, residual
 from anchormoe.model.calibration import softmax
 from anchormoe.model.projection import Intervals, Projection
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """B windows, Y classes, P patches, E experts. context + contributions.sum(1) == logits; softmax(logits) is p."""
+    """B windows, Y classes, P patches, K terms, E experts.
+
+    context + evidence.sum((1, 2)) == logits; softmax(logits) are the probabilities.
+    """
 
     logits: Float64
     """(B, Y) calibrated, pooled independently of the contributions"""
@@ -27,22 +30,24 @@ class Prediction:
     """(P,)"""
     stops: Int64
     """(P,)"""
-    contributions: Float64
-    """(B, P, Y)"""
+    terms: tuple[Term, ...]
+    """the channels that each column of the evidence read: single ones first, then sets"""
+    evidence: Float64
+    """(B, P, K, Y)"""
     experts: tuple[str, ...]
     """`kernel`, `m0/e1` …"""
-    expert_contributions: Float64
-    """(B, P, E) for the arg-max class; sums over E to its contributions"""
+    expert_evidence: Float64
+    """(B, P, K, E) for the arg-max class; sums over E to its evidence"""
     weight: Float64
-    """(B, P, E), NaN where an expert has none"""
+    """(B, P, K, E), NaN where an expert has none"""
     reliability: Float64
-    """(B, P, E), NaN where an expert has none"""
+    """(B, P, K, E), NaN where an expert has none"""
     admission: Float64
     """(B, P), NaN where there is none"""
     far_share: Float64
     """(B, P) share of the arg-max class's evidence from kernels that span more than max(33, T/4) steps"""
     residual: Float64
-    """(B,) |logits − context − contributions| at most"""
+    """(B,) |logits − context − evidence| at most"""
     abstention: tuple[str | None, ...]
     """None, or the rule by which the state is `unknown`"""
     label: Int64
@@ -51,8 +56,18 @@ class Prediction:
     def __len__(self) -> int:
         return len(self.logits)
 
+    @property
+    def contributions(self) -> Float64:
+        """(B, P, Y) of the patches, over all terms"""
+        return np.asarray(self.evidence.sum(axis=2))
 
-_PER_PATCH_GRID = ("starts", "stops", "experts")
+    @property
+    def expert_contributions(self) -> Float64:
+        """(B, P, E) for the arg-max class, over all terms"""
+        return np.asarray(self.expert_evidence.sum(axis=2))
+
+
+_PER_MODEL = ("starts", "stops", "terms", "experts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,29 +91,31 @@ def compose(parts: Sequence[WeightedOutput], bias: Float64, grid: Intervals, val
     logits = sum((part.factor * part.output.logits for part in parts), np.zeros_like(bias)) + bias
     context = sum((part.factor * part.output.context for part in parts), np.zeros_like(bias)) + bias
     label = np.asarray(logits.argmax(axis=1), np.int64)
-    projected = [_project(own, label, Projection(own[0].units, grid, valid)) for own in _committees(parts)]
-    contributions = np.asarray(sum(one.contributions for one in projected))
+    terms = all_terms(part.output.evidence.terms for part in parts)
+    projected = [_project(own, label, Projection(own[0].units, grid, valid), terms) for own in _committees(parts)]
+    evidence = np.asarray(sum(one.values for one in projected))
     return Prediction(
         logits=logits,
         probabilities=softmax(logits),
         context=context,
         starts=grid[0],
         stops=grid[1],
-        contributions=contributions,
+        terms=terms,
+        evidence=evidence,
         experts=tuple(name for part in parts for name in part.names),
-        expert_contributions=np.concatenate([one.by_expert for one in projected], axis=2),
-        weight=np.concatenate([one.weight for one in projected], axis=2),
-        reliability=np.concatenate([one.reliability for one in projected], axis=2),
+        expert_evidence=np.concatenate([one.by_expert for one in projected], axis=3),
+        weight=np.concatenate([one.weight for one in projected], axis=3),
+        reliability=np.concatenate([one.reliability for one in projected], axis=3),
         admission=_mean_admission(projected),
         far_share=_far_share(projected),
-        residual=residual(logits, context, contributions),
+        residual=residual(logits, context, evidence),
         abstention=(None,) * len(logits),
         label=label,
     )
 
 
 def _committees(parts: Sequence[WeightedOutput]) -> list[list[WeightedOutput]]:
-    """Consecutive members of a committee share their units, so they are projected together."""
+    """Consecutive members of a committee share units and terms, so they are projected together."""
     return [list(own) for _, own in groupby(parts, key=lambda part: id(part.units[0]))]
 
 
@@ -115,7 +132,7 @@ def concatenate(predictions: Sequence[Prediction], count: int) -> Prediction:
     values = {}
     for one in fields(Prediction):
         parts = [getattr(prediction, one.name) for prediction in predictions]
-        if one.name in _PER_PATCH_GRID:
+        if one.name in _PER_MODEL:
             values[one.name] = parts[0]
         elif one.name == "abstention":
             values[one.name] = tuple(rule for part in parts for rule in part)[:count]
@@ -131,78 +148,88 @@ def take_class(values: Float64, label: Int64) -> Float64:
 
 @dataclass(frozen=True, slots=True)
 class _Projected:
-    """A source or committee on the patch grid; all but `contributions` and the gates are of the arg-max class."""
+    """A source or committee on the patch grid; all but `values` and the gates are of the arg-max class."""
 
-    contributions: Float64
-    """(B, P, Y)"""
+    values: Float64
+    """(B, P, K, Y)"""
     by_expert: Float64
-    """(B, P, E)"""
+    """(B, P, K, E)"""
     far: Float64 | None
     """(B, P) |evidence| from long-range kernels"""
     near: Float64
     """(B, P) |evidence| from the others"""
     weight: Float64
+    """(B, P, K, E)"""
     reliability: Float64
+    """(B, P, K, E)"""
     admissions: Float64
     """(B, P, A) of the A members with an admission gate"""
 
 
-def _project(parts: Sequence[WeightedOutput], label: Int64, projection: Projection) -> _Projected:
+def _project(
+    parts: Sequence[WeightedOutput], label: Int64, projection: Projection, terms: tuple[Term, ...]
+) -> _Projected:
     evidences = [part.output.evidence for part in parts]
-    contributions = np.asarray(sum(part.factor * part.output.evidence.values for part in parts))
+    own = evidences[0].terms
+    values = np.asarray(sum(part.factor * part.output.evidence.values for part in parts))
     by_expert, sizes = _of_winner(parts, label)
-    sums = projection.sums(np.concatenate((contributions, by_expert, *sizes), axis=2))
-    classes, last = contributions.shape[2], -len(sizes)
+    sums = projection.sums(np.concatenate((values, by_expert), axis=3))
+    reach = np.abs(projection.sums(np.concatenate(sizes, axis=2)))
     weight, reliability, admissions = _gates(evidences, projection)
+    classes = values.shape[3]
     return _Projected(
-        contributions=sums[:, :, :classes],
-        by_expert=sums[:, :, classes:last],
-        far=np.abs(sums[:, :, -2]) if len(sizes) == 2 else None,
-        near=np.abs(sums[:, :, -1]),
-        weight=weight,
-        reliability=reliability,
+        values=place_terms(sums[..., :classes], own, terms),
+        by_expert=place_terms(sums[..., classes:], own, terms),
+        far=reach[:, :, -2] if len(sizes) == 2 else None,
+        near=reach[:, :, -1],
+        weight=place_terms(weight, own, terms, fill=np.nan),
+        reliability=place_terms(reliability, own, terms, fill=np.nan),
         admissions=admissions,
     )
 
 
 def _of_winner(parts: Sequence[WeightedOutput], label: Int64) -> tuple[Float64, list[Float64]]:
-    """Contributions to the arg-max class by expert (B, U, E), and their size (B, U, 1): long-range if any, others."""
+    """Evidence for the arg-max class by expert (B, U, K, E), and its size (B, U, 1): long-range if any, others."""
     picked = [part.factor * take_class(_by_expert(part.output.evidence), label) for part in parts]
-    winning = [np.add.reduceat(own, [0], axis=2) for own in picked]
+    winning = [own.sum(axis=(2, 3))[:, :, None] for own in picked]
+    by_expert = np.concatenate(picked, axis=3)
     if all(part.output.evidence.far is None for part in parts):
-        return np.concatenate(picked, axis=2), [np.asarray(sum(np.abs(own) for own in winning))]
+        return by_expert, [np.asarray(sum(np.abs(own) for own in winning))]
     far = [_long_range(part, label) for part in parts]
     near = sum(np.abs(own - beyond) for own, beyond in zip(winning, far, strict=True))
-    return np.concatenate(picked, axis=2), [np.asarray(sum(np.abs(own) for own in far)), np.asarray(near)]
+    return by_expert, [np.asarray(sum(np.abs(own) for own in far)), np.asarray(near)]
 
 
 def _by_expert(evidence: SourceEvidence) -> Float64:
-    """(B, U, E, Y)"""
-    return evidence.values[:, :, None] if evidence.expert_values is None else evidence.expert_values
+    """(B, U, K, E, Y)"""
+    return evidence.values[:, :, :, None] if evidence.expert_values is None else evidence.expert_values
 
 
 def _long_range(part: WeightedOutput, label: Int64) -> Float64:
     """(B, U, 1) of the arg-max class."""
     far = part.output.evidence.far
-    return np.zeros((1, 1, 1)) if far is None else part.factor * take_class(far, label)[:, :, None]
+    return np.zeros((1, 1, 1)) if far is None else part.factor * take_class(far.sum(axis=2), label)[:, :, None]
 
 
 def _gates(evidences: Sequence[SourceEvidence], projection: Projection) -> tuple[Float64, Float64, Float64]:
-    """Weights and reliabilities (B, P, E), NaN where there are none, and the admissions (B, P, A)."""
+    """Weights and reliabilities (B, P, K, E), NaN where there are none, and the admissions (B, P, A)."""
     admissions = [one.admission[:, :, None] for one in evidences if one.admission is not None]
-    experts = sum(len(one.experts) for one in evidences)
-    if not admissions and all(one.weight is None and one.reliability is None for one in evidences):
-        nothing = np.full((len(projection.valid), len(projection.grid[0]), experts), np.nan)
-        return nothing, nothing, nothing[:, :, :0]
-    weights = [_or_nan(one.weight, one) for one in evidences]
-    reliabilities = [_or_nan(one.reliability, one) for one in evidences]
-    means = projection.means(np.concatenate((*weights, *reliabilities, *admissions), axis=2))
-    return means[:, :, :experts], means[:, :, experts : 2 * experts], means[:, :, 2 * experts :]
+    weight, reliability = (_gate(projection, [getattr(one, name) for one in evidences], evidences) for name in _GATES)
+    if not admissions:
+        return weight, reliability, np.empty((*weight.shape[:2], 0))
+    return weight, reliability, projection.means(np.concatenate(admissions, axis=2))
 
 
-def _or_nan(values: Float64 | None, evidence: SourceEvidence) -> Float64:
-    """(B, U, E)"""
-    return np.full((*evidence.values.shape[:2], len(evidence.experts)), np.nan) if values is None else values
+_GATES = ("weight", "reliability")
+
+
+def _gate(projection: Projection, given: Sequence[Float64 | None], evidences: Sequence[SourceEvidence]) -> Float64:
+    shapes = [(*one.values.shape[:3], len(one.experts)) for one in evidences]
+    if all(values is None for values in given):
+        experts = sum(shape[3] for shape in shapes)
+        return np.full((shapes[0][0], len(projection.grid[0]), shapes[0][2], experts), np.nan)
+    filled = [np.full(shape, np.nan) if values is None else values for values, shape in zip(given, shapes, strict=True)]
+    return projection.means(np.concatenate(filled, axis=3))
 
 
 def _mean_admission(projected: Sequence[_Projected]) -> Float64:

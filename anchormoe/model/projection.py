@@ -29,9 +29,13 @@ class Projection:
     valid: Bool
 
     def sums(self, values: Float64) -> Float64:
-        """(B, U, K) to (B, P, K) with the same sum, where the grid covers all units."""
+        """(B, U, …) to (B, P, …) with the same sum, where the grid covers all units."""
         if self._is_identity:
             return values
+        sums = self._sums(values.reshape(*values.shape[:2], -1))
+        return sums.reshape(len(values), len(self.grid[0]), *values.shape[2:])
+
+    def _sums(self, values: Float64) -> Float64:
         if len(self.units[0]) * len(self.grid[0]) > _DENSE:
             steps = values if self._are_steps else to_steps(values, *self.units, self.valid)
             return to_intervals(steps, *self.grid)
@@ -41,12 +45,13 @@ class Projection:
         return _product(_shares(self.units, self.grid, self.valid), values)
 
     def means(self, values: Float64) -> Float64:
-        """(B, U, K) to (B, P, K): per step the mean over its units, per interval over its steps; NaN without any."""
+        """(B, U, …) to (B, P, …): per step the mean over its units, per interval over its steps; NaN without any."""
         if self._is_identity:
             return values
         shares, reached = _mean_shares(*self._key)
-        found = _product(shares, values)
-        return found if reached.all() else np.where(reached, found, np.nan)
+        found = _product(shares, values.reshape(*values.shape[:2], -1))
+        found = found if reached.all() else np.where(reached, found, np.nan)
+        return found.reshape(len(values), len(self.grid[0]), *values.shape[2:])
 
     @property
     def _key(self) -> tuple[bytes, bytes, bytes, bytes, int]:

@@ -50,11 +50,12 @@ class PaperSource:
             name="paper",
             start=start,
             stop=stop,
-            values=values.sum(axis=2),
+            terms=(tuple(range(self.architecture.channels)),),
+            values=values.sum(axis=2)[:, :, None],
             experts=tuple(f"e{r}" for r in range(self.architecture.experts)),
-            expert_values=values,
-            weight=weight,
-            reliability=reliability,
+            expert_values=values[:, :, None],
+            weight=weight[:, :, None],
+            reliability=reliability[:, :, None],
             admission=admission,
         )
         return SourceOutput(logits, np.zeros_like(logits), evidence)

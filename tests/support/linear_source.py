@@ -23,15 +23,16 @@ class LinearSource:
         self._weights, self._intercept, self._width = weights, intercept, width
 
     def forward(self, cases: Cases) -> SourceOutput:
-        steps = np.einsum("nct,cy->nty", cases.x.astype(np.float64), self._weights) / cases.steps
+        steps = np.einsum("nct,cy->ntcy", cases.x.astype(np.float64), self._weights) / cases.steps
         start = np.arange(0, cases.steps, self._width)
         stop = np.minimum(start + self._width, cases.steps)
         values = np.add.reduceat(steps, start, axis=1)
         pooled = np.matmul(cases.x.astype(np.float64).mean(axis=2)[:, None], self._weights)[:, 0]
         context = np.broadcast_to(self._intercept, pooled.shape)
+        terms = tuple((channel,) for channel in range(cases.channels))
         evidence = SourceEvidence(
-            "linear", start, stop, values, ("even", "odd"), np.stack([0.75 * values, 0.25 * values], axis=2),
-            weight=np.full((*values.shape[:2], 2), 0.5), far=0.5 * values,
+            "linear", start, stop, terms, values, ("even", "odd"), np.stack([0.75 * values, 0.25 * values], axis=3),
+            weight=np.full((*values.shape[:3], 2), 0.5), far=0.5 * values,
         )  # fmt: skip
         return SourceOutput(pooled + context, context, evidence)
 

@@ -8,7 +8,7 @@ import pytest
 
 from anchormoe.cases import Cases
 from anchormoe.errors import ModelError
-from anchormoe.evidence import SourceOutput
+from anchormoe.evidence import SourceOutput, all_terms, place_terms
 from anchormoe.model.calibration import softmax
 from anchormoe.model.prediction import Prediction
 from anchormoe.predictor import Predictor
@@ -30,7 +30,7 @@ def same(one: Prediction, other: Prediction) -> bool:
 
 def only(prediction: Prediction, index: int) -> Prediction:
     """One window of a prediction."""
-    shared = ("starts", "stops", "experts")
+    shared = ("starts", "stops", "terms", "experts")
     values = {part.name: getattr(prediction, part.name) for part in fields(Prediction)}
     return Prediction(**{k: v if k in shared else v[index : index + 1] for k, v in values.items()})
 
@@ -56,7 +56,7 @@ def test_every_factor_is_folded_into_logits_context_and_units(predictor: Predict
     found = predictor.predict(x, mask)
     np.testing.assert_allclose(found.logits, 3.0 * raw.logits + [0.1, 0.0, -0.1], atol=1e-12)
     np.testing.assert_allclose(found.context, 3.0 * raw.context + [0.1, 0.0, -0.1], atol=1e-12)
-    np.testing.assert_allclose(found.contributions.sum(1), 3.0 * raw.evidence.values.sum(1), atol=1e-12)
+    np.testing.assert_allclose(found.contributions.sum(1), 3.0 * raw.evidence.values.sum((1, 2)), atol=1e-12)
 
 
 def test_experts_add_up_to_the_contributions_of_the_winning_class(predictor: Predictor) -> None:
@@ -144,8 +144,25 @@ def test_models_of_unequal_lengths_pad_and_cut() -> None:
 def test_steps_sum_to_the_same_evidence_as_patches(predictor: Predictor) -> None:
     x, mask = windows(11)
     steps = predictor.steps(Cases.from_windows(x, mask))
-    assert steps.shape == (11, STEPS, 3)
-    np.testing.assert_allclose(steps.sum(1), predictor.predict(x, mask).contributions.sum(1), atol=1e-12)
+    found = predictor.predict(x, mask)
+    assert steps.terms == found.terms == ((0,), (1,))
+    assert steps.values.shape == (11, STEPS, 2, 3)
+    np.testing.assert_allclose(steps.values.sum(1), found.evidence.sum(1), atol=1e-12)
+    np.testing.assert_allclose(steps.over_time.sum(1), found.contributions.sum(1), atol=1e-12)
+
+
+def test_the_evidence_adds_up_over_time_and_channel_to_the_logits(predictor: Predictor) -> None:
+    found = predictor.predict(*windows(7))
+    np.testing.assert_allclose(found.context + found.evidence.sum((1, 2)), found.logits, atol=1e-12)
+    winner = np.take_along_axis(found.evidence, found.label[:, None, None, None], axis=3)[..., 0]
+    np.testing.assert_allclose(found.expert_evidence.sum(3), winner, atol=1e-12)
+
+
+def test_sources_with_other_channels_are_placed_among_the_terms_of_all() -> None:
+    terms = all_terms([((2,), (0,)), ((0, 1), (1,))])
+    assert terms == ((0,), (1,), (2,), (0, 1))
+    placed = place_terms(np.array([[[[1.0], [2.0]]]]), ((2,), (0,)), terms)
+    assert placed[0, 0, :, 0].tolist() == [2.0, 0.0, 1.0, 0.0]
 
 
 def test_a_channel_is_worth_what_the_logit_loses_without_it(predictor: Predictor) -> None:

@@ -75,5 +75,5 @@ def test_spans_are_runs_of_one_sign() -> None:
 
 
 def test_the_residual_is_the_largest_distance_over_classes() -> None:
-    contributions = np.array([[[1.0, -1.0], [0.5, -0.5]]])
+    contributions = np.array([[[[1.0, -1.0]], [[0.5, -0.5]]]])
     assert residual(np.array([[2.0, -1.75]]), np.array([[0.25, -0.25]]), contributions).tolist() == [0.25]

@@ -36,10 +36,10 @@ def _assert_exact(outputs: list[SourceOutput]) -> None:
         evidence = output.evidence
         assert evidence.expert_values is not None
         bound = 1e-5 * max(1.0, float(np.abs(output.logits).max()))
-        np.testing.assert_allclose(output.context + evidence.values.sum(1), output.logits, rtol=0, atol=bound)
-        np.testing.assert_allclose(evidence.expert_values.sum(2), evidence.values, rtol=0, atol=bound)
+        np.testing.assert_allclose(output.context + evidence.values.sum((1, 2)), output.logits, rtol=0, atol=bound)
+        np.testing.assert_allclose(evidence.expert_values.sum(3), evidence.values, rtol=0, atol=bound)
         np.testing.assert_allclose(output.logits.mean(1), 0, rtol=0, atol=bound)
-        np.testing.assert_allclose(evidence.values.mean(2), 0, rtol=0, atol=bound)
+        np.testing.assert_allclose(evidence.values.mean(3), 0, rtol=0, atol=bound)
 
 
 @pytest.fixture(scope="module")
@@ -68,8 +68,8 @@ def test_only_the_chosen_experts_contribute(committee: Committee) -> None:
     evidence = committee.forward(_cases())[0].evidence
     assert evidence.weight is not None
     assert evidence.expert_values is not None
-    assert ((evidence.weight > 0).sum(2) == 2).all()
-    np.testing.assert_allclose(evidence.weight.sum(2), 1, atol=1e-6)
+    assert ((evidence.weight > 0).sum(3) == 2).all()
+    np.testing.assert_allclose(evidence.weight.sum(3), 1, atol=1e-6)
     assert (evidence.expert_values[evidence.weight == 0] == 0).all()
 
 
@@ -313,7 +313,7 @@ def test_evidence_lies_where_the_wave_is() -> None:
     assert (fit.oof_logits.argmax(1) == y).mean() == 1.0
     values = np.mean([output.evidence.values for output in fit.source.forward(Cases.from_arrays(x))], axis=0)
     # Tokens read five steps, so those that see the wave are centred at 18 to 25.
-    assert 18 <= values[y == 1, :, 1].mean(0).argmax() <= 25
+    assert 18 <= values[y == 1, :, 0, 1].mean(0).argmax() <= 25
 
 
 @pytest.mark.parametrize("size", [1 << 13, 1 << 20, 1 << 31, (1 << 63) - 1])

@@ -32,14 +32,14 @@ def test_the_units_are_the_patches_and_the_experts_have_names(source: PaperSourc
     assert evidence.stop.tolist() == [4, 6, 8, 10, 11]
     assert evidence.experts == ("e0", "e1", "e2", "e3")
     assert evidence.expert_values is not None
-    assert evidence.expert_values.shape == (5, 5, 4, 3)
+    assert evidence.expert_values.shape == (5, 5, 1, 4, 3)
 
 
 def test_only_the_chosen_experts_have_weight_and_the_weights_sum_to_one(source: PaperSource) -> None:
     evidence = source.forward(some_cases()).evidence
     assert evidence.weight is not None
-    assert ((evidence.weight > 0).sum(axis=2) == 2).all()
-    np.testing.assert_allclose(evidence.weight.sum(axis=2), 1, atol=1e-6)
+    assert ((evidence.weight > 0).sum(axis=3) == 2).all()
+    np.testing.assert_allclose(evidence.weight.sum(axis=3), 1, atol=1e-6)
     assert evidence.expert_values is not None
     assert not evidence.expert_values[evidence.weight == 0].any()
     assert evidence.admission is not None
@@ -50,7 +50,7 @@ def test_context_is_zero_and_everything_is_centred_over_classes(source: PaperSou
     output = source.forward(some_cases())
     assert not output.context.any()
     np.testing.assert_allclose(output.logits.mean(axis=1), 0, atol=1e-12)
-    np.testing.assert_allclose(output.evidence.values.mean(axis=2), 0, atol=1e-12)
+    np.testing.assert_allclose(output.evidence.values.mean(axis=3), 0, atol=1e-12)
 
 
 def test_a_long_series_is_passed_in_small_batches_with_the_same_result(
