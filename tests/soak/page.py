@@ -57,9 +57,9 @@ def _runs(runs: Sequence[SoakRun]) -> list[str]:
     lines = [
         "## By run",
         "",
-        "| date | commit | minutes | records/s | of sustainable | events | lag at most | at the end | |",
+        "| date | commit | minutes | records/s | of sustainable | events | lag at most | at the end | load average | |",
     ]
-    lines.append("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |")
+    lines.append("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |")
     for run in runs:
         cells = (
             run.facts["date"],
@@ -70,10 +70,17 @@ def _runs(runs: Sequence[SoakRun]) -> list[str]:
             f"{run.samples[-1].events:,}",
             _lags([max(sample.lag[name] for sample in run.steady) for name in run.samples[-1].lag], run),
             _lags(list(run.samples[-1].lag.values()), run),
+            _load(run),
             run.ended or "interrupted",
         )
         lines.append(f"| {' | '.join(cells)} |")
     return [*lines, "", "Lag in records, of the agent and of the alarm worker, over the part after the warm-up.", ""]
+
+
+def _load(run: SoakRun) -> str:
+    """Of the whole machine: others may have kept the agent from its work."""
+    loads = [sample.load_average for sample in run.steady]
+    return f"{min(loads):.0f} to {max(loads):.0f}, median {float(np.median(loads)):.0f}"
 
 
 def _lags(lags: Sequence[int], run: SoakRun) -> str:
