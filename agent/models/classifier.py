@@ -74,12 +74,6 @@ class WindowClassifier:
         names = tuple(name for name, is_missing in zip(self.channels, missing, strict=True) if is_missing)
         return Classification(self.classes, UNKNOWN, reason, covered, names, None, -1)
 
-    def channel_effects(self, window: Floats, spans: Sequence[tuple[int, int]], label: int) -> NDArray[np.float64]:
-        """How much each channel contributed to each span, (spans, C), by the predictor's `channel_method`."""
-        values, mask = fill(window[None], self.fill_rules)
-        effects: NDArray[np.float64] = self.predictor.attribute_channels(values[0], mask[0], spans, label)
-        return effects
-
     def _predict(self, windows: Floats) -> "Prediction":
         return self.predictor.predict(*fill(windows, self.fill_rules))
 
