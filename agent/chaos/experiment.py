@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
@@ -216,7 +216,7 @@ async def _inject_all(run: _Run, faults: Sequence[Fault]) -> None:
             raise ChaosError(f"fault {number}, {fault.name}: {error}") from error
         note = f" ({outcome.note})" if outcome.note else ""
         run.report(f"{number}/{len(faults)} {fault.name}: recovered in {outcome.recovered_s:.1f} s{note}")
-        run.outcomes.append(outcome)
+        run.outcomes.append(replace(outcome, load_average=os.getloadavg()[0]))
     await fleet.wait_until_assigned(_ASSIGNMENT_TIMEOUT_S)
 
 

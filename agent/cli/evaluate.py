@@ -69,6 +69,8 @@ def _evaluate(
 
 
 def _print(figures: dict[str, Any]) -> None:
+    from anchormoe.metrics.cancellation import describe_cancellation
+
     console = Console(highlight=False, soft_wrap=True)
     low, high = figures["accuracy_interval"]
     console.print(
@@ -81,6 +83,7 @@ def _print(figures: dict[str, Any]) -> None:
     console.print(_calibration_line(figures))
     console.print(_abstention_line(figures["abstention"]))
     console.print(f"largest residual of the sum of the evidence {figures['largest_residual']:.1e}")
+    console.print(describe_cancellation(figures["cancellation"]))
     for kind, score in figures.get("localization", {}).items():
         console.print(
             f"localization, {kind.replace('_', ' ')}: AUPRC {score['auprc']:.3f}, IoU@K {score['iou']:.3f}, "

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from anchormoe.recipes.train import TrainingResult
     from anchormoe.training.run_checkpoints import RunCheckpoints
 
+CANCELS = (
+    "warning: parts of the evidence are much larger than the scores they add up to, so single contributions mean "
+    "little; try --recipe experts, or more cases"
+)
+
 
 def register(app: typer.Typer) -> None:
     """Adds the command to the console script."""
@@ -136,6 +141,7 @@ def _train(
 
 
 def _print(result: "TrainingResult", out: Path, digest: str, seconds: float, as_json: bool) -> None:
+    from anchormoe.metrics.cancellation import describe_cancellation
     from anchormoe.metrics.scores import label_test_figures
 
     metrics = result.artefact.metrics
@@ -151,6 +157,9 @@ def _print(result: "TrainingResult", out: Path, digest: str, seconds: float, as_
             f"{figures['balanced_accuracy']:.3f}, macro F1 {figures['macro_f1']:.3f}, "
             f"log loss {figures['nll']:.3f}, {figures['n']} cases"
         )
+    typer.echo(f"{'TRAIN':>12}: {describe_cancellation(metrics['cancellation'])}")
+    if not metrics["cancellation"]["bounds_kept"]:
+        typer.echo(CANCELS)
     if len(result.runs) > 1:
         typer.echo(_seeds_line(result, test_label))
     if result.best.fitted.interrupted:

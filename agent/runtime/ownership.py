@@ -206,10 +206,13 @@ class Ownership:
             # Of a layout that was not in use for a while, and of the log that was there before this one.
             stored = {name: each for name, each in stored.items() if each[0].seen.log in (None, log_id)}
         seen = _newest_seen(metadata, [windows for windows, _ in stored.values()])
+        facts = await self._look_at_log(partition, log_id, seen)
+        return _Found(partition, committed, metadata, stored, facts, seen)
+
+    async def _look_at_log(self, partition: Partition, log_id: str | None, seen: LogSeen) -> LogFacts:
         last = None if seen.last is None else await self._source.read_at(partition, seen.last.offset)
         first, end = await self._source.first_offset(partition), await self._source.end_offset(partition)
-        facts = LogFacts(first, end, log_id, last)
-        return _Found(partition, committed, metadata, stored, facts, seen)
+        return LogFacts(first, end, log_id, last)
 
     async def _restore(self, claim: Claim, spec: GroupSpec) -> Restored | None:
         windows = GroupWindows.empty(spec, cursor=0)
@@ -228,15 +231,16 @@ class Ownership:
         # A commit that is not ours says nothing about the log, except that it must hold the offset.
         seen = LogSeen() if found.moved and found.rebuild is None else found.seen
         position = found.committed.offset if found.moved and found.committed else found.position
-        reason = find_replacement(seen, found.facts, position)
+        facts = found.facts
+        reason = find_replacement(seen, facts, position)
         if reason == "cut":
             await asyncio.sleep(_LOOK_AGAIN_S)
-            end = await self._source.end_offset(found.partition)
-            reason = "cut" if position > end else None
+            # A log that was cut may have grown beyond the position meanwhile, with other records.
+            facts = await self._look_at_log(found.partition, facts.id, seen)
+            reason = find_replacement(seen, facts, position)
         if reason is None:
             return None
-        facts, time_ms = found.facts, _time_ms(found.seen)
-        return LogReplaced(found.partition, reason, position, facts.first, facts.end, time_ms)
+        return LogReplaced(found.partition, reason, position, facts.first, facts.end, _time_ms(found.seen))
 
     async def _begin_replaced(self, claim: Claim, found: _Found, replaced: LogReplaced) -> OwnedPartition:
         """Forgets everything. The commit comes at once: an old one would be an offset of another log."""

@@ -78,7 +78,10 @@ class _Stage:
         self.banks, self.problem, self.progress = banks, problem, progress
         self.columns: dict[str, BlockColumns] = block_columns(banks)
         self.features: list[Float32] = feature_matrices(banks, cases, self._report_progress("kernel features"))
-        self.scalings = [Scaling.of(features, problem.case_weight) for features in self.features]
+        self.scalings = [
+            Scaling.of(features, problem.case_weight, bank.chance_deviation(cases, features))
+            for bank, features in zip(banks, self.features, strict=True)
+        ]
         names = list(self.columns) if blocks is None else blocks
         self.grams = {name: block_gram(self.columns[name], self.features, self.scalings) for name in names}
 

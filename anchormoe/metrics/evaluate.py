@@ -10,6 +10,7 @@ from anchormoe.cases import Cases
 from anchormoe.data.dataset import Dataset
 from anchormoe.errors import DataError
 from anchormoe.evidence import StepEvidence, patch_grid, to_intervals
+from anchormoe.metrics.cancellation import summarize_cancellation
 from anchormoe.metrics.localization import PATCH_STEPS, PATCH_STRIDE, localize
 from anchormoe.metrics.scores import abstention, summary
 from anchormoe.model.prediction import Prediction
@@ -44,6 +45,7 @@ def evaluate_predictions(
     figures["largest_residual"] = float(found.residual.max())
     scale = np.maximum(1, np.abs(found.logits).max(axis=1))
     figures["largest_relative_residual"] = float((found.residual / scale).max())
+    figures["cancellation"] = summarize_cancellation(found).to_dict()
     if test.truth is not None:
         figures["localization"] = localization(model, test, found)
     if mixed is not None:

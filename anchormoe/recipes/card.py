@@ -5,6 +5,7 @@ from typing import Any
 
 from anchormoe.bundle.config import BundleConfig
 from anchormoe.evidence import Json
+from anchormoe.metrics.cancellation import describe_cancellation
 from anchormoe.recipes.fit import FittedModel
 from anchormoe.windows import FillRule
 
@@ -29,7 +30,7 @@ def model_card(
         f"# {config.name}, version {config.version}",
         _facts(config, data),
         "## Figures\n\n" + _figures(metrics),
-        "## Evidence\n\n" + _MEANING + "\n\n" + _sources(fitted),
+        "## Evidence\n\n" + _MEANING + "\n\n" + _cancellation(metrics["cancellation"]) + "\n\n" + _sources(fitted),
         "## When it answers `unknown`\n\n" + _rules(fitted),
         *_without(metrics["out_of_fold"]),
         "## Limits\n\n" + _LIMITS,
@@ -97,6 +98,13 @@ def _sources(fitted: FittedModel) -> str:
     if fitted.interrupted:
         lines.append("- **training was interrupted**; this is the best model so far")
     return "Sources and calibration, all chosen on TRAIN out-of-fold:\n\n" + "\n".join(lines)
+
+
+def _cancellation(figures: Mapping[str, Any]) -> str:
+    line = describe_cancellation(figures)
+    return f"{line[0].upper()}{line[1:]} (final model, {figures['cases']} TRAIN cases). It is (Σ |contributions| + " + (
+        "|context|) / |logit| of the predicted class: 1 means that nothing cancels."
+    )
 
 
 def _rules(fitted: FittedModel) -> str:

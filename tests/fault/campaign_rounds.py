@@ -163,7 +163,7 @@ def run_round(plan: RoundPlan, logs: Path) -> Round:
 
 
 def _report(seed: int, line: str) -> None:
-    print(f"[{seed}] {line}", flush=True)
+    print(f"{datetime.now(UTC):%H:%M:%S} [{seed}] {line}", flush=True)
 
 
 def _round(
@@ -182,10 +182,7 @@ def _round(
         date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         seconds=round(time.monotonic() - started_s, 1),
         load=(round(load, 1), round(os.getloadavg()[0], 1)),
-        faults=[
-            {"fault": each.fault, "recovered_s": round(each.recovered_s, 2), "goal_s": each.goal_s, "note": each.note}
-            for each in outcomes
-        ],
+        faults=[each.as_json() for each in outcomes],
         counts={name: found.get(name, 0) for name in _COUNTS},
         lost=len(compared.get("missing", ())),
         extra=len(compared.get("extra", ())),

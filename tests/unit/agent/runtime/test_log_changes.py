@@ -100,6 +100,24 @@ async def test_a_log_that_was_cut_is_told_and_read_as_it_is_now(more: int) -> No
     assert sum(pipeline.counters.replaced_logs.values()) == 1
 
 
+async def test_a_cut_log_that_grows_beyond_the_position_while_it_is_looked_at_is_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log, store, sink = filled(WAVE), MemoryWindowStore(), MemorySink()
+    await run(log, store=store, group=all_windows())
+    log.cut(A, 50)
+
+    async def write_meanwhile(seconds: float) -> None:
+        refill(log, [-1.0] * 40, start=150)
+
+    monkeypatch.setattr("agent.runtime.ownership.asyncio.sleep", write_meanwhile)
+    pipeline = pipeline_on(log, sink, store, bounded=False, group=all_windows(), limits=EVERY)
+    await pipeline.start()
+    monkeypatch.undo()
+    await pipeline.close()
+    assert [told["reason"] for told in of_type(sink, "log_replaced")] == ["overwritten"]
+
+
 async def test_a_log_that_was_only_appended_to_is_not_replaced() -> None:
     log, store, sink = filled(WAVE), MemoryWindowStore(), MemorySink()
     await run(log, store=store, sink=sink, group=all_windows())
