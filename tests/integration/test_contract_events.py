@@ -362,7 +362,7 @@ async def test_tail_prints_json_lines_that_are_cloudevents_and_needs_no_torch(wo
 async def test_tail_tells_events_to_people_and_ends_cleanly_with_ctrl_c(world: World, tmp_path: Path) -> None:
     await world.publish(samples().events)
     arguments = command("tail", "--config", plant(world, tmp_path), "--since", "10m", "--state", "b")
-    lines, code, said = await asyncio.to_thread(lines_of, arguments, 5)
+    lines, code, said = await asyncio.to_thread(lines_of, arguments, 6)
     assert " → b  p=0." in lines[0]
     assert lines[-1].lstrip().startswith("context ")
     assert (code, "Traceback" in said) == (0, False), said
