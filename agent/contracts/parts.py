@@ -77,7 +77,7 @@ class NormalValues(Contract):
 class ComparedChannel(Contract):
     """A channel of the spans: its evidence over the whole window, and its values against what is normal.
 
-    The values are those of its strongest span, as they were measured.
+    The values are those of its strongest span that has the sign of its evidence in all, as they were measured.
     """
 
     name: str = contract_field("Name of the channel.")

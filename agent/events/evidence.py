@@ -257,11 +257,16 @@ def _channels(own: _Sum, view: WindowView, scale: ScoreScale) -> tuple[list[Json
 
 
 def _compared_channels(own: _Sum, view: WindowView) -> dict[int, tuple[int, int]]:
-    """Channel to the steps of its strongest span, strongest first."""
+    """Channel to the steps of its strongest span that says what the channel says in all, strongest first."""
     places: dict[int, tuple[int, int]] = {}
-    for span in own.spans:
+    large: set[int] = set()
+    totals = own.values.sum(axis=0)
+    for span in sorted(own.spans, key=lambda span: span.value * totals[span.term] < 0):
         term = own.prediction.terms[span.term]
-        for channel in term if len(term) <= _MOST_TOGETHER else _furthest(term, own.steps(span), view):
+        if len(term) > _MOST_TOGETHER:
+            term = () if span.term in large else tuple(_furthest(term, own.steps(span), view))
+            large.add(span.term)
+        for channel in term:
             places.setdefault(channel, own.steps(span))
     return dict(list(places.items())[:MAX_COMPARED])
 

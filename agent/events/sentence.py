@@ -92,11 +92,12 @@ def _facts(data: Json, *, outside: bool = False) -> str:
 
 
 def _when(evidence: Json, data: Json) -> str:
-    """Where no channel is known: when."""
+    """Where no channel speaks for the class in all: the strongest span that does."""
     spans = [span for span in evidence["spans"] if span["contribution"] > 0]
     if not spans:
         return ""
-    return f"{_clock(spans[0]['start'], data)} to {_clock(spans[0]['end'], data)} UTC"
+    names = f"{', '.join(map(_name, spans[0]['channels'][:_CHANNELS]))} from " if spans[0]["channels"] else ""
+    return f"{names}{_clock(spans[0]['start'], data)} to {_clock(spans[0]['end'], data)} UTC"
 
 
 def _compare(row: Json, data: Json) -> str:

@@ -141,3 +141,40 @@ def test_scores_that_are_not_finite_are_refused() -> None:
     made.evidence[...] = np.inf
     with pytest.raises(ValueError, match="finite"):
         explained(made)
+
+
+def test_a_channel_is_compared_where_it_says_what_it_says_in_all() -> None:
+    evidence = np.zeros((4, 1, 2))
+    evidence[:, 0, 0] = -3.0, 0.0, 2.0, 2.0
+    made = MadePrediction(evidence, [0.0, -9.0], length=1)
+    window = np.array([[1.0, 2.0, 3.0, 4.0]])
+    view = made_view(window, normal=made_normal((0.0, -1.0, 1.0)))
+    found = explain(made.as_prediction(), 0, classes=("a", "b"), view=view, policy=EvidencePolicy(), why_not=False)
+    assert contributions(found["evidence"]["spans"]) == [4.0, -3.0]
+    evidence[2:, 0, 0] = 1.6, 1.5
+    made = MadePrediction(evidence, [0.0, -9.0], length=1)
+    found = explain(
+        made.as_prediction(), 0, classes=("a", "b"), view=view, policy=EvidencePolicy(share=1.0), why_not=False
+    )
+    assert [row["mean"] for row in found["evidence"]["channels"]] == [3.5]
+    assert found["why_not"] is None
+
+
+def test_of_many_channels_read_together_those_furthest_from_normal_are_compared() -> None:
+    made = MadePrediction(np.ones((4, 1, 2)), [1.0, 0.0], terms=((0, 1, 2, 3, 4, 5, 6),))
+    window = np.array([[0.0] * 4, [5.0] * 4, [0.0] * 4, [-9.0] * 4, [2.0] * 4, [1.0] * 4, [np.nan] * 4])
+    view = made_view(window, normal=made_normal(*[(0.0, -1.0, 1.0)] * 7))
+    found = explain(made.as_prediction(), 0, classes=("a", "b"), view=view, policy=EvidencePolicy(), why_not=False)[
+        "evidence"
+    ]
+    assert [row["name"] for row in found["channels"]] == ["channel 3", "channel 1", "channel 4"]
+    assert [row["contribution"] for row in found["channels"]] == [None] * 3
+    assert found["spans"][0]["channels"] == []
+
+
+def test_a_window_without_any_value_is_explained_without_values() -> None:
+    made = MadePrediction(np.ones((4, 2, 2)), [1.0, 0.0])
+    view = made_view(np.full((2, 4), np.nan), normal=made_normal(*[(0.0, -1.0, 1.0)] * 2))
+    found = explain(made.as_prediction(), 0, classes=("a", "b"), view=view, policy=EvidencePolicy(), why_not=True)
+    require_exact_sums(found)
+    assert {(row["mean"], row["direction"], row["since"]) for row in found["evidence"]["channels"]} == {(None,) * 3}

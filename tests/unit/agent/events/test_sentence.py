@@ -119,6 +119,9 @@ def test_without_a_normal_class_values_are_compared_with_the_training_data() -> 
 
 def test_where_no_channel_is_known_it_says_when() -> None:
     assert state_sentence(event()).startswith("02:10 to 02:20 UTC; speaks for `blockage`")
+    against = event(VALVE | {"contribution": -0.5})
+    against["evidence"]["spans"][0]["channels"] = ["flow"]
+    assert state_sentence(against).startswith("flow from 02:10 to 02:20 UTC; speaks for `blockage`")
 
 
 @pytest.mark.parametrize(
