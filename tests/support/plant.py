@@ -10,8 +10,8 @@ import numpy as np
 import orjson
 
 from agent.events.emission import Emission, Policy
-from agent.events.evidence import EvidencePolicy
 from agent.events.group import GroupRuntime, Publishing
+from agent.events.spans import EvidencePolicy
 from agent.models.classifier import ModelName, WindowClassifier
 from agent.models.schedule import ActiveModel
 from agent.runtime.instruments import Instruments
@@ -38,7 +38,6 @@ A, B = Partition("readings", 0), Partition("readings", 1)
 class ThresholdModel:
     """`high` where the mean of the first channel is above 0; every step is a patch that adds its own value."""
 
-    channel_method = "occlusion"
     judge = None
     config = SimpleNamespace(classes=CLASSES, name="threshold", version="1", digest="d" * 64)
 
@@ -67,9 +66,6 @@ class ThresholdModel:
             abstention=(None,) * batch,
             label=label,
         )
-
-    def attribute_channels(self, window: Any, mask: Any, spans: Sequence[tuple[int, int]], label: int) -> np.ndarray:
-        return np.array([[1.0, 0.0]] * len(spans))
 
 
 def strict_judge(length: int = 4) -> Judge:
@@ -106,7 +102,7 @@ def pumps(
     )
     model: Any = ThresholdModel()
     classifier = WindowClassifier(model, CLASSES, CHANNELS, [FillRule(), FillRule()], 0.5, judge)
-    publishing = Publishing("test", Emission(policy), EvidencePolicy(), "occlusion")
+    publishing = Publishing("test", Emission(policy), EvidencePolicy())
     return GroupRuntime(spec, ActiveModel(classifier, ModelName("threshold", "1", "d" * 64)), publishing)
 
 
