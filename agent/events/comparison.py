@@ -1,5 +1,6 @@
 """What a person compares: a channel's values in a span against what is normal, its direction, and since when. Pure."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -43,19 +44,25 @@ def compare(
     """A window (C, T), NaN where missing: these channels of it, each over its span of steps [first, stop)."""
     values = window[list(channels)].astype(np.float64)  # (R, T)
     valid, step = np.isfinite(values), np.arange(values.shape[1])
-    first, stop = np.array(spans, np.int64).reshape(-1, 2).T[:, :, None]
-    inside = valid & (step >= first) & (step < stop)
-    mean, deviation = _mean_and_deviation(values, inside)
-    low = np.where(inside, values, np.inf).min(axis=1, initial=np.inf)
-    high = np.where(inside, values, -np.inf).max(axis=1, initial=-np.inf)
-    any_value = inside.any(axis=1)
-    low, high = np.where(any_value, low, np.nan), np.where(any_value, high, np.nan)
+    first, stop = np.array(spans, np.int64).T[:, :, None]
+    seen = valid & (step < stop)
+    inside = seen & (step >= first)
+    quarter = np.maximum(stop // 4, 1)
+    parts = np.stack((inside, seen & (step < quarter), seen & (step >= stop - quarter)))  # (3, R, T)
+    counts = parts.sum(axis=2)
+    sums = np.where(parts, values, 0.0).sum(axis=2)
+    mean, begin, end = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+    none = counts[0] == 0
+    low = np.where(none, np.nan, np.where(inside, values, np.inf).min(axis=1))
+    high = np.where(none, np.nan, np.where(inside, values, -np.inf).max(axis=1))
     if normal is None:
         return Compared(mean, low, high, (None,) * len(mean), (-1,) * len(mean))
-    usual = _Usual(*(getattr(normal, name)[list(channels)] for name in ("mean", "low", "high", "deviation")))
-    seen = valid & (step < stop)
-    varies = np.where(inside.sum(axis=1) >= _LEAST_VALUES, deviation, np.nan)
-    directions = _directions(mean, _change(values, seen, stop), varies, usual)
+    at = list(channels)
+    usual = _Usual(normal.mean[at], normal.low[at], normal.high[at], normal.deviation[at])
+    squares = np.where(inside, values - mean[:, None], 0.0) ** 2
+    deviation = np.sqrt(squares.sum(axis=1) / np.maximum(counts[0], 1))
+    varies = np.where(counts[0] >= _LEAST_VALUES, deviation, np.nan)
+    directions = _directions(mean, end - begin, varies, usual)
     return Compared(mean, low, high, directions, _since(values, seen, mean, usual))
 
 
@@ -69,41 +76,29 @@ class _Usual:
     deviation: Floats
 
 
-def _mean_and_deviation(values: Floats, chosen: Bools) -> tuple[Floats, Floats]:
-    """(R,) over the chosen entries; NaN without any."""
-    count = chosen.sum(axis=1)
-    some = np.maximum(count, 1)
-    mean = np.where(chosen, values, 0).sum(axis=1) / some
-    squares = np.where(chosen, values - mean[:, None], 0) ** 2
-    deviation = np.sqrt(squares.sum(axis=1) / some)
-    return np.where(count > 0, mean, np.nan), np.where(count > 0, deviation, np.nan)
-
-
-def _change(values: Floats, seen: Bools, stop: NDArray[np.int64]) -> Floats:
-    """(R,) from the first quarter of the window up to the span's end to the last quarter; NaN without values there."""
-    step, quarter = np.arange(values.shape[1]), np.maximum(stop // 4, 1)
-    begin, _ = _mean_and_deviation(values, seen & (step < quarter))
-    end, _ = _mean_and_deviation(values, seen & (step >= stop - quarter))
-    return end - begin
-
-
 def _directions(mean: Floats, change: Floats, deviation: Floats, usual: _Usual) -> tuple[Direction | None, ...]:
     """The first that holds; None where there is no value, or nothing to compare it with."""
-    half = (usual.high - usual.low) / 2 + 1e-6 * np.abs(usual.mean)  # a constant channel has rounding errors
-    with np.errstate(invalid="ignore"):
-        rules: list[tuple[Direction, Bools]] = [
-            ("rising", change > half),
-            ("falling", change < -half),
-            ("above", mean > usual.high),
-            ("below", mean < usual.low),
-            ("wider", (deviation > _WIDER * usual.deviation) & (usual.deviation > 0)),
-            ("narrower", deviation * _WIDER < usual.deviation),
-        ]
-    unknown = np.isnan(mean) | np.isnan(usual.mean)
-    return tuple(
-        None if unknown[row] else next((name for name, holds in rules if holds[row]), "within")
-        for row in range(len(mean))
+    rows = zip(*(part.tolist() for part in (mean, change, deviation)), strict=True)
+    normal = zip(*(part.tolist() for part in (usual.mean, usual.low, usual.high, usual.deviation)), strict=True)
+    return tuple(_direction(*row, *one) for row, one in zip(rows, normal, strict=True))
+
+
+def _direction(
+    mean: float, change: float, deviation: float, usual: float, low: float, high: float, usual_deviation: float
+) -> Direction | None:
+    """Over the window a change counts from half of the usual range on. NaN compares as false."""
+    if math.isnan(mean) or math.isnan(usual):
+        return None
+    half = (high - low) / 2 + 1e-6 * abs(usual)  # a constant channel has rounding errors
+    rules: tuple[tuple[Direction, bool], ...] = (
+        ("rising", change > half),
+        ("falling", change < -half),
+        ("above", mean > high),
+        ("below", mean < low),
+        ("wider", deviation > _WIDER * usual_deviation > 0),
+        ("narrower", deviation * _WIDER < usual_deviation),
     )
+    return next((name for name, holds in rules if holds), "within")
 
 
 def _since(values: Floats, seen: Bools, mean: Floats, usual: _Usual) -> tuple[int, ...]:

@@ -66,13 +66,14 @@ def explain(
     All scores have the same number of decimals, so the published numbers add up exactly: context + spans + remainder
     is the logit, and so is context + channels + the other channels. Raises ValueError where a score is not finite.
     """
-    logits = prediction.logits[at]
-    order = np.argsort(-logits, kind="stable")
-    label, rival = int(prediction.label[at]), _runner_up(order, int(prediction.label[at]))
+    logits = prediction.logits[at].tolist()
+    order = sorted(range(len(logits)), key=lambda one: -logits[one])
+    label = int(prediction.label[at])
+    rival = next((one for one in order[:2] if one != label), None)
     own = _Sum(prediction, at, label, None, policy)
     margin = _Sum(prediction, at, label, rival, _margin_policy(policy)) if why_not and rival is not None else None
-    sizes = [logits[order[:MAX_CLASSES]], own.sizes, *([] if margin is None else [margin.sizes])]
-    scale = ScoreScale.of(*sizes)
+    shown = [logits[one] for one in order[:MAX_CLASSES]]
+    scale = ScoreScale.of([*shown, *own.sizes, *([] if margin is None else margin.sizes)])
     table, others = _class_table(prediction, at, order, classes, scale)
     return {
         "classes": table,
@@ -80,10 +81,6 @@ def explain(
         "evidence": {"class": classes[label]} | _evidence(own, view, scale),
         "why_not": None if margin is None else {"class": classes[margin.rival or 0]} | _margin(margin, view, scale),
     }
-
-
-def _runner_up(order: NDArray[np.int64], label: int) -> int | None:
-    return next((int(one) for one in order if one != label), None)
 
 
 def _margin_policy(policy: EvidencePolicy) -> EvidencePolicy:
@@ -101,14 +98,17 @@ class _Sum:
         if rival is not None:
             values = values - evidence[:, :, rival]
             self.context -= float(context[rival])
+        values = np.ascontiguousarray(values)  # in one memory layout, or sums would depend on the batch
         self.cells, self.shares = _cells(prediction.starts.tobytes(), prediction.stops.tobytes())
         self.values = values if self.shares is None else self.shares @ values
         self.spans = strongest_spans(self.values, policy)
+        self.totals: list[float] = self.values.sum(axis=0).tolist()
+        """of each term"""
         self.prediction, self.at, self.label, self.rival = prediction, at, label, rival
 
     @property
-    def sizes(self) -> NDArray[np.float64]:
-        return np.array([self.context, float(self.values.sum()), *(span.value for span in self.spans)])
+    def sizes(self) -> list[float]:
+        return [self.context, *(span.value for span in self.spans)]
 
     def steps(self, span: TermSpan) -> tuple[int, int]:
         return self.cells.starts[span.first], self.cells.stops[span.stop - 1]
@@ -121,36 +121,38 @@ def _cells(starts: bytes, stops: bytes) -> tuple[Cells, NDArray[np.float64] | No
 
 
 def _class_table(
-    prediction: "Prediction", at: int, order: NDArray[np.int64], classes: Sequence[str], scale: ScoreScale
+    prediction: "Prediction", at: int, order: Sequence[int], classes: Sequence[str], scale: ScoreScale
 ) -> tuple[list[Json], Json | None]:
     """The most likely classes first; of the others their number, probability and the logit of all together."""
+    logits, probabilities = prediction.logits[at].tolist(), prediction.probabilities[at].tolist()
     shown, rest = order[:MAX_CLASSES], order[MAX_CLASSES:]
-    logits, probabilities = prediction.logits[at], prediction.probabilities[at]
-    rows = zip(shown.tolist(), significant(probabilities[shown]), scale.numbers(logits[shown]), strict=True)
-    table = [{"class": classes[one], "probability": likely, "logit": logit} for one, likely, logit in rows]
-    if not len(rest):
+    published = scale.numbers(logits[one] for one in shown)
+    table = [
+        {"class": classes[one], "probability": six_digits(probabilities[one]), "logit": logit}
+        for one, logit in zip(shown, published, strict=True)
+    ]
+    if not rest:
         return table, None
-    highest = logits[rest].max()
-    together = highest + np.log(np.exp(logits[rest] - highest).sum())
-    probability = six_digits(float(probabilities[rest].sum()))
+    highest = logits[rest[0]]
+    together = highest + math.log(sum(math.exp(logits[one] - highest) for one in rest))
     return table, {
         "count": len(rest),
-        "probability": min(probability, 1.0),
-        "logit": scale.numbers(np.array([together]))[0],
+        "probability": min(six_digits(sum(probabilities[one] for one in rest)), 1.0),
+        "logit": scale.numbers([together])[0],
     }
 
 
 def _evidence(own: _Sum, view: WindowView, scale: ScoreScale) -> Json:
-    strength = float(np.abs(own.values).sum()) + abs(own.context)
-    logit, context, *spans = scale.units(np.array([own.logit, own.context, *(span.value for span in own.spans)]))
+    size, total = float(np.abs(own.values).sum()), sum(own.totals)
+    strength = size + abs(own.context)
+    logit, context, *spans = scale.units([own.logit, own.context, *(span.value for span in own.spans)])
     shown = [
         _span(own, span, units, view, scale)
         | {"share": round(abs(span.value) / strength, _SHARE_DECIMALS), "expert": _leading_expert(own, span)}
         for span, units in zip(own.spans, spans, strict=True)
     ]
     channels, of_channels = _channels(own, view, scale)
-    sums = [own.values[own.values > 0].sum(), own.values[own.values < 0].sum()]
-    supporting, opposing = scale.numbers(np.array(sums))
+    supporting, opposing = scale.numbers([max(size + total, 0.0) / 2, min(total - size, 0.0) / 2])
     cancellation = strength / abs(own.logit) if own.logit else math.inf
     return {
         "context": scale.number(context),
@@ -169,9 +171,9 @@ def _evidence(own: _Sum, view: WindowView, scale: ScoreScale) -> Json:
 
 def _margin(margin: _Sum, view: WindowView, scale: ScoreScale) -> Json:
     """The margin is the difference of the two published logits."""
-    logits = margin.prediction.logits[margin.at]
+    rival = float(margin.prediction.logits[margin.at, margin.rival])
     first, second, context, *spans = scale.units(
-        np.array([margin.logit, logits[margin.rival], margin.context, *(span.value for span in margin.spans)])
+        [margin.logit, rival, margin.context, *(span.value for span in margin.spans)]
     )
     return {
         "margin": scale.number(first - second),
@@ -193,40 +195,44 @@ def _span(own: _Sum, span: TermSpan, units: int, view: WindowView, scale: ScoreS
 
 def _leading_expert(own: _Sum, span: TermSpan) -> str:
     """The one that added most to the span, in the span's direction."""
+    experts = own.prediction.experts
+    if len(experts) == 1:
+        return experts[0]
     patches = own.prediction.expert_evidence[own.at, :, span.term]  # (P, E)
-    cells = patches if own.shares is None else own.shares @ patches
+    cells = patches if own.shares is None else own.shares @ np.ascontiguousarray(patches)
     total = cells[span.first : span.stop].sum(axis=0)
-    return own.prediction.experts[int(np.argmax(total if span.value > 0 else -total))]
+    return experts[int((total if span.value > 0 else -total).argmax())]
 
 
 def _experts(own: _Sum, scale: ScoreScale) -> list[Json]:
     """What the strongest experts added in the whole window, with their weight and reliability where they spoke."""
     prediction, at = own.prediction, own.at
     evidence = prediction.expert_evidence[at]  # (P, K, E)
-    totals = evidence.sum(axis=(0, 1))
-    order = [int(one) for one in np.argsort(-np.abs(totals), kind="stable")[:MAX_EXPERTS] if totals[one] != 0]
-    gates = [
-        _mean_gate(gate[at][:, :, one], evidence[:, :, one])
-        for one in order
-        for gate in (prediction.weight, prediction.reliability)
-    ]
-    numbers = significant(np.array(gates))
+    totals: list[float] = evidence.sum(axis=(0, 1)).tolist()
+    order = sorted((one for one in range(len(totals)) if totals[one]), key=lambda one: -abs(totals[one]))[:MAX_EXPERTS]
+    size = np.abs(evidence[:, :, order])
+    rows = zip(
+        order,
+        scale.numbers(totals[one] for one in order),
+        _mean_gates(prediction.weight[at][:, :, order], size),
+        _mean_gates(prediction.reliability[at][:, :, order], size),
+        strict=True,
+    )
     return [
-        {
-            "name": prediction.experts[one],
-            "contribution": contribution,
-            "weight": numbers[2 * place],
-            "reliability": numbers[2 * place + 1],
-        }
-        for place, (one, contribution) in enumerate(zip(order, scale.numbers(totals[order]), strict=True))
+        {"name": prediction.experts[one], "contribution": contribution, "weight": weight, "reliability": reliability}
+        for one, contribution, weight, reliability in rows
     ]
 
 
-def _mean_gate(gate: NDArray[np.float64], evidence: NDArray[np.float64]) -> float:
-    """(P, K) weighted by |evidence|; NaN where the expert has no such gate."""
-    size = np.where(np.isnan(gate), 0.0, np.abs(evidence))
-    total = float(size.sum())
-    return float((np.nan_to_num(gate) * size).sum()) / total if total else math.nan
+def _mean_gates(gates: NDArray[np.float64], size: NDArray[np.float64]) -> list[float | None]:
+    """(P, K, E) weighted by the size of the evidence; None for an expert without such a gate."""
+    known = ~np.isnan(gates)
+    if not known.any():
+        return [None] * gates.shape[2]
+    weights = size * known
+    products = np.where(known, gates, 0.0) * weights
+    sums = zip(products.sum(axis=(0, 1)).tolist(), weights.sum(axis=(0, 1)).tolist(), strict=True)
+    return significant(product / weight if weight else math.nan for product, weight in sums)
 
 
 def _channels(own: _Sum, view: WindowView, scale: ScoreScale) -> tuple[list[Json], int]:
@@ -236,17 +242,17 @@ def _channels(own: _Sum, view: WindowView, scale: ScoreScale) -> tuple[list[Json
         return [], 0
     terms = {term: number for number, term in enumerate(own.prediction.terms)}
     alone = [terms.get((channel,)) for channel in places]
-    totals = scale.units(np.array([0.0 if term is None else own.values[:, term].sum() for term in alone]))
+    totals = scale.units(0.0 if term is None else own.totals[term] for term in alone)
     found = compare(view.values, list(places), list(places.values()), view.normal)
-    now = significant(np.stack((found.mean, found.low, found.high), axis=1).ravel())
+    mean, low, high = (significant(part.tolist()) for part in (found.mean, found.low, found.high))
     rows = [
         {
             "name": view.channels[channel],
             "unit": view.units[channel] if view.units else "",
             "contribution": None if alone[row] is None else scale.number(totals[row]),
-            "mean": now[3 * row],
-            "min": now[3 * row + 1],
-            "max": now[3 * row + 2],
+            "mean": mean[row],
+            "min": low[row],
+            "max": high[row],
             "normal": None if view.normal is None else view.normal.published(channel),
             "direction": found.direction[row],
             "since": None if found.since[row] < 0 else view.time(found.since[row]),
@@ -260,8 +266,7 @@ def _compared_channels(own: _Sum, view: WindowView) -> dict[int, tuple[int, int]
     """Channel to the steps of its strongest span that says what the channel says in all, strongest first."""
     places: dict[int, tuple[int, int]] = {}
     large: set[int] = set()
-    totals = own.values.sum(axis=0)
-    for span in sorted(own.spans, key=lambda span: span.value * totals[span.term] < 0):
+    for span in sorted(own.spans, key=lambda span: span.value * own.totals[span.term] < 0):
         term = own.prediction.terms[span.term]
         if len(term) > _MOST_TOGETHER:
             term = () if span.term in large else tuple(_furthest(term, own.steps(span), view))
@@ -275,9 +280,11 @@ def _furthest(term: Sequence[int], steps: tuple[int, int], view: WindowView) -> 
     """The channels of a large set that are furthest from normal in a span, measured by their normal range."""
     if view.normal is None:
         return []
-    some = np.array(term)
-    found = compare(view.values, term, [steps] * len(term), None)
+    some, (first, stop) = np.array(term), steps
+    values = view.values[some, first:stop].astype(np.float64)
+    valid = np.isfinite(values)
+    mean = np.where(valid, values, 0.0).sum(axis=1) / np.maximum(valid.sum(axis=1), 1)
     width = np.maximum(view.normal.high[some] - view.normal.low[some], 1e-12)
-    distance = np.nan_to_num(np.abs(found.mean - view.normal.mean[some]) / width)
-    order = np.argsort(-distance, kind="stable")[:_MOST_TOGETHER]
+    distance = np.where(valid.any(axis=1), np.abs(mean - view.normal.mean[some]) / width, 0.0)
+    order = np.argsort(-np.nan_to_num(distance), kind="stable")[:_MOST_TOGETHER]
     return [term[int(one)] for one in order if distance[one] > 0]

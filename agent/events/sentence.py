@@ -29,7 +29,8 @@ def state_sentence(data: Json) -> str:
     if data["abstention"]:
         text = f"unknown: {_reason(data)}"
     else:
-        text = f"{_facts(data)}; speaks for {_candidates(data)}" if _facts(data) else _candidates(data)
+        facts = _facts(data)
+        text = f"{facts}; speaks for {_candidates(data)}" if facts else _candidates(data)
     if data["abstention"] not in ("channel_missing", "low_coverage"):
         text += _missing(data, before="; no data from ")
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

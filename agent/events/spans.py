@@ -1,6 +1,7 @@
 """Which evidence an event shows: the strongest spans of time and channel, without overlap. Pure."""
 
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,25 +69,24 @@ def strongest_spans(values: Floats, policy: EvidencePolicy) -> list[TermSpan]:
     if total == 0:
         return []
     weakest = _weakest_chosen(strength.ravel(), policy.share * total)
-    sign = np.where(strength >= _SPREADS_TO * weakest, np.sign(values), 0)
-    padded = np.zeros((values.shape[1], values.shape[0] + 1))  # a zero between terms ends a span
-    padded[:, :-1] = sign.T
-    line = padded.ravel()
-    edges = np.flatnonzero(np.diff(line, prepend=0.0) != 0)
-    runs = edges[line[edges] != 0]
-    if not len(runs):
-        return []
-    flat = np.zeros_like(padded)
-    flat[:, :-1] = np.where(sign.T != 0, values.T, 0)
-    ends = edges[np.searchsorted(edges, runs, side="right")]
-    sums = np.add.reduceat(flat.ravel(), np.stack((runs, ends), axis=1).ravel())[::2]
-    peaks = np.maximum.reduceat(np.abs(flat).ravel(), np.stack((runs, ends), axis=1).ravel())[::2]
-    kept = np.flatnonzero(peaks >= weakest)
-    order = kept[np.argsort(-np.abs(sums[kept]), kind="stable")][: policy.max_spans]
-    width = padded.shape[1]
-    return [
-        TermSpan(int(runs[at] // width), int(runs[at] % width), int(ends[at] % width), float(sums[at])) for at in order
-    ]
+    terms, cells = np.nonzero(_SPREADS_TO * weakest <= strength.T)  # by term, then by time
+    found = zip(terms.tolist(), cells.tolist(), values[cells, terms].tolist(), strict=True)
+    spans = [span for span, peak in _runs(found) if peak >= weakest]
+    return sorted(spans, key=lambda span: -abs(span.value))[: policy.max_spans]
+
+
+def _runs(found: Iterable[tuple[int, int, float]]) -> Iterator[tuple[TermSpan, float]]:
+    """Runs of neighbours of one term and sign, with their strongest cell, out of (term, cell, value)."""
+    term, first, stop, total, peak = -1, 0, 0, 0.0, 0.0
+    for number, cell, value in found:
+        if number == term and cell == stop and value * total > 0:
+            stop, total, peak = cell + 1, total + value, max(peak, abs(value))
+            continue
+        if term >= 0:
+            yield TermSpan(term, first, stop, total), peak
+        term, first, stop, total, peak = number, cell, cell + 1, value, abs(value)
+    if term >= 0:
+        yield TermSpan(term, first, stop, total), peak
 
 
 def _weakest_chosen(strength: Floats, wanted: float) -> float:

@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 
 from agent.events.numbers import ScoreScale, significant, six_digits
@@ -21,30 +20,22 @@ from agent.events.numbers import ScoreScale, significant, six_digits
     ],
 )
 def test_scores_have_six_digits_of_the_largest(largest: float, value: float, published: float) -> None:
-    assert ScoreScale.of(np.array([largest])).numbers(np.array([value])) == [pytest.approx(published, rel=1e-3)]
+    assert ScoreScale.of([largest]).numbers([value]) == [pytest.approx(published, rel=1e-3)]
     assert len(repr(abs(published)).replace(".", "").strip("0").split("e")[0]) <= 6
 
 
 def test_units_and_numbers_are_the_same_decimals() -> None:
-    scale = ScoreScale.of(np.array([2.0]))
-    assert scale.units(np.array([1.234567, -0.000004])) == [123457, 0]
+    scale = ScoreScale.of([2.0])
+    assert scale.units([1.234567, -0.000004]) == [123457, 0]
     assert scale.number(123457) == 1.23457
 
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf])
 def test_a_score_that_is_no_number_is_refused(wrong: float) -> None:
     with pytest.raises(ValueError, match="not a finite number"):
-        ScoreScale.of(np.array([1.0]), np.array([wrong, 2.0]))
-
-
-def test_many_numbers_are_rounded_as_one_is() -> None:
-    rng = np.random.default_rng(0)
-    values = rng.normal(size=2_000) * 10.0 ** rng.integers(-12, 12, size=2_000)
-    assert significant(values) == [six_digits(value) for value in values.tolist()]
-    extreme = np.array([1e-300, -1e300, 0.0, 5e-324])
-    assert significant(extreme) == [six_digits(value) for value in extreme.tolist()]
+        ScoreScale.of([1.0, wrong, 2.0])
 
 
 def test_what_is_not_finite_is_null() -> None:
-    assert significant(np.array([math.nan, 1 / 3, math.inf])) == [None, 0.333333, None]
-    assert significant(np.array([])) == []
+    assert significant([math.nan, 1 / 3, math.inf]) == [None, 0.333333, None]
+    assert six_digits(2e5 / 3) == 66666.7
