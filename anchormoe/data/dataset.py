@@ -25,7 +25,7 @@ class Dataset:
     groups: npt.NDArray[np.int64] | None = None
     ends: npt.NDArray[np.int64] | None = None
     truth: npt.NDArray[np.bool_] | None = None
-    """(N, T) the steps that decide the class, known for synthetic sets only"""
+    """(N, C, T) the values that decide the class, known for synthetic sets only"""
     alignment: Alignment = "aligned"
     fill: tuple[FillRule, ...] = ()
     """how missing values were filled, one rule per channel; empty where that is not known"""
@@ -77,5 +77,7 @@ def _refuse_mismatch(dataset: Dataset) -> None:
         raise DataError(
             f"{dataset.name}: {channels} channels, {len(dataset.channels)} names, {len(dataset.units)} units"
         )
+    if dataset.truth is not None and dataset.truth.shape != dataset.cases.x.shape:
+        raise DataError(f"{dataset.name}: truth has shape {dataset.truth.shape}, the cases {dataset.cases.x.shape}")
     if size and not 0 <= dataset.y.min() <= dataset.y.max() < len(dataset.classes):
         raise DataError(f"{dataset.name}: labels outside the {len(dataset.classes)} classes")
