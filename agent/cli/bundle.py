@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from agent.cli.options import DEVICE_HELP, find_device
+from agent.cli.options import ALLOW_USELESS, DEVICE_HELP, find_device, refuse_useless
 
 if TYPE_CHECKING:
     from anchormoe.bundle.store import Bundle
@@ -44,12 +44,17 @@ def inspect(directory: Path = DIRECTORY, as_json: bool = AS_JSON) -> None:
 def verify(
     directory: Path = DIRECTORY,
     device: str = typer.Option("cpu", help=DEVICE_HELP + " The golden windows are predicted there."),
+    allow_useless: bool = ALLOW_USELESS,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Check hashes, types, shapes, finiteness and the golden windows; exit code 1 and the reason if one is wrong."""
+    """Check hashes, types, shapes, finiteness, the golden windows, and that the model is worth serving.
+
+    Exit code 1 and the reason if one is wrong.
+    """
     from anchormoe.predictor import Predictor
 
     predictor = Predictor.load(directory, device=find_device(device))
+    refuse_useless(directory, allowed=allow_useless)
     unlisted = _unlisted(directory)
     if as_json:
         facts = {"ok": True, "digest": predictor.config.digest, "name": predictor.config.name, "unlisted": unlisted}
