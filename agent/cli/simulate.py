@@ -43,10 +43,7 @@ def recordings(
     seed: int = typer.Option(0, "--seed", min=0, help="Seed of the first recording; the next ones count up."),
 ) -> None:
     """Write labelled recordings, one CSV file each: time in ms, the channels, and the state of every sample."""
-    plant_kind = _kind(kind)
-    out.mkdir(parents=True, exist_ok=True)
-    for number in range(seed, seed + count):
-        _write_recording(out / f"{kind}-{number:03d}.csv", plant_kind, number, samples)
+    write_recordings(kind, out, count=count, samples=samples, seed=seed)
     typer.echo(f"{count} recordings of {samples} samples in {out}")
 
 
@@ -218,6 +215,14 @@ def _kind(name: str) -> "PlantKind":
     if name not in KINDS:
         raise typer.BadParameter(f"{name!r} is not one of {', '.join(KINDS)}", param_hint="KIND")
     return KINDS[name]
+
+
+def write_recordings(kind: str, out: Path, *, count: int, samples: int, seed: int = 0) -> None:
+    """One CSV file per individual."""
+    plant_kind = _kind(kind)
+    out.mkdir(parents=True, exist_ok=True)
+    for number in range(seed, seed + count):
+        _write_recording(out / f"{kind}-{number:03d}.csv", plant_kind, number, samples)
 
 
 def _write_recording(path: Path, kind: "PlantKind", seed: int, samples: int) -> None:

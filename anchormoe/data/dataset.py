@@ -28,6 +28,8 @@ class Dataset:
     alignment: Alignment = "aligned"
     fill: tuple[FillRule, ...] = ()
     """how missing values were filled, one rule per channel; empty where that is not known"""
+    ends: npt.NDArray[np.int64] | None = None
+    """(N,) where each window ends, in steps of the grid; of windows that were cut from recordings only"""
 
     def __post_init__(self) -> None:
         _refuse_mismatch(self)
@@ -55,6 +57,7 @@ class Dataset:
             truth=None if self.truth is None else self.truth[chosen],
             alignment=self.alignment,
             fill=self.fill,
+            ends=None if self.ends is None else self.ends[chosen],
         )
 
 
