@@ -66,7 +66,8 @@ def _run(
         **changes,  # type: ignore[arg-type]  # RecipeSettings refuses unknown ones
     )
     started = time.perf_counter()
-    fitted = fit_model(FitTask(train.cases, train.y, len(train.classes), groups=train.groups, seed=seed), settings)
+    task = FitTask(train.cases, train.y, len(train.classes), groups=train.groups, ends=train.ends, seed=seed)
+    fitted = fit_model(task, settings)
     if fitted.interrupted:
         raise KeyboardInterrupt  # `train` may keep an interrupted fit; a table may not
     ready = time.perf_counter()

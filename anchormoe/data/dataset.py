@@ -13,7 +13,7 @@ from anchormoe.windows import FillRule
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """N cases. `y` (N,) indexes `classes`; `groups` (N,) numbers recordings."""
+    """N cases. `y` (N,) indexes `classes`; `groups` (N,) numbers recordings; `ends` (N,) their ends, in steps."""
 
     name: str
     cases: Cases
@@ -23,13 +23,12 @@ class Dataset:
     units: tuple[str, ...]
     period_s: float | None = None
     groups: npt.NDArray[np.int64] | None = None
+    ends: npt.NDArray[np.int64] | None = None
     truth: npt.NDArray[np.bool_] | None = None
     """(N, C, T) the values that decide the class, known for synthetic sets only"""
     alignment: Alignment = "aligned"
     fill: tuple[FillRule, ...] = ()
     """how missing values were filled, one rule per channel; empty where that is not known"""
-    ends: npt.NDArray[np.int64] | None = None
-    """(N,) where each window ends, in steps of the grid; of windows that were cut from recordings only"""
 
     def __post_init__(self) -> None:
         _refuse_mismatch(self)
@@ -54,10 +53,10 @@ class Dataset:
             units=self.units,
             period_s=self.period_s,
             groups=None if self.groups is None else self.groups[chosen],
+            ends=None if self.ends is None else self.ends[chosen],
             truth=None if self.truth is None else self.truth[chosen],
             alignment=self.alignment,
             fill=self.fill,
-            ends=None if self.ends is None else self.ends[chosen],
         )
 
 
