@@ -4,15 +4,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.cli.simulate import write_recordings
-
 if TYPE_CHECKING:
     from anchormoe.benchmark.runner import LoadSplit
     from anchormoe.data.dataset import Split
 
-PLANTS = ("pump", "gearbox", "patient")
-RECORDINGS, SAMPLES = 12, 3072
-"""Of each simulated plant: minutes to train on, and every state in TRAIN and TEST."""
+PLANTS: dict[str, tuple[int, int | None]] = {
+    "pump": (12, 3072), "gearbox": (12, 3072), "patient": (12, 3072), "process": (16, None),
+}  # fmt: skip
+"""Simulated plants with the number of recordings and their samples: enough for every state to be in TRAIN."""
 OVERLAP = 7 / 8
 SIMULATED = Path("out/recordings/stability")
 CONFIGS = Path("configs")
@@ -45,9 +44,21 @@ def _place(name: str, data_dir: Path | None) -> tuple[Path, Path]:
 
     if name in PLANTS:
         directory = SIMULATED / name
-        if len(list(directory.glob("*.csv"))) < RECORDINGS:  # none, or an interrupted command left some
-            write_recordings(name, directory, count=RECORDINGS, samples=SAMPLES)
+        _simulate(name, directory)
         return directory, CONFIGS / "training" / f"{name}.yaml"
     if data_dir is None or not (data_dir / name).is_dir():
         raise DataError("recordings not found; give the directory above them with --data-dir")
     return data_dir / name, CONFIGS / f"recordings-{name}.yaml"
+
+
+def _simulate(name: str, directory: Path) -> None:
+    """Writes the recordings that are not there yet; an interrupted command may have left some."""
+    from connectors.simulator.recordings import simulated_recording
+
+    count, samples = PLANTS[name]
+    directory.mkdir(parents=True, exist_ok=True)
+    if len(list(directory.glob("*.csv"))) == count:
+        return
+    for seed in range(count):
+        made = simulated_recording(name, seed, samples)
+        (directory / f"{made.name}.csv").write_text(made.to_csv(), encoding="utf-8")

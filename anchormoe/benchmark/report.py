@@ -69,7 +69,7 @@ Two windows that overlap should not tell two stories about the same seconds. TES
 share seven eighths of their steps; for consecutive windows with the same true and the same predicted state, the
 evidence for that state (minus the mean over states) is correlated over the shared steps: *median* and *tenth
 percentile* over pairs, mean ± deviation over seeds. *By channel*: the same over shared steps × channels. Models are
-trained on other recordings. pump, gearbox and patient are simulated.
+trained on other recordings. pump, gearbox, patient and process are simulated.
 """
 
 

@@ -18,10 +18,10 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_sets_are_the_plants_and_the_recordings_at_hand(tmp_path: Path) -> None:
-    assert sets.recorded_sets(None) == ("pump", "gearbox", "patient")
-    assert sets.recorded_sets(tmp_path) == ("pump", "gearbox", "patient")
+    assert sets.recorded_sets(None) == ("pump", "gearbox", "patient", "process")
+    assert sets.recorded_sets(tmp_path) == ("pump", "gearbox", "patient", "process")
     (tmp_path / "skab").mkdir()
-    assert sets.recorded_sets(tmp_path) == ("pump", "gearbox", "patient", "skab")
+    assert sets.recorded_sets(tmp_path) == ("pump", "gearbox", "patient", "process", "skab")
 
 
 def test_recordings_that_are_not_there_name_the_option(tmp_path: Path) -> None:
