@@ -75,7 +75,8 @@ def _print(found: "Explanation", out: Path | None) -> None:
     typer.echo(headline(found))
     for name, value in waterfall(found):
         typer.echo(f"  {name:>18} {value:+10.4f}")
-    typer.echo(f"  {'logit':>18} {found.logit:+10.4f}   (residual {found.residual:.1e})")
+    cancels = "infinite" if found.cancellation is None else f"{found.cancellation:.2f}"
+    typer.echo(f"  {'logit':>18} {found.logit:+10.4f}   (residual {found.residual:.1e}, cancellation {cancels})")
     for expert in sorted(found.experts, key=lambda one: -abs(one.contribution))[:8]:
         typer.echo(f"  expert {expert.name:>11} {expert.contribution:+10.4f}")
     if out is not None:

@@ -1,7 +1,7 @@
 """Turns files of samples into labelled windows, split into TRAIN and TEST and cut exactly as the agent cuts them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -34,9 +34,15 @@ class _OwnedWindows:
     owner: npt.NDArray[np.int64]
 
 
-def load_recordings(directory: Path, *, config: Path | None) -> Split:
-    """Reads, resamples, cuts and splits the recordings below `directory`. Raises DataError."""
+def load_recordings(directory: Path, *, config: Path | None, overlap: float | None = None) -> Split:
+    """Reads, resamples, cuts and splits the recordings below `directory`. Raises DataError.
+
+    `overlap` is the share of a window that the next one repeats; by default that of the configuration's `hop`.
+    """
     settings = read_config(config)
+    if overlap is not None:
+        hop = max(1, round((1 - overlap) * settings.window.length))
+        settings = replace(settings, window=replace(settings.window, hop=hop))
     return split_windows(directory.name, resample_directory(directory, settings), settings)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from anchormoe.bundle.config import BundleConfig
 from anchormoe.cases import Bool, Cases, Float32, Float64
+from anchormoe.metrics.cancellation import cancellation
 from anchormoe.model.prediction import Prediction
 from anchormoe.predictor import Predictor
 
@@ -67,6 +68,13 @@ class Explanation:
         order = np.argsort([-abs(patch.contribution) for patch in self.patches], kind="stable")
         return [int(index) for index in order[:SHOWN_PATCHES]]
 
+    @property
+    def cancellation(self) -> float | None:
+        """(Σ |contributions| + |context|) / |logit| over the patches: 1 if nothing cancels; None if all of it does."""
+        parts = np.array([[patch.contribution for patch in self.patches]])
+        found = float(cancellation(parts, np.array([self.context]), np.array([self.logit]))[0])
+        return found if np.isfinite(found) else None
+
     def share(self, contribution: float) -> float:
         """|contribution| / (|context| + Σ |contributions|)."""
         total = abs(self.context) + sum(abs(patch.contribution) for patch in self.patches)
@@ -83,6 +91,7 @@ class Explanation:
             "logit": self.logit,
             "context": self.context,
             "residual": self.residual,
+            "cancellation": self.cancellation,
             "channel_method": self.channel_method,
             "patches": [self._patch_dict(patch) for patch in self.patches],
             "experts": [

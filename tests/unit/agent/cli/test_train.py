@@ -122,6 +122,8 @@ def test_the_numbers_of_an_explanation_add_up(bundle: Path) -> None:
     assert sum(expert["contribution"] for expert in facts["experts"]) + facts["context"] == pytest.approx(
         facts["logit"], abs=1e-5
     )
+    sizes = abs(facts["context"]) + sum(abs(patch["contribution"]) for patch in facts["patches"])
+    assert facts["cancellation"] == pytest.approx(sizes / abs(facts["logit"]))
     assert facts["channel_method"] == "occlusion"
     assert sum("channels" in patch for patch in facts["patches"]) == 4
 
