@@ -32,6 +32,7 @@ from agent.windows.group import GroupWindows
 from agent.windows.ingest import ClockRegression, DataGap, DueWindow, Ingested
 from agent.windows.ring_buffers import NEVER
 from anchormoe.windows import Floats
+from connectors.failpoints import IN_MODEL, raise_armed
 from connectors.records import Partition
 
 Progressed = Callable[[], None]
@@ -205,6 +206,7 @@ def _classify_together(model: ActiveModel, windows: Sequence[DueWindow]) -> list
     try:
         # Contiguous, as everywhere else a model is asked: in the ring buffers a step's channels are side by side.
         values = np.ascontiguousarray(np.stack([window.values for window in windows]))  # (B, C, T)
+        raise_armed(IN_MODEL, together=len(windows))
         found = model.classifier.classify(values)
         return [
             ScoredWindow(window, model, _unless_lost(one, window)) for one, window in zip(found, windows, strict=True)

@@ -12,7 +12,7 @@ import numpy as np
 
 from agent.chaos.faults import FAULTS
 from tests.fault.campaign_ledger import Round, read_rounds
-from tests.fault.server_faults import DESCRIPTIONS
+from tests.fault.descriptions import DESCRIPTIONS
 
 _RESTART_GOAL_S = 15.0
 

@@ -8,7 +8,7 @@ from agent.chaos.faults import FAULTS
 from tests.fault.campaign_ledger import Round, append_round, next_seed, read_rounds
 from tests.fault.campaign_report import page
 from tests.fault.campaign_rounds import PROFILES, plan_rounds
-from tests.fault.server_faults import DESCRIPTIONS
+from tests.fault.descriptions import DESCRIPTIONS
 
 COUNTS = {"records": 100, "expected": 10, "published": 12, "repeated": 2, "conflicts": 0, "history_lost": 0}
 
