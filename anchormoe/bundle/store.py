@@ -13,12 +13,14 @@ from anchormoe.bundle.config import BundleConfig
 from anchormoe.bundle.files import (
     CALIBRATION,
     CARD,
+    CHANNEL_PROFILE,
     CONFIG,
     EXTRAS,
     GOLDEN,
     MANIFEST,
     MODEL,
     NORMALIZER,
+    PLAUSIBILITY,
     REQUIRED,
     Tensors,
     dump_json,
@@ -38,9 +40,13 @@ from anchormoe.evidence import Patching
 from anchormoe.model.abstention import Abstention
 from anchormoe.model.additive import AdditiveModel, Part
 from anchormoe.model.calibration import Calibration
+from anchormoe.model.channel_profile import ChannelProfile
 from anchormoe.model.normalizer import Normalizer
+from anchormoe.model.plausibility import Plausibility
 
-FORMAT = 1
+FORMAT = 2
+_READABLE = (1, 2)
+"""Format 1 has no channel profile."""
 _MAX_PARTS = 8
 _PACKAGES = ("anchormoe-agent", "numpy", "torch")
 
@@ -57,6 +63,7 @@ class Artefact:
     metrics: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     extras: Mapping[str, bytes] = field(default_factory=dict)
+    profile: ChannelProfile | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +75,7 @@ class Bundle:
     golden: Golden
     manifest: Mapping[str, Any]
     settings: Mapping[str, Any]
+    profile: ChannelProfile | None = None
 
 
 def write_bundle(directory: Path, artefact: Artefact, *, force: bool = False) -> str:
@@ -97,15 +105,18 @@ def load_bundle(directory: Path, *, sources: SourceTypes = SOURCE_TYPES) -> Bund
     manifest = parse_json(content, MANIFEST)
     files = _read_files(directory, manifest)
     stored = parse_json(files[CONFIG], CONFIG)
-    if stored.get("format") != FORMAT:
-        raise ModelError(f"{CONFIG}: format {stored.get('format')!r}, this version reads {FORMAT}")
+    if stored.get("format") not in _READABLE:
+        raise ModelError(
+            f"{CONFIG}: format {stored.get('format')!r:.60}, this version reads {_READABLE[0]} to {FORMAT}; "
+            "train the model again with this version, or read it with the version that wrote it"
+        )
     config = BundleConfig.from_dict(stored, sha256(content))
     golden = golden_windows.from_tensors(
         parse_tensors(files[GOLDEN], GOLDEN),
         channels=len(config.channels), steps=config.length, classes=len(config.classes),
     )  # fmt: skip
     settings = from_stored(dict[str, Any], stored.get("settings", {}), f"{CONFIG}: settings")
-    return Bundle(config, _model(config, stored, files, sources), golden, manifest, settings)
+    return Bundle(config, _model(config, stored, files, sources), golden, manifest, settings, _profile(config, files))
 
 
 def _files(artefact: Artefact) -> dict[str, bytes]:
@@ -131,6 +142,8 @@ def _files(artefact: Artefact) -> dict[str, bytes]:
         CALIBRATION: dump_json(calibration),
         GOLDEN: dump_tensors(golden_windows.to_tensors(artefact.golden)),
         CARD: artefact.card.encode(),
+        **({} if model.plausibility is None else {PLAUSIBILITY: dump_json(model.plausibility.to_dict())}),
+        **({} if artefact.profile is None else {CHANNEL_PROFILE: dump_tensors(artefact.profile.tensors())}),
         **artefact.extras,
     }
 
@@ -158,7 +171,7 @@ def _version(package: str) -> str:
 
 def _read_files(directory: Path, manifest: Mapping[str, Any]) -> dict[str, bytes]:
     listed = manifest.get("files")
-    if not isinstance(listed, dict) or not set(REQUIRED) <= set(listed) <= set(REQUIRED) | set(EXTRAS):
+    if not isinstance(listed, dict) or not set(REQUIRED) <= set(listed) <= {*REQUIRED, CHANNEL_PROFILE, *EXTRAS}:
         raise ModelError(f"{MANIFEST}: files: expected {', '.join(REQUIRED)}, and no unknown file")
     files = {}
     for name, facts in listed.items():
@@ -166,6 +179,16 @@ def _read_files(directory: Path, manifest: Mapping[str, Any]) -> dict[str, bytes
         if not isinstance(facts, dict) or facts.get("sha256") != sha256(files[name]):
             raise ModelError(f"{name}: its sha256 differs from the one in {MANIFEST}")
     return files
+
+
+def _profile(config: BundleConfig, files: Mapping[str, bytes]) -> ChannelProfile | None:
+    if CHANNEL_PROFILE not in files:
+        return None
+    tensors = parse_tensors(files[CHANNEL_PROFILE], CHANNEL_PROFILE)
+    try:
+        return ChannelProfile.from_tensors(tensors, classes=len(config.classes), channels=len(config.channels))
+    except ModelError as error:
+        raise ModelError(f"{CHANNEL_PROFILE}: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +223,16 @@ def _model(
         calibration=Calibration.from_dict(calibration.calibration, len(config.classes)),
         abstention=Abstention.from_dict(calibration.abstention, len(config.channels)),
         patching=Patching(config.patch_length, config.patch_stride),
+        plausibility=_plausibility(config, files),
     )
+
+
+def _plausibility(config: BundleConfig, files: Mapping[str, bytes]) -> Plausibility | None:
+    """None in bundles from before it was stored."""
+    if PLAUSIBILITY not in files:
+        return None
+    stored = parse_json(files[PLAUSIBILITY], PLAUSIBILITY)
+    return Plausibility.from_dict(stored, channels=len(config.channels), classes=len(config.classes))
 
 
 def _parts(stored: Any, weights: Mapping[str, float], tensors: Tensors, sources: SourceTypes) -> tuple[Part, ...]:

@@ -17,7 +17,6 @@ from anchormoe.experts.source import Committee
 from anchormoe.experts.tokens import Geometry, positions_for, prepare
 from anchormoe.progress import DeferredInterrupt, Progress, ProgressCallback
 from anchormoe.training import distributed
-from anchormoe.training.folds import make_folds
 from anchormoe.training.task import FitTask, SourceFit
 
 OUT_OF_FOLD = "experts out of fold"
@@ -33,8 +32,8 @@ def fit_committee(task: FitTask, settings: CommitteeSettings) -> SourceFit[Commi
     A KeyboardInterrupt from `progress` ends training early; after training it is deferred to the end.
     """
     cases, y, seed, progress = task.cases, task.y, task.seed, task.progress
-    held_out, trained = make_folds(y, folds=settings.folds, groups=task.groups, seed=seed)
-    trained = np.tile(trained, (len(settings.variants), 1))
+    folds = task.folds(settings.folds)
+    trained = np.tile(folds.trained, (len(settings.variants), 1))
     read = choose_channels(cases, y, trained, most=settings.channels)
     shape = _shape_for(cases, task.n_classes, settings, read)
     net = CommitteeNet(shape, torch.Generator().manual_seed(seed)).to(task.device)
@@ -42,7 +41,7 @@ def fit_committee(task: FitTask, settings: CommitteeSettings) -> SourceFit[Commi
     history = train_committee(net, data, settings, seed=seed, progress=progress, checkpoints=task.checkpoints)
     net.fuse_level_scaling(data.level_mean[data.read], data.level_scale[data.read])
     later = DeferredInterrupt(progress)
-    oof = _out_of_fold(net, cases, held_out, later)
+    oof = _out_of_fold(net, cases, folds.held_out, later)
     chosen = choose_variants(oof, y, count=settings.kept)
     members = [variant * settings.folds + fold for variant in chosen for fold in range(settings.folds)]
     source = Committee(net.subset(members))

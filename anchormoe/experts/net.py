@@ -325,6 +325,9 @@ def _member_product(values: Tensor, weight: Tensor, bias: Tensor | None = None) 
 
 def _weight(generator: torch.Generator | None, *shape: int, gain: float = 1.0) -> nn.Parameter:
     """(G, …, inputs, outputs), scaled so that outputs vary about as much as inputs."""
+    empty = torch.empty(shape)
+    if empty.is_meta:  # only the shape: arithmetic there would import torch's compiler, which takes seconds
+        return nn.Parameter(empty)
     return nn.Parameter(torch.randn(shape, generator=generator) * (gain / math.sqrt(shape[-2])))
 
 

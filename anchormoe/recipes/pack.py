@@ -11,15 +11,19 @@ from anchormoe.bundle.golden import golden_cases, make_golden
 from anchormoe.bundle.store import Artefact
 from anchormoe.cases import Int64, fingerprint
 from anchormoe.data.dataset import Dataset
+from anchormoe.data.fold_notes import fold_notes
 from anchormoe.evidence import Json
+from anchormoe.metrics.cancellation import summarize_cancellation
 from anchormoe.metrics.scores import summary
 from anchormoe.model.calibration import softmax
+from anchormoe.model.channel_profile import ChannelProfile
 from anchormoe.predictor import Predictor
 from anchormoe.recipes.card import model_card
 from anchormoe.recipes.fit import FittedModel
 
 _BATCH_ENTRIES = 2_000_000
 _ROWS = (32, 16, 8, 4, 2, 1)
+CANCELLATION_CASES = 256
 
 
 def bundle_config(fitted: FittedModel, train: Dataset, *, name: str, version: str) -> BundleConfig:
@@ -59,6 +63,7 @@ def pack_bundle(
         "protocol": fitted.settings.protocol,
         "out_of_fold": out_of_fold_figures(fitted, train.y, train.classes) | _accuracy_without_channel(fitted, train),
         "test": None if test is None else dict(test),
+        "cancellation": train_cancellation(predictor, train),
     }
     data = _data_facts(train)
     plots = dict(extras or {})
@@ -71,6 +76,7 @@ def pack_bundle(
         metrics=metrics,
         settings=fitted.settings.to_dict(),
         extras=plots | {"metrics.jsonl": metrics_lines(fitted, metrics)},
+        profile=ChannelProfile.fit(train.cases, train.y, len(train.classes)),
     )
 
 
@@ -79,6 +85,12 @@ def out_of_fold_figures(fitted: FittedModel, y: Int64, classes: Sequence[str]) -
     logits = fitted.oof_logits
     figures = summary(y, np.asarray(logits.argmax(axis=1), np.int64), softmax(logits), classes)
     return figures | {"abstention_rates": dict(fitted.report["abstention_rates"])}
+
+
+def train_cancellation(predictor: Predictor, train: Dataset) -> dict[str, Json]:
+    """Of the final model on TRAIN, at most so many cases of it: folds have models of their own, with other evidence."""
+    chosen = np.unique(np.linspace(0, len(train) - 1, CANCELLATION_CASES).astype(np.int64))
+    return summarize_cancellation(predictor.predict_cases(train.cases.subset(chosen))).to_dict()
 
 
 def _accuracy_without_channel(fitted: FittedModel, train: Dataset) -> dict[str, Json]:
@@ -103,6 +115,7 @@ def _data_facts(train: Dataset) -> dict[str, Any]:
         "cases": len(train),
         "class_counts": counts,
         "groups": None if train.groups is None else len(np.unique(train.groups)),
+        "fold_notes": fold_notes(train),
     }
 
 
