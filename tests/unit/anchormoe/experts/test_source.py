@@ -18,7 +18,7 @@ from anchormoe.progress import Progress
 from anchormoe.training.checkpoints import DirectoryCheckpoints
 from anchormoe.training.task import FitTask, SourceFit
 
-QUICK = CommitteeSettings(variants=(A, B), kept=2, folds=2, width=8, min_steps=4, max_steps=4)
+QUICK = CommitteeSettings(variants=(A, B), kept=2, folds=2, width=8, value_width=8, min_steps=4, max_steps=4)
 
 
 def _cases(size: int = 12, channels: int = 2, steps: int = 40, seed: int = 0) -> Cases:
@@ -60,7 +60,8 @@ def test_units_and_context_add_up_to_the_pooled_logits(parts: dict[str, Any]) ->
 def test_there_is_one_output_per_member_with_its_own_name(committee: Committee) -> None:
     outputs = committee.forward(_cases())
     assert [output.evidence.name for output in outputs] == ["m0", "m1", "m2", "m3"]
-    assert outputs[0].evidence.experts == ("e0", "e1", "e2", "e3")
+    assert outputs[0].evidence.experts == ("e0", "e1", "e2", "e3", "level")
+    assert outputs[0].evidence.terms == ((0,), (1,))
     assert not np.array_equal(outputs[0].logits, outputs[1].logits)
 
 
@@ -68,9 +69,11 @@ def test_only_the_chosen_experts_contribute(committee: Committee) -> None:
     evidence = committee.forward(_cases())[0].evidence
     assert evidence.weight is not None
     assert evidence.expert_values is not None
-    assert ((evidence.weight > 0).sum(3) == 2).all()
-    np.testing.assert_allclose(evidence.weight.sum(3), 1, atol=1e-6)
-    assert (evidence.expert_values[evidence.weight == 0] == 0).all()
+    weight = evidence.weight[:, :-1, :, :-1]  # without the whole window and the level, which have none
+    assert ((weight > 0).sum(3) == 2).all()
+    np.testing.assert_allclose(weight.sum(3), 1, atol=1e-6)
+    assert np.isnan(evidence.weight[:, -1]).all()
+    assert (evidence.expert_values[:, :-1, :, :-1][weight == 0] == 0).all()
 
 
 def test_a_window_alone_equals_bitwise_the_same_window_in_a_batch(committee: Committee) -> None:
@@ -87,10 +90,11 @@ def test_padding_changes_nothing_and_gets_no_evidence(steps: int) -> None:
     cases = _cases(size=6, steps=steps)
     source = _fit(cases).source
     for short, long in zip(source.forward(cases), source.forward(cases.resized(steps + 37)), strict=True):
-        tokens = short.evidence.values.shape[1]
+        tokens, level = short.evidence.values[:, :-1], short.evidence.values[:, -1]
         np.testing.assert_allclose(long.logits, short.logits, atol=1e-5)
-        np.testing.assert_allclose(long.evidence.values[:, :tokens], short.evidence.values, atol=1e-5)
-        assert (long.evidence.values[:, tokens:] == 0).all()
+        np.testing.assert_allclose(long.evidence.values[:, : tokens.shape[1]], tokens, atol=1e-5)
+        np.testing.assert_allclose(long.evidence.values[:, -1], level, atol=1e-5)
+        assert (long.evidence.values[:, tokens.shape[1] : -1] == 0).all()
 
 
 def test_tokens_without_enough_valid_steps_contribute_exactly_nothing(committee: Committee) -> None:
