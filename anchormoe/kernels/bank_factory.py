@@ -4,17 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from anchormoe.cases import Int64
 from anchormoe.kernels.bank import KernelBank
 from anchormoe.kernels.hydra import build_hydra
-from anchormoe.kernels.means import MeanBank, channel_means, product_means
+from anchormoe.kernels.means import MeanBank
 from anchormoe.kernels.ppv_build import PPVSettings, build_ppv
-from anchormoe.kernels.quantized import QuantizedCases
+from anchormoe.kernels.quantized import QuantizedCases, usable_channels
 from anchormoe.kernels.settings import KernelSettings
-
-MAX_PRODUCT_CHANNELS = 30
-MAX_SEGMENT_PRODUCT_CHANNELS = 12
-MAX_MEAN_FEATURES = 5000
 
 
 def build_banks(cases: QuantizedCases, settings: KernelSettings, rng: np.random.Generator) -> list[KernelBank]:
@@ -46,20 +41,15 @@ def _ppv_settings(settings: KernelSettings, cases: QuantizedCases) -> list[PPVSe
 
 
 def _mean_banks(settings: KernelSettings, cases: QuantizedCases) -> list[MeanBank]:
-    channels = np.arange(cases.values.shape[1], dtype=np.int64)
-    banks = [channel_means("M1", channels, 1)]
-    if len(channels) <= MAX_PRODUCT_CHANNELS:
-        banks.append(product_means("C1", channels, 1))
+    """Levels, spreads and changes of the whole case; also of segments, where events have a fixed place in the case."""
+    channels, longest = usable_channels(cases), int(cases.lengths.max())
+    banks = [MeanBank("M1", "level", 1, channels), MeanBank("S1", "spread", 1, channels)]
+    if longest > 1:
+        banks.append(MeanBank("A1", "change", 1, channels))
     if settings.alignment == "aligned":
-        banks.extend(_segment_banks(channels, int(cases.lengths.max())))
-    return [bank for bank in banks if bank.n_features <= MAX_MEAN_FEATURES]
-
-
-def _segment_banks(channels: Int64, longest: int) -> list[MeanBank]:
-    """Means over segments, for cases whose events have a fixed place."""
-    banks = [channel_means("M4", channels, 4), channel_means("A4", channels, 4, "change")]
-    if longest >= 10:
-        banks.append(channel_means("M10", channels, 10))
-    if len(channels) <= MAX_SEGMENT_PRODUCT_CHANNELS:
-        banks.append(product_means("C4", channels, 4))
-    return [bank for bank in banks if longest > 1 or bank.quantity != "change"]
+        banks += [MeanBank("M4", "level", 4, channels), MeanBank("S4", "spread", 4, channels)]
+        if longest > 1:
+            banks.append(MeanBank("A4", "change", 4, channels))
+        if longest >= 10:
+            banks.append(MeanBank("M10", "level", 10, channels))
+    return banks
