@@ -17,6 +17,7 @@ from anchormoe.errors import DataError, ModelError
 from anchormoe.evidence import StepEvidence
 from anchormoe.model import occlusion
 from anchormoe.model.additive import AdditiveModel
+from anchormoe.model.channel_profile import ChannelProfile
 from anchormoe.model.prediction import Prediction, concatenate
 
 
@@ -25,9 +26,10 @@ class Predictor:
 
     channel_method = occlusion.METHOD
 
-    def __init__(self, config: BundleConfig, model: AdditiveModel) -> None:
+    def __init__(self, config: BundleConfig, model: AdditiveModel, profile: ChannelProfile | None = None) -> None:
         self.config = config
         self.model = model
+        self.profile = profile
 
     @classmethod
     def load(
@@ -49,7 +51,7 @@ class Predictor:
         require_memory(read.config, [part.source for part in read.model.parts])
         _use_threads(threads)
         parts = tuple(replace(part, source=move_source(part.source, device)) for part in read.model.parts)
-        predictor = cls(read.config, replace(read.model, parts=parts))
+        predictor = cls(read.config, replace(read.model, parts=parts), read.profile)
         tolerance = TOLERANCE_CPU if device == "cpu" else TOLERANCE_GPU
         require_golden(read.golden, predictor.predict_cases, tolerance=tolerance)
         return predictor

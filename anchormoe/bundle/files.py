@@ -22,6 +22,8 @@ MODEL, CONFIG, NORMALIZER = "model.safetensors", "config.json", "normalizer.json
 CALIBRATION, GOLDEN, CARD, MANIFEST = "calibration.json", "golden.safetensors", "MODEL_CARD.md", "manifest.json"
 REQUIRED = (MODEL, CONFIG, NORMALIZER, CALIBRATION, GOLDEN, CARD)
 """In addition to the manifest."""
+CHANNEL_PROFILE = "channel_profile.safetensors"
+"""Read where it is there: bundles of format 1 have none."""
 EXTRAS = ("metrics.jsonl", "curves.png", "reliability.png", "confusion.png")
 
 _MEGABYTE = 1 << 20

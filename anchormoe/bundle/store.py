@@ -13,6 +13,7 @@ from anchormoe.bundle.config import BundleConfig
 from anchormoe.bundle.files import (
     CALIBRATION,
     CARD,
+    CHANNEL_PROFILE,
     CONFIG,
     EXTRAS,
     GOLDEN,
@@ -38,9 +39,12 @@ from anchormoe.evidence import Patching
 from anchormoe.model.abstention import Abstention
 from anchormoe.model.additive import AdditiveModel, Part
 from anchormoe.model.calibration import Calibration
+from anchormoe.model.channel_profile import ChannelProfile
 from anchormoe.model.normalizer import Normalizer
 
-FORMAT = 1
+FORMAT = 2
+_READABLE = (1, 2)
+"""Format 1 has no channel profile."""
 _MAX_PARTS = 8
 _PACKAGES = ("anchormoe-agent", "numpy", "torch")
 
@@ -57,6 +61,7 @@ class Artefact:
     metrics: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     extras: Mapping[str, bytes] = field(default_factory=dict)
+    profile: ChannelProfile | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,7 @@ class Bundle:
     golden: Golden
     manifest: Mapping[str, Any]
     settings: Mapping[str, Any]
+    profile: ChannelProfile | None = None
 
 
 def write_bundle(directory: Path, artefact: Artefact, *, force: bool = False) -> str:
@@ -97,15 +103,18 @@ def load_bundle(directory: Path, *, sources: SourceTypes = SOURCE_TYPES) -> Bund
     manifest = parse_json(content, MANIFEST)
     files = _read_files(directory, manifest)
     stored = parse_json(files[CONFIG], CONFIG)
-    if stored.get("format") != FORMAT:
-        raise ModelError(f"{CONFIG}: format {stored.get('format')!r}, this version reads {FORMAT}")
+    if stored.get("format") not in _READABLE:
+        raise ModelError(
+            f"{CONFIG}: format {stored.get('format')!r:.60}, this version reads {_READABLE[0]} to {FORMAT}; "
+            "train the model again with this version, or read it with the version that wrote it"
+        )
     config = BundleConfig.from_dict(stored, sha256(content))
     golden = golden_windows.from_tensors(
         parse_tensors(files[GOLDEN], GOLDEN),
         channels=len(config.channels), steps=config.length, classes=len(config.classes),
     )  # fmt: skip
     settings = from_stored(dict[str, Any], stored.get("settings", {}), f"{CONFIG}: settings")
-    return Bundle(config, _model(config, stored, files, sources), golden, manifest, settings)
+    return Bundle(config, _model(config, stored, files, sources), golden, manifest, settings, _profile(config, files))
 
 
 def _files(artefact: Artefact) -> dict[str, bytes]:
@@ -131,6 +140,7 @@ def _files(artefact: Artefact) -> dict[str, bytes]:
         CALIBRATION: dump_json(calibration),
         GOLDEN: dump_tensors(golden_windows.to_tensors(artefact.golden)),
         CARD: artefact.card.encode(),
+        **({} if artefact.profile is None else {CHANNEL_PROFILE: dump_tensors(artefact.profile.tensors())}),
         **artefact.extras,
     }
 
@@ -158,7 +168,7 @@ def _version(package: str) -> str:
 
 def _read_files(directory: Path, manifest: Mapping[str, Any]) -> dict[str, bytes]:
     listed = manifest.get("files")
-    if not isinstance(listed, dict) or not set(REQUIRED) <= set(listed) <= set(REQUIRED) | set(EXTRAS):
+    if not isinstance(listed, dict) or not set(REQUIRED) <= set(listed) <= {*REQUIRED, CHANNEL_PROFILE, *EXTRAS}:
         raise ModelError(f"{MANIFEST}: files: expected {', '.join(REQUIRED)}, and no unknown file")
     files = {}
     for name, facts in listed.items():
@@ -166,6 +176,16 @@ def _read_files(directory: Path, manifest: Mapping[str, Any]) -> dict[str, bytes
         if not isinstance(facts, dict) or facts.get("sha256") != sha256(files[name]):
             raise ModelError(f"{name}: its sha256 differs from the one in {MANIFEST}")
     return files
+
+
+def _profile(config: BundleConfig, files: Mapping[str, bytes]) -> ChannelProfile | None:
+    if CHANNEL_PROFILE not in files:
+        return None
+    tensors = parse_tensors(files[CHANNEL_PROFILE], CHANNEL_PROFILE)
+    try:
+        return ChannelProfile.from_tensors(tensors, classes=len(config.classes), channels=len(config.channels))
+    except ModelError as error:
+        raise ModelError(f"{CHANNEL_PROFILE}: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)

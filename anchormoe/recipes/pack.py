@@ -14,6 +14,7 @@ from anchormoe.data.dataset import Dataset
 from anchormoe.evidence import Json
 from anchormoe.metrics.scores import summary
 from anchormoe.model.calibration import softmax
+from anchormoe.model.channel_profile import ChannelProfile
 from anchormoe.predictor import Predictor
 from anchormoe.recipes.card import model_card
 from anchormoe.recipes.fit import FittedModel
@@ -71,6 +72,7 @@ def pack_bundle(
         metrics=metrics,
         settings=fitted.settings.to_dict(),
         extras=plots | {"metrics.jsonl": metrics_lines(fitted, metrics)},
+        profile=ChannelProfile.fit(train.cases, train.y, len(train.classes)),
     )
 
 

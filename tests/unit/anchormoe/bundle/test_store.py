@@ -19,6 +19,7 @@ from anchormoe.bundle.memory import require_memory
 from anchormoe.bundle.store import Artefact
 from anchormoe.cases import Cases, fingerprint
 from anchormoe.errors import DataError, ModelError
+from anchormoe.model.channel_profile import ChannelProfile
 from anchormoe.model.prediction import Prediction
 from anchormoe.predictor import Predictor
 from tests.support.linear_source import SOURCES, LinearSource, linear_model, windows
@@ -27,7 +28,12 @@ from tests.support.linear_source import SOURCES, LinearSource, linear_model, win
 def artefact() -> Artefact:
     config, model = linear_model()
     cases = golden_cases(Cases.from_windows(*windows(12)), np.arange(12) % 3)
-    return Artefact(config, model, make_golden(cases, Predictor(config, model).predict_cases), card="# demo\n")
+    golden = make_golden(cases, Predictor(config, model).predict_cases)
+    return Artefact(config, model, golden, card="# demo\n", profile=profile())
+
+
+def profile() -> ChannelProfile:
+    return ChannelProfile.fit(Cases.from_windows(*windows(12)), np.arange(12) % 3, 3)
 
 
 @pytest.fixture
@@ -60,6 +66,39 @@ def test_a_loaded_model_says_bitwise_the_same(directory: Path) -> None:
     assert (before.logits == after.logits).all()
     assert (before.contributions == after.contributions).all()
     assert before.abstention == after.abstention
+
+
+def test_the_channel_profile_comes_back_as_it_was(directory: Path) -> None:
+    again, before = load(directory).profile, profile()
+    assert again is not None
+    for name, tensor in before.tensors().items():
+        assert (again.tensors()[name] == tensor).all()
+
+
+def test_a_bundle_of_format_1_has_no_channel_profile_and_loads(tmp_path: Path) -> None:
+    bundle.write_bundle(tmp_path / "old", replace(artefact(), profile=None))
+    change_json(tmp_path / "old", "config.json", lambda stored: stored.update(format=1))
+    assert load(tmp_path / "old").profile is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda tensors: tensors.pop("low"),
+        lambda tensors: tensors.update(mean=tensors["mean"][:2]),
+        lambda tensors: tensors.update(known=tensors["known"].astype(np.float64)),
+        lambda tensors: tensors.update(low=tensors["high"] + 1),
+        lambda tensors: tensors.update(mean=tensors["mean"] * np.inf),
+    ],
+)
+def test_a_channel_profile_that_does_not_fit_is_refused(
+    directory: Path, change: Callable[[dict[str, Any]], object]
+) -> None:
+    tensors = profile().tensors()
+    change(tensors)
+    replace_file(directory, "channel_profile.safetensors", dump_tensors(tensors))
+    with pytest.raises(ModelError, match=r"^channel_profile\.safetensors: "):
+        load(directory)
 
 
 def test_the_digest_names_the_manifest(directory: Path) -> None:
@@ -197,7 +236,9 @@ def test_tensors_that_do_not_fit_are_named(directory: Path, content: bytes, reas
         ("fill", [{"kind": "guess", "max_age": 3}] * 2),
         ("fill", [{"kind": "hold", "max_age": -1}] * 2),
         ("fill", ["hold"] * 2),
-        ("format", 2),
+        ("format", 3),
+        ("format", "2"),
+        ("format", [1]),
         ("parts", []),
         ("parts", [{"name": "os.system", "config": {}}]),
         ("parts", [{"name": "linear"}]),
