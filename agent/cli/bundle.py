@@ -62,9 +62,9 @@ def verify(
 
 
 def _unlisted(directory: Path) -> list[str]:
-    from anchormoe.bundle.files import EXTRAS, MANIFEST, REQUIRED
+    from anchormoe.bundle.files import CHANNEL_PROFILE, EXPERTS, EXTRAS, MANIFEST, REQUIRED, SEGMENTS
 
-    known = {*REQUIRED, *EXTRAS, MANIFEST}
+    known = {*REQUIRED, CHANNEL_PROFILE, EXPERTS, SEGMENTS, *EXTRAS, MANIFEST}
     return sorted(path.name for path in directory.iterdir() if path.name not in known)
 
 

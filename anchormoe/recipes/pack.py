@@ -16,7 +16,9 @@ from anchormoe.metrics.scores import summary
 from anchormoe.model.calibration import softmax
 from anchormoe.model.channel_profile import ChannelProfile
 from anchormoe.predictor import Predictor
+from anchormoe.profiles.names import NamedBefore
 from anchormoe.recipes.card import model_card
+from anchormoe.recipes.expert_profiles import fit_profiles
 from anchormoe.recipes.fit import FittedModel
 
 _BATCH_ENTRIES = 2_000_000
@@ -53,15 +55,18 @@ def build_predictor(fitted: FittedModel, train: Dataset, *, name: str = "model",
 def pack_bundle(
     fitted: FittedModel, train: Dataset, *, name: str, version: str = "1",
     test: Mapping[str, Json] | None = None, extras: Mapping[str, bytes] | None = None,
+    before: NamedBefore | None = None,
 ) -> Artefact:  # fmt: skip
-    """For `write_bundle`. `test` are the figures on TEST, `extras` the plots of the card."""
-    predictor = build_predictor(fitted, train, name=name, version=version)
+    """For `write_bundle`. `test` are the figures on TEST, `extras` plots, `before` the experts of an earlier bundle."""
+    profile = ChannelProfile.fit(train.cases, train.y, len(train.classes))
+    predictor = Predictor(bundle_config(fitted, train, name=name, version=version), fitted.model, profile)
     metrics = {
         "protocol": fitted.settings.protocol,
         "out_of_fold": out_of_fold_figures(fitted, train.y, train.classes) | _accuracy_without_channel(fitted, train),
         "test": None if test is None else dict(test),
     }
     data = _data_facts(train)
+    experts = fit_profiles(fitted, train, predictor, before=before)
     plots = dict(extras or {})
     return Artefact(
         config=predictor.config,
@@ -72,7 +77,8 @@ def pack_bundle(
         metrics=metrics,
         settings=fitted.settings.to_dict(),
         extras=plots | {"metrics.jsonl": metrics_lines(fitted, metrics)},
-        profile=ChannelProfile.fit(train.cases, train.y, len(train.classes)),
+        profile=profile,
+        experts=experts,
     )
 
 
