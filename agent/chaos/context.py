@@ -104,12 +104,12 @@ class FaultContext:
             agent.kill()
         return max([await self.wait_for_restart(agent, starts[agent.name]) for agent in agents])
 
-    async def wait_for_recovery(self, since_s: float) -> float:
+    async def wait_for_recovery(self, since_s: float, *, timeout_s: float = _RECOVERY_TIMEOUT_S) -> float:
         """Seconds from `since_s` until everything that is in the log now is committed.
 
         A commit beyond the end of the log is one of a log that was replaced.
         """
-        ends, deadline = await self.offsets.ends(), time.monotonic() + _RECOVERY_TIMEOUT_S
+        ends, deadline = await self.offsets.ends(), time.monotonic() + timeout_s
         while True:
             committed = await self.offsets.committed()
             done_s = time.monotonic()
@@ -117,7 +117,7 @@ class FaultContext:
                 return done_s - since_s
             if done_s > deadline:
                 behind = f"committed {committed}, end of the log {ends}"
-                raise ChaosError(f"no recovery within {_RECOVERY_TIMEOUT_S:g} s: {behind}\n{self.fleet.log_tails()}")
+                raise ChaosError(f"no recovery within {timeout_s:g} s: {behind}\n{self.fleet.log_tails()}")
             await asyncio.sleep(_CHECK_EVERY_S)
 
     async def wait_for_restart(

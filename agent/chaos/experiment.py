@@ -5,14 +5,14 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
 import yaml
 
-from agent.chaos.agents import AgentFleet, ChaosError
+from agent.chaos.agents import AgentFleet, ChaosError, Launch, start_anew
 from agent.chaos.config import ExperimentNames, ExperimentPace, experiment_document, require_services
 from agent.chaos.context import FaultContext, Services
 from agent.chaos.fault import Fault
@@ -74,6 +74,7 @@ class Experiment:
     sinks: Sequence[Mapping[str, Any]] = ()
     source: Path | None = None
     keep: bool = False
+    launch: Launch = start_anew
 
 
 def plan_faults(kinds: Sequence[Kind], count: int, random: Random) -> list[Kind]:
@@ -139,7 +140,7 @@ async def _topics(experiment: Experiment, plant: LoadedPlant) -> AsyncIterator[N
 
 @asynccontextmanager
 async def _fleet(experiment: Experiment) -> AsyncIterator[AgentFleet]:
-    fleet = AgentFleet(_plant_file(experiment), experiment.directory, experiment.size.agents)
+    fleet = AgentFleet(_plant_file(experiment), experiment.directory, experiment.size.agents, experiment.launch)
     for agent in fleet:
         agent.source = experiment.source
     try:
@@ -216,7 +217,7 @@ async def _inject_all(run: _Run, faults: Sequence[Fault]) -> None:
             raise ChaosError(f"fault {number}, {fault.name}: {error}") from error
         note = f" ({outcome.note})" if outcome.note else ""
         run.report(f"{number}/{len(faults)} {fault.name}: recovered in {outcome.recovered_s:.1f} s{note}")
-        run.outcomes.append(outcome)
+        run.outcomes.append(replace(outcome, load_average=os.getloadavg()[0]))
     await fleet.wait_until_assigned(_ASSIGNMENT_TIMEOUT_S)
 
 

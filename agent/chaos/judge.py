@@ -105,6 +105,8 @@ def _digests(found: Iterable[Sequence[str]]) -> tuple[str, ...]:
 def _is_required(replayed: EventSet, name: EventName, segment: Segment) -> bool:
     if name.time_ns <= segment.ended_ns.get(name.asset, 0):
         return False
+    if name.type != STATE and _is_in_reach(name, segment):
+        return False
     place = orjson.loads(replayed.value(name.id))["input"]
     return bool(place["offset"] >= segment.begin.get(place["partition"], 0))
 

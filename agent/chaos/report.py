@@ -15,16 +15,22 @@ class FaultOutcome:
     """`recovered_s`: until everything was committed that had been written before the fault was over.
 
     It counts from the moment the failed part was back, or from the fault itself where nothing had to come back.
+    `load_average` is that of the machine when it was over.
     """
 
     fault: str
     recovered_s: float
     goal_s: float
     note: str = ""
+    load_average: float = 0.0
 
     @property
     def in_time(self) -> bool:
         return self.recovered_s <= self.goal_s
+
+    def as_json(self) -> dict[str, Any]:
+        rounded = {"recovered_s": round(self.recovered_s, 2), "load_average": round(self.load_average, 1)}
+        return asdict(self) | rounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +81,7 @@ class ExperimentResult:
             "excused": self.excused,
             "unreported": list(self.unreported),
             "comparison": self.comparison.as_json(),
-            "faults": [asdict(each) | {"recovered_s": round(each.recovered_s, 2)} for each in self.outcomes],
+            "faults": [each.as_json() for each in self.outcomes],
         }
 
 

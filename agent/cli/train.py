@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from anchormoe.recipes.train import TrainingResult
     from anchormoe.training.run_checkpoints import RunCheckpoints
 
+CANCELS = (
+    "warning: parts of the evidence are much larger than the scores they add up to, so single contributions mean "
+    "little; try --recipe experts, or more cases"
+)
+
 
 def register(app: typer.Typer) -> None:
     """Adds the command to the console script."""
@@ -82,6 +87,7 @@ def _settings(config: Path | None, changes: list[str], options: dict[str, Any], 
 
 
 def _announce(split: "Split", settings: "RecipeSettings", *, quiet: bool) -> None:
+    from anchormoe.data.fold_notes import fold_notes
     from anchormoe.data.inspection import uninformative_channels
     from anchormoe.recipes.memory import estimate_peak_bytes, format_size
 
@@ -95,6 +101,8 @@ def _announce(split: "Split", settings: "RecipeSettings", *, quiet: bool) -> Non
     )
     for note in uninformative_channels(train):
         typer.echo(f"note: {note}", err=True)
+    for note in fold_notes(train):
+        typer.echo(f"warning: {note}", err=True)
     peak = estimate_peak_bytes(train.cases, settings, test=split.test.cases)
     typer.echo(f"estimated peak memory: {format_size(peak)}", err=True)
     if settings.protocol == "optimistic":
@@ -136,6 +144,7 @@ def _train(
 
 
 def _print(result: "TrainingResult", out: Path, digest: str, seconds: float, as_json: bool) -> None:
+    from anchormoe.metrics.cancellation import describe_cancellation
     from anchormoe.metrics.scores import label_test_figures
 
     metrics = result.artefact.metrics
@@ -151,6 +160,9 @@ def _print(result: "TrainingResult", out: Path, digest: str, seconds: float, as_
             f"{figures['balanced_accuracy']:.3f}, macro F1 {figures['macro_f1']:.3f}, "
             f"log loss {figures['nll']:.3f}, {figures['n']} cases"
         )
+    typer.echo(f"{'TRAIN':>12}: {describe_cancellation(metrics['cancellation'])}")
+    if not metrics["cancellation"]["bounds_kept"]:
+        typer.echo(CANCELS)
     if len(result.runs) > 1:
         typer.echo(_seeds_line(result, test_label))
     if result.best.fitted.interrupted:

@@ -123,7 +123,7 @@ class CommitteeNet(nn.Module):
         self.router = _weight(generator, g, d, m)
         self.expert = _weight(generator, g, d, m * d)
         self.expert_bias = _zeros(g, 1, m * d)
-        self.reliability = nn.Parameter(torch.randn((g, m, d), generator=generator) / math.sqrt(d))
+        self.reliability = nn.Parameter(_normal(generator, g, m, d, divisor=math.sqrt(d)))
         self.reliability_bias = _zeros(g, m)
         self.head = _weight(generator, g, d, shape.classes)
         self.summary = _zeros(g, 2 * shape.channels, shape.classes)
@@ -259,7 +259,13 @@ def _member_product(values: Tensor, weight: Tensor, bias: Tensor | None = None) 
 
 def _weight(generator: torch.Generator | None, *shape: int, gain: float = 1.0) -> nn.Parameter:
     """(G, inputs, outputs), scaled so that outputs vary about as much as inputs."""
-    return nn.Parameter(torch.randn(shape, generator=generator) * (gain / math.sqrt(shape[1])))
+    return nn.Parameter(_normal(generator, *shape, scale=gain / math.sqrt(shape[1])))
+
+
+def _normal(generator: torch.Generator | None, *shape: int, scale: float = 1.0, divisor: float = 1.0) -> Tensor:
+    """Only the shape on the meta device: arithmetic there would import torch's compiler, which takes seconds."""
+    empty = torch.empty(shape)
+    return empty if empty.is_meta else torch.randn(shape, generator=generator) * scale / divisor
 
 
 def _zeros(*shape: int) -> nn.Parameter:

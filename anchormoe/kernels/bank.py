@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from anchormoe.cases import Float64, Int64
+from anchormoe.cases import Float32, Float64, Int64
 from anchormoe.errors import ModelError
 from anchormoe.kernels.quantized import QuantizedCases
 
@@ -75,9 +75,23 @@ class KernelBank(Protocol):
         """Its features have no place in time: their readout is context."""
         ...
 
+    def chance_deviation(self, cases: QuantizedCases, features: Float32) -> Float64:
+        """(F,) by how much each feature would deviate over cases if its steps, varying as they do, were independent.
+
+        That is the root mean square over cases of s / √n, with s the deviation of the n steps inside a case, and
+        `features` (B, F) what the bank computes from the cases.
+        """
+        ...
+
     def tensors(self) -> dict[str, NDArray[Any]]: ...
 
     def config(self) -> dict[str, Any]: ...
+
+
+def mean_over_cases(values: Float64) -> Float64:
+    """(F,) from (B, F), NaN left out; 0 without any."""
+    known = ~np.isnan(values)
+    return np.asarray(np.where(known, values, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1))
 
 
 def read_tensor(tensors: Mapping[str, NDArray[Any]], name: str, dtype: Any, ndim: int) -> NDArray[Any]:

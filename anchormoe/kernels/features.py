@@ -14,21 +14,41 @@ CHUNK_ENTRIES = 4_000_000
 _GRAM_COLUMNS = 2048
 
 
+FAIR_SHARE = 0.1
+"""Least deviation of a feature over cases, as a share of what independent steps would give it (its chance deviation).
+
+The mean of n independent steps deviates by s / √n, that of steps which depend on each other usually by more. Where it
+deviates by far less, something holds it fixed: in cases that were standardised one by one the mean is 0 and the mean
+square 1, up to rounding. Scaled by such a deviation, steps add evidence that is thousands of times larger than its sum.
+"""
+EVIDENCE_PENALTY = 3.0
+"""By how much the chance deviation adds to the deviation that a feature is scaled by.
+
+The ridge then penalises not only weights but the size of the evidence, which is what steps vary by times the weight. On
+folds of TRAIN of twelve sets cancellation fell (1.73 to 1.12 where it was largest), accuracy stayed.
+"""
+_ROUNDING = 2.0**-20
+"""Features are stored with 24 bits: a smaller deviation, relative to their mean, is rounding."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """mean (F,) and inverse (F,) of the standard deviation; 0 where a feature never varies."""
+    """mean (F,) and inverse (F,) of the scale; 0 where a feature cannot tell cases apart."""
 
     mean: Float64
     inverse: Float64
 
     @classmethod
-    def of(cls, features: Float32, case_weight: Float64) -> "Scaling":
-        """`case_weight` (N,) adds up to 1; NaN (no outputs) is left out."""
+    def of(cls, features: Float32, case_weight: Float64, chance_deviation: Float64) -> "Scaling":
+        """`case_weight` (N,) adds up to 1; NaN (no outputs) is left out; `KernelBank.chance_deviation` (F,)."""
         mean, inverse = np.zeros(features.shape[1]), np.zeros(features.shape[1])
         for columns in column_chunks(features.shape[1]):
             mean[columns], deviation = _moments(features[:, columns].astype(np.float64), case_weight)
-            varies = deviation > 1e-9
-            inverse[columns] = np.where(varies, 1 / np.where(varies, deviation, 1), 0)
+            chance = chance_deviation[columns]
+            rounding = np.abs(mean[columns]) * _ROUNDING + 1e-9
+            informs = deviation > np.maximum(FAIR_SHARE * chance, rounding)
+            scale = np.hypot(deviation, EVIDENCE_PENALTY * chance)
+            inverse[columns] = np.where(informs, 1 / np.where(informs, scale, 1), 0)
         return cls(mean, inverse)
 
     def apply(self, features: Float32, columns: slice) -> Float64:

@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from anchormoe.cases import Float64, Int64
+from anchormoe.cases import Float32, Float64, Int64
 from anchormoe.errors import ModelError
-from anchormoe.kernels.bank import Readout, read_tensor, read_value, require_dilations, require_offsets
+from anchormoe.kernels.bank import Readout, mean_over_cases, read_tensor, read_value, require_dilations, require_offsets
 from anchormoe.kernels.quantized import Int32, QuantizedCases
 from anchormoe.kernels.taps import TAPS
 
@@ -67,6 +67,13 @@ class HydraBank:
         table[:, :KERNELS_PER_GROUP] *= RESPONSE_UNIT
         table[:, KERNELS_PER_GROUP:] -= expected
         return table
+
+    def chance_deviation(self, cases: QuantizedCases, features: Float32) -> Float64:
+        """A response is 0 where another kernel's is larger, for most of the steps: it deviates by its mean or more."""
+        values = np.asarray(features, np.float64)
+        is_share = np.arange(self.n_features) % FEATURES_PER_GROUP >= KERNELS_PER_GROUP
+        variances = np.where(is_share, values * (1 - values), values**2)
+        return np.sqrt(mean_over_cases(variances / np.maximum(cases.lengths, 1)[:, None]))
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         return {name: np.asarray(getattr(self, name)) for name in ("weights", "dilation", "channel_start", "channels")}

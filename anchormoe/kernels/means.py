@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from anchormoe.cases import Bool, Float64, Int64
+from anchormoe.cases import Bool, Float32, Float64, Int64
 from anchormoe.errors import ModelError
-from anchormoe.kernels.bank import BankEvidence, Readout, read_tensor, read_value
+from anchormoe.kernels.bank import BankEvidence, Readout, mean_over_cases, read_tensor, read_value
 from anchormoe.kernels.quantized import QuantizedCases, differences_to_steps
 from anchormoe.model.normalizer import GRID
 
@@ -75,6 +75,15 @@ class MeanBank:
         total = np.matmul(weights, valid.swapaxes(1, 2).astype(np.float64))
         inverse = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
         return np.where(total > 0, np.matmul(weights, series.swapaxes(1, 2)) * inverse, np.nan), inverse
+
+    def chance_deviation(self, cases: QuantizedCases, features: Float32) -> Float64:
+        variances = np.full((len(cases), self.n_features), np.nan)
+        for indices, series, valid in self.quantities(cases):
+            means, inverse = self.pool(series, valid)
+            squares, _ = self.pool(series**2, valid)
+            # Never below 0 but by rounding; the inverse weight of a segment is one over its number of steps.
+            variances[indices] = (np.maximum(squares - means**2, 0) * inverse).reshape(len(series), -1)
+        return np.sqrt(mean_over_cases(variances))
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         return {"pairs": self.pairs}

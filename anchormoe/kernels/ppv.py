@@ -13,10 +13,18 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from anchormoe.cases import Bool, Float64, Int64
+from anchormoe.cases import Bool, Float32, Float64, Int64
 from anchormoe.errors import ModelError
-from anchormoe.kernels.bank import Readout, read_list, read_tensor, read_value, require_dilations, require_offsets
-from anchormoe.kernels.quantized import Int32
+from anchormoe.kernels.bank import (
+    Readout,
+    mean_over_cases,
+    read_list,
+    read_tensor,
+    read_value,
+    require_dilations,
+    require_offsets,
+)
+from anchormoe.kernels.quantized import Int32, QuantizedCases
 from anchormoe.kernels.taps import TAPS
 
 POSITIVE_TAPS: Int64 = np.array(list(combinations(range(TAPS), 3)), np.int64)
@@ -74,6 +82,12 @@ class PPVBank:
             table[:, bins][:, 1:] = np.cumsum(weights[:, thresholds], axis=1)
             table[:, bins] -= (weights[:, thresholds] * means[:, thresholds]).sum(axis=1, keepdims=True)
         return table
+
+    def chance_deviation(self, cases: QuantizedCases, features: Float32) -> Float64:
+        """An output exceeds a threshold or not, so its variance follows from the share that does."""
+        parts = np.repeat(self.parts, self.parts)  # (segments,)
+        outputs = np.repeat(parts, len(self.biases)) / np.maximum(cases.lengths, 1)[:, None]  # (B, F) inverse
+        return np.sqrt(mean_over_cases(np.asarray(features, np.float64) * (1 - features) * outputs))
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         return {name: np.asarray(getattr(self, name)) for name in _TENSORS}

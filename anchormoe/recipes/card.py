@@ -5,6 +5,7 @@ from typing import Any
 
 from anchormoe.bundle.config import BundleConfig
 from anchormoe.evidence import Json
+from anchormoe.metrics.cancellation import describe_cancellation
 from anchormoe.recipes.fit import FittedModel
 from anchormoe.windows import FillRule
 
@@ -28,8 +29,16 @@ def model_card(
     parts = [
         f"# {config.name}, version {config.version}",
         _facts(config, data),
-        "## Figures\n\n" + _figures(metrics),
-        "## Evidence\n\n" + _MEANING + "\n\n" + _sources(fitted),
+        "## Figures
+
+" + _figures(metrics) + _warnings(data),
+        "## Evidence
+
+" + _MEANING + "
+
+" + _cancellation(metrics["cancellation"]) + "
+
+" + _sources(fitted),
         "## When it answers `unknown`\n\n" + _rules(fitted),
         *_without(metrics["out_of_fold"]),
         "## Limits\n\n" + _LIMITS,
@@ -80,6 +89,10 @@ def _figures(metrics: Mapping[str, Any]) -> str:
     return head + "\n".join(_row(name, figures) for name, figures in rows if figures is not None)
 
 
+def _warnings(data: Mapping[str, Any]) -> str:
+    return "".join(f"\n\n**Warning:** {note}." for note in data["fold_notes"])
+
+
 def _row(name: str, figures: Mapping[str, Any]) -> str:
     low, high = figures["accuracy_interval"]
     ece = "– (fewer than 300 cases)" if figures["ece"] is None else f"{figures['ece']:.3f}"
@@ -97,6 +110,13 @@ def _sources(fitted: FittedModel) -> str:
     if fitted.interrupted:
         lines.append("- **training was interrupted**; this is the best model so far")
     return "Sources and calibration, all chosen on TRAIN out-of-fold:\n\n" + "\n".join(lines)
+
+
+def _cancellation(figures: Mapping[str, Any]) -> str:
+    line = describe_cancellation(figures)
+    return f"{line[0].upper()}{line[1:]} (final model, {figures['cases']} TRAIN cases). It is (Σ |contributions| + " + (
+        "|context|) / |logit| of the predicted class: 1 means that nothing cancels."
+    )
 
 
 def _rules(fitted: FittedModel) -> str:

@@ -11,7 +11,9 @@ from anchormoe.bundle.golden import golden_cases, make_golden
 from anchormoe.bundle.store import Artefact
 from anchormoe.cases import Int64, fingerprint
 from anchormoe.data.dataset import Dataset
+from anchormoe.data.fold_notes import fold_notes
 from anchormoe.evidence import Json
+from anchormoe.metrics.cancellation import summarize_cancellation
 from anchormoe.metrics.scores import summary
 from anchormoe.model.calibration import softmax
 from anchormoe.model.channel_profile import ChannelProfile
@@ -23,6 +25,7 @@ from anchormoe.recipes.fit import FittedModel
 
 _BATCH_ENTRIES = 2_000_000
 _ROWS = (32, 16, 8, 4, 2, 1)
+CANCELLATION_CASES = 256
 
 
 def bundle_config(fitted: FittedModel, train: Dataset, *, name: str, version: str) -> BundleConfig:
@@ -64,6 +67,7 @@ def pack_bundle(
         "protocol": fitted.settings.protocol,
         "out_of_fold": out_of_fold_figures(fitted, train.y, train.classes) | _accuracy_without_channel(fitted, train),
         "test": None if test is None else dict(test),
+        "cancellation": train_cancellation(predictor, train),
     }
     data = _data_facts(train)
     experts = fit_profiles(fitted, train, predictor, before=before)
@@ -89,6 +93,12 @@ def out_of_fold_figures(fitted: FittedModel, y: Int64, classes: Sequence[str]) -
     return figures | {"abstention_rates": dict(fitted.report["abstention_rates"])}
 
 
+def train_cancellation(predictor: Predictor, train: Dataset) -> dict[str, Json]:
+    """Of the final model on TRAIN, at most so many cases of it: folds have models of their own, with other evidence."""
+    chosen = np.unique(np.linspace(0, len(train) - 1, CANCELLATION_CASES).astype(np.int64))
+    return summarize_cancellation(predictor.predict_cases(train.cases.subset(chosen))).to_dict()
+
+
 def _accuracy_without_channel(fitted: FittedModel, train: Dataset) -> dict[str, Json]:
     """By channel, for a model trained with channel dropout."""
     known = fitted.model.abstention.without
@@ -111,6 +121,7 @@ def _data_facts(train: Dataset) -> dict[str, Any]:
         "cases": len(train),
         "class_counts": counts,
         "groups": None if train.groups is None else len(np.unique(train.groups)),
+        "fold_notes": fold_notes(train),
     }
 
 

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -36,3 +37,21 @@ def test_printing_a_schema_needs_neither_model_nor_clients() -> None:
     imported = imported_by("schema", "settings")
     assert "agent.settings" in imported
     assert imported & set(HEAVY) == set()
+
+
+LOAD = """
+import sys
+from pathlib import Path
+from anchormoe import Predictor
+Predictor.load(Path(sys.argv[1]))
+print("imported:", *sys.modules)
+"""
+
+
+def test_loading_a_bundle_does_not_import_the_compiler_of_torch() -> None:
+    """An agent that is restarted would spend more time on it than on everything else together."""
+    bundle = Path(__file__).parents[2] / "configs" / "bundles" / "pump"
+    command = [sys.executable, "-c", LOAD, str(bundle)]
+    imported = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout.split()
+    assert "torch" in imported
+    assert {"torch._dynamo", "torch._inductor", "sympy"} & set(imported) == set()

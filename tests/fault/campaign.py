@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import orjson
@@ -107,7 +108,11 @@ def _run_one(given: argparse.Namespace) -> None:
     append_round(given.ledger, found)
     verdict = found.failure or ("same" if found.same else f"DIFFERENT, see {given.logs}/round-{seed}")
     counts = f"{found.lost} lost, {found.extra} extra, {found.different} different"
-    print(f"[{seed}] {len(found.faults)} faults in {found.seconds:.0f} s: {counts}; {verdict}", flush=True)
+    when = f"{datetime.now(UTC):%H:%M:%S}"
+    print(
+        f"{when} [{seed}] {profile}, {len(found.faults)} faults in {found.seconds:.0f} s: {counts}; {verdict}",
+        flush=True,
+    )
 
 
 def _unfinished(plan: RoundPlan, code: int | None) -> Round:

@@ -9,11 +9,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from agent.chaos.agent_faults import rebalance
-from agent.chaos.agents import ChaosError, wait_until
+from agent.chaos.agents import AgentProcess, ChaosError, wait_until
 from agent.chaos.context import RESTART_GOAL_S, FaultContext
 from agent.chaos.fault import Fault
 from agent.chaos.log_faults import LOG_REPLACED, begin_segment
 from agent.chaos.report import FaultOutcome
+from connectors.kafka.group_offsets import GroupOffsets, Offsets
 from tests.support.hanging_receiver import HangingReceiver
 from tests.support.services.kafka import KafkaBroker
 from tests.support.services.kafka_cluster import KafkaCluster
@@ -23,7 +24,7 @@ from tests.support.services.redis_sentinel import RedisSentinel
 from tests.support.services.tcp_proxy import Mode, TcpProxy
 
 _SLOTS_MOVED = 400
-_READ_DOOMED_S = 4.0
+_READ_DOOMED_S = 30.0
 Act = Callable[[FaultContext], Awaitable[None]]
 
 
@@ -259,20 +260,45 @@ def _brokers_faults(brokers: KafkaCluster) -> list[Fault]:
 
 
 async def _cut_log(brokers: KafkaCluster, context: FaultContext) -> FaultOutcome:
-    """The leader alone takes records, the agents read them; then it dies, and the log ends where the others stopped."""
+    """The leader alone takes records, the agents read them; then it dies, and the log ends where the others stopped.
+
+    What the agents published of records that are cut off is of a log that nobody can replay: it belongs to no segment.
+    """
     topic, times_ms = context.names.input, dict(context.workload.newest_by_asset)
     await asyncio.to_thread(brokers.wait_until_in_sync, topic)
     await asyncio.to_thread(brokers.isolate_leader, topic, 0)
     await context.workload.burst(100 * len(context.workload.assets))
-    await asyncio.sleep(_READ_DOOMED_S)
+    stopped = await _stop_agents_unless_read(context)
+    committed, events_from = await context.offsets.committed(), await _events_ends(context)
     await asyncio.to_thread(brokers.elect_uncleanly, topic, 0)
     await asyncio.to_thread(brokers.restore)
     await context.workload.reconnect()
     await context.forget_offsets()
-    ends, committed = await context.offsets.ends(), await context.offsets.committed()
+    ends = await context.offsets.ends()
     noticeable = any(committed[at] > end for at, end in ends.items())  # nobody may have read what was cut
+    context.segment = replace(context.segment, events_from=events_from)
     await begin_segment(context, times_ms, ends, LOG_REPLACED if noticeable else ())
-    return FaultOutcome("log-cut", await context.wait_for_recovery(time.monotonic()), RESTART_GOAL_S)
+    started_s = context.start_all(stopped)
+    note = "the agents were dead" if stopped else ""
+    return FaultOutcome("log-cut", await context.wait_for_recovery(started_s), RESTART_GOAL_S, note)
+
+
+async def _stop_agents_unless_read(context: FaultContext) -> list[AgentProcess]:
+    """Those that are dead now: half of the time, and whenever they have not read everything in time."""
+    try:
+        await context.wait_for_recovery(time.monotonic(), timeout_s=_READ_DOOMED_S)
+    except ChaosError:
+        return context.stop_all()
+    return context.stop_all() if context.random.random() < 0.5 else []
+
+
+async def _events_ends(context: FaultContext) -> Offsets:
+    topic, partitions = context.names.outputs["events"], context.workload.first_partitions
+    events = GroupOffsets(context.cluster, topic, context.group, partitions=partitions)
+    try:
+        return await events.ends()
+    finally:
+        await events.close()
 
 
 def _sentinel_faults(sentinel: RedisSentinel) -> list[Fault]:

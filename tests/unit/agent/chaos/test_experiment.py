@@ -146,7 +146,7 @@ def test_events_are_the_same_only_without_any_difference_and_any_conflict() -> N
     assert not result(missing=[MISSING]).same
     assert result(missing=[MISSING]).expected == 6
     assert result().as_json()["faults"] == [
-        {"fault": "agent-kill", "recovered_s": 1.0, "goal_s": 15.0, "note": ""},
+        {"fault": "agent-kill", "recovered_s": 1.0, "goal_s": 15.0, "note": "", "load_average": 0.0},
     ]
     assert not result(recovered_s=15.1).outcomes[0].in_time
 

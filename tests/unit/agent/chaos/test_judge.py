@@ -74,6 +74,8 @@ def test_technical_events_beside_the_break_are_not_compared() -> None:
     published = events([event(50, offset=5, kind="gap"), event(70, offset=7, kind="gap")])
     verdict = judge(events([]), published, Segment(reach_until_ns={"pump-1": BREAK}))
     assert [name.id for name in verdict.comparison.extra] == ["gap-70"]
+    verdict = judge(published, events([]), Segment(reach_until_ns={"pump-1": BREAK}))
+    assert [name.id for name in verdict.comparison.missing] == ["gap-70"]
 
 
 def test_only_what_the_log_held_from_the_first_record_left_on_is_required() -> None:

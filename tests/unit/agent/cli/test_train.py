@@ -48,7 +48,10 @@ def test_a_bundle_has_every_file_of_the_design(bundle: Path) -> None:
     assert manifest["metrics"]["test"]["accuracy"] >= 0.9
     assert manifest["metrics"]["protocol"] == "honest"
     assert set(manifest["versions"]) == {"python", "numpy", "torch", "anchormoe-agent"}
-    assert "protocol **honest**" in (bundle / "MODEL_CARD.md").read_text()
+    card = (bundle / "MODEL_CARD.md").read_text()
+    assert "protocol **honest**" in card
+    assert manifest["metrics"]["cancellation"]["cases"] == 40
+    assert "Cancellation of the evidence: median 1." in card
 
 
 def test_every_line_of_the_metrics_is_json(bundle: Path) -> None:
