@@ -19,6 +19,7 @@ from anchormoe.evidence import StepEvidence
 from anchormoe.model import occlusion
 from anchormoe.model.additive import AdditiveModel
 from anchormoe.model.channel_profile import ChannelProfile
+from anchormoe.model.judgement import Judge
 from anchormoe.model.prediction import Prediction, concatenate
 from anchormoe.profiles.examples import ExampleIndex
 from anchormoe.profiles.normal import NormalRange
@@ -76,6 +77,12 @@ class Predictor:
     def normal(self) -> NormalRange:
         """What is normal for each channel, by TRAIN."""
         return NormalRange.of(self.profile, self.model.normalizer, self.config.classes)
+
+    @property
+    def judge(self) -> Judge | None:
+        """Finds implausible samples; None where the bundle does not say what is plausible."""
+        rules = self.model.plausibility
+        return None if rules is None else Judge.for_windows(rules, self.config.length)
 
     @property
     def backends(self) -> dict[str, str]:

@@ -19,6 +19,7 @@ from safetensors.numpy import save as save_tensors
 from anchormoe.errors import ModelError
 
 MODEL, CONFIG, NORMALIZER = "model.safetensors", "config.json", "normalizer.json"
+PLAUSIBILITY = "plausibility.json"
 CALIBRATION, GOLDEN, CARD, MANIFEST = "calibration.json", "golden.safetensors", "MODEL_CARD.md", "manifest.json"
 REQUIRED = (MODEL, CONFIG, NORMALIZER, CALIBRATION, GOLDEN, CARD)
 """In addition to the manifest."""
@@ -26,7 +27,7 @@ CHANNEL_PROFILE = "channel_profile.safetensors"
 """Read where it is there: bundles of format 1 have none."""
 EXPERTS, SEGMENTS = "experts.json", "experts.safetensors"
 """Expert profiles, both or neither: bundles from before they were stored have none."""
-EXTRAS = ("metrics.jsonl", "curves.png", "reliability.png", "confusion.png", "experts.png")
+EXTRAS = (PLAUSIBILITY, "metrics.jsonl", "curves.png", "reliability.png", "confusion.png", "experts.png")
 
 _MEGABYTE = 1 << 20
 MAX_BYTES: Mapping[str, int] = {MODEL: 2048 * _MEGABYTE, GOLDEN: 512 * _MEGABYTE}

@@ -21,6 +21,7 @@ from anchormoe.bundle.files import (
     MANIFEST,
     MODEL,
     NORMALIZER,
+    PLAUSIBILITY,
     REQUIRED,
     SEGMENTS,
     Tensors,
@@ -43,6 +44,7 @@ from anchormoe.model.additive import AdditiveModel, Part
 from anchormoe.model.calibration import Calibration
 from anchormoe.model.channel_profile import ChannelProfile
 from anchormoe.model.normalizer import Normalizer
+from anchormoe.model.plausibility import Plausibility
 from anchormoe.profiles.profile import ExpertProfiles
 
 FORMAT = 2
@@ -147,6 +149,7 @@ def _files(artefact: Artefact) -> dict[str, bytes]:
         CALIBRATION: dump_json(calibration),
         GOLDEN: dump_tensors(golden_windows.to_tensors(artefact.golden)),
         CARD: artefact.card.encode(),
+        **({} if model.plausibility is None else {PLAUSIBILITY: dump_json(model.plausibility.to_dict())}),
         **({} if artefact.profile is None else {CHANNEL_PROFILE: dump_tensors(artefact.profile.tensors())}),
         **_expert_files(artefact.experts),
         **artefact.extras,
@@ -246,7 +249,16 @@ def _model(
         calibration=Calibration.from_dict(calibration.calibration, len(config.classes)),
         abstention=Abstention.from_dict(calibration.abstention, len(config.channels)),
         patching=Patching(config.patch_length, config.patch_stride),
+        plausibility=_plausibility(config, files),
     )
+
+
+def _plausibility(config: BundleConfig, files: Mapping[str, bytes]) -> Plausibility | None:
+    """None in bundles from before it was stored."""
+    if PLAUSIBILITY not in files:
+        return None
+    stored = parse_json(files[PLAUSIBILITY], PLAUSIBILITY)
+    return Plausibility.from_dict(stored, channels=len(config.channels), classes=len(config.classes))
 
 
 def _parts(stored: Any, weights: Mapping[str, float], tensors: Tensors, sources: SourceTypes) -> tuple[Part, ...]:

@@ -29,16 +29,8 @@ def model_card(
     parts = [
         f"# {config.name}, version {config.version}",
         _facts(config, data),
-        "## Figures
-
-" + _figures(metrics) + _warnings(data),
-        "## Evidence
-
-" + _MEANING + "
-
-" + _cancellation(metrics["cancellation"]) + "
-
-" + _sources(fitted),
+        "## Figures\n\n" + _figures(metrics) + _warnings(data),
+        "## Evidence\n\n" + _MEANING + "\n\n" + _cancellation(metrics["cancellation"]) + "\n\n" + _sources(fitted),
         "## When it answers `unknown`\n\n" + _rules(fitted),
         *_without(metrics["out_of_fold"]),
         "## Limits\n\n" + _LIMITS,

@@ -11,7 +11,20 @@ from agent.contracts.received import ReceivedEvent
 from connectors.errors import RecordError
 from connectors.timestamps import END_NS, NS_PER_MS, format_iso
 
-_FIELDS = ("state", "abstention", "probabilities", "window", "channel", "last_sample", "gap", "refused", "reason")
+_FIELDS = (
+    "state",
+    "abstention",
+    "probabilities",
+    "window",
+    "channel",
+    "finding",
+    "value",
+    "since",
+    "last_sample",
+    "gap",
+    "refused",
+    "reason",
+)
 _FIELDS_OF_ALARMS = ("evidence", "channel_method", "model")
 
 

@@ -155,6 +155,7 @@ class CheckedModel:
     """A small real model that looks at what it is given."""
 
     channel_method = "occlusion"
+    judge = None
 
     def __init__(self) -> None:
         config, model = linear_model()
