@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from anchormoe.cases import Cases
-from anchormoe.data.dataset import Dataset, Split
+from anchormoe.data.dataset import Dataset, Origins, Split
 from anchormoe.data.recording_config import RecordingConfig, read_config
 from anchormoe.data.recording_files import RawRecording, read_recordings
 from anchormoe.data.resampling import UNLABELLED, LabelledWindows, Recording, Samples, cut_windows, resample
@@ -183,4 +183,11 @@ def _dataset(
         ends=windows.ends[flags],
         alignment=config.alignment,
         fill=tuple(config.fill_rules),
+        origins=_origins(recordings, owned, config, flags),
     )
+
+
+def _origins(recordings: RecordingSet, owned: _OwnedWindows, config: RecordingConfig, flags: Flags) -> Origins:
+    names = np.array([one.name for one in recordings.recordings], dtype=object)[owned.owner[flags]]
+    first = owned.windows.ends[flags] - config.window.length
+    return Origins(names, first * config.grid.period_ns + config.grid.epoch_ns)
