@@ -7,6 +7,8 @@ Kind = Literal[
     "gap",
     "channel_dropout",
     "channel_back",
+    "sensor_unhealthy",
+    "sensor_healthy",
     "no_data",
     "clock_back",
     "model_refused",
@@ -18,6 +20,8 @@ STATE: Final = "state"
 GAP: Final = "gap"
 CHANNEL_DROPOUT: Final = "channel_dropout"
 CHANNEL_BACK: Final = "channel_back"
+SENSOR_UNHEALTHY: Final = "sensor_unhealthy"
+SENSOR_HEALTHY: Final = "sensor_healthy"
 NO_DATA: Final = "no_data"
 CLOCK_BACK: Final = "clock_back"
 MODEL_REFUSED: Final = "model_refused"

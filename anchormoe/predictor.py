@@ -18,6 +18,7 @@ from anchormoe.evidence import StepEvidence
 from anchormoe.model import occlusion
 from anchormoe.model.additive import AdditiveModel
 from anchormoe.model.channel_profile import ChannelProfile
+from anchormoe.model.judgement import Judge
 from anchormoe.model.prediction import Prediction, concatenate
 
 
@@ -55,6 +56,12 @@ class Predictor:
         tolerance = TOLERANCE_CPU if device == "cpu" else TOLERANCE_GPU
         require_golden(read.golden, predictor.predict_cases, tolerance=tolerance)
         return predictor
+
+    @property
+    def judge(self) -> Judge | None:
+        """Finds implausible samples; None where the bundle does not say what is plausible."""
+        rules = self.model.plausibility
+        return None if rules is None else Judge.for_windows(rules, self.config.length)
 
     @property
     def backends(self) -> dict[str, str]:

@@ -12,6 +12,28 @@ class Window(Contract):
     end: Timestamp = contract_field("First step after the window.")
 
 
+class ImplausibleSamples(Contract):
+    """Samples of a channel that cannot be measurements, by the training data."""
+
+    channel: str = contract_field("The channel.")
+    finding: str = contract_field(
+        "`sentinel`: a code instead of a value. `frozen`: a flat line longer than any before. `jump`: a spike. "
+        "`range`: outside the range of the training data, with a margin. `noise`: the signal has lost its noise."
+    )
+    value: float = contract_field("The last of the values.", unit="of the channel")
+    start: Timestamp = contract_field("The first of the samples.")
+    end: Timestamp = contract_field("The step after the last of the samples.")
+    count: int = contract_field("How many samples.", ge=1)
+    masked: bool = contract_field("Whether the model did not get them.")
+
+
+class NormalRange(Contract):
+    """The range of a channel in the training data."""
+
+    low: float = contract_field("The lowest value.", unit="of the channel")
+    high: float = contract_field("The highest value.", unit="of the channel")
+
+
 class ClassifiedWindow(Window):
     """A window and how much of it was observed."""
 
@@ -20,6 +42,13 @@ class ClassifiedWindow(Window):
     )
     missing_channels: list[str] = contract_field(
         "Channels without a value at more than half of the steps at which the asset sent anything."
+    )
+    implausible: list[ImplausibleSamples] = contract_field(
+        "Samples that cannot be measurements; absent where there are none.", default_factory=list
+    )
+    beyond_training: list[str] = contract_field(
+        "Channels outside the range of the training data at a tenth of the steps or more; absent where there are none.",
+        default_factory=list,
     )
 
 
@@ -77,7 +106,8 @@ class NormalValues(Contract):
 class ComparedChannel(Contract):
     """A channel of the spans: its evidence over the whole window, and its values against what is normal.
 
-    The values are those of its strongest span that has the sign of its evidence in all, as they were measured.
+    The values are those of its strongest span that has the sign of its evidence in all, as they were measured,
+    without implausible ones.
     """
 
     name: str = contract_field("Name of the channel.")

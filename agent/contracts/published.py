@@ -17,6 +17,7 @@ from agent.contracts.parts import (
     Evidence,
     Gap,
     Model,
+    NormalRange,
     OtherClasses,
     RefusedBundle,
     WhyNot,
@@ -32,6 +33,8 @@ from agent.event_types import (
     LOST_RECORDS,
     MODEL_REFUSED,
     NO_DATA,
+    SENSOR_HEALTHY,
+    SENSOR_UNHEALTHY,
     STATE,
 )
 
@@ -84,6 +87,28 @@ class ChannelEvent(CommonFields):
     kind: Literal["technical"] = contract_field("About the data, not about the process.")
     channel: str = contract_field("The channel.")
     window: Window = contract_field("The first window in which it was missing, or present again.")
+
+
+class SensorEvent(CommonFields):
+    """A sensor's values cannot be measurements any more, by the training data; or they can again.
+
+    Each `finding` of a channel begins and ends by itself. What the model does not get of it is `masked`.
+    """
+
+    type: Literal["sensor_unhealthy", "sensor_healthy"] = contract_field("The kind of event.")
+    kind: Literal["technical"] = contract_field("About the data, not about the process.")
+    channel: str = contract_field("The channel.")
+    finding: str = contract_field(
+        "`sentinel`: a code instead of a value. `frozen`: a flat line longer than any before. `jump`: a spike. "
+        "`range`: outside the range of the training data, with a margin. `noise`: the signal has lost its noise."
+    )
+    value: float | None = contract_field(
+        "Its latest implausible value, or its latest value; null: it sends none.", unit="of the channel"
+    )
+    since: Timestamp = contract_field("The first implausible sample, or the step after the last one.")
+    normal: NormalRange | None = contract_field("Its range in the training data; null where the model has none.")
+    masked: bool = contract_field("Whether the model does not get these samples.")
+    window: Window = contract_field("The first window in which it was so.")
 
 
 class NoDataEvent(CommonFields):
@@ -170,6 +195,7 @@ KnownEvent = (
     ExplainedEvent
     | GapEvent
     | ChannelEvent
+    | SensorEvent
     | NoDataEvent
     | ClockBackEvent
     | ModelRefusedEvent
@@ -183,6 +209,8 @@ EVENT_MODELS: Mapping[str, type[KnownEvent]] = MappingProxyType(
         GAP: GapEvent,
         CHANNEL_DROPOUT: ChannelEvent,
         CHANNEL_BACK: ChannelEvent,
+        SENSOR_UNHEALTHY: SensorEvent,
+        SENSOR_HEALTHY: SensorEvent,
         NO_DATA: NoDataEvent,
         CLOCK_BACK: ClockBackEvent,
         MODEL_REFUSED: ModelRefusedEvent,

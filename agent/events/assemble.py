@@ -24,6 +24,7 @@ from agent.events.payloads import (
     no_data_event,
     state_event,
 )
+from agent.events.sensor_health import JudgedWindow, describe_findings, sensor_events, sensor_faults
 from agent.models.classifier import HISTORY_LOST, INTERNAL, UNKNOWN, Classification
 from agent.models.schedule import ActiveModel
 from agent.windows.asset_state import AssetState, StateChanges, next_state, state_one_hop_before
@@ -164,7 +165,7 @@ def _tell(
         if one.error is None:
             faults.append(Fault("events", error, one.window.offset))
     unknown = replace(one, classified=_without_model(one.model, one.window))
-    state = _next_state(previous, unknown)
+    state = _next_state(group, previous, unknown)
     try:
         return _tell_window(group, partition, unknown, previous)
     except Exception:  # noqa: BLE001  # the first one says why
@@ -172,7 +173,7 @@ def _tell(
 
 
 def _tell_window(group: GroupRuntime, partition: Partition, one: ScoredWindow, previous: AssetState | None) -> _Told:
-    state = _next_state(previous, one)
+    state = _next_state(group, previous, one)
     events = _window_events(group, partition, one, previous, state)
     return _Told(state, events, _window_result(group, one, state))
 
@@ -226,13 +227,19 @@ def _unless_lost(classified: Classification, window: DueWindow) -> Classificatio
     """A window that reaches into lost history is `unknown`, whatever the rest of it looks like."""
     if window.complete:
         return classified
-    missing = classified.missing
-    return Classification(classified.classes, UNKNOWN, HISTORY_LOST, classified.coverage, missing, None, -1)
+    return replace(classified, state=UNKNOWN, reason=HISTORY_LOST, prediction=None, at=-1)
 
 
-def _next_state(previous: AssetState | None, one: ScoredWindow) -> AssetState:
-    found = one.classified
-    return next_state(previous, end=one.window.end, state=found.state, missing=found.missing, reason=found.reason)
+def _next_state(group: GroupRuntime, previous: AssetState | None, one: ScoredWindow) -> AssetState:
+    found, end = one.classified, one.window.end
+    return next_state(
+        previous,
+        end=end,
+        state=found.state,
+        missing=found.missing,
+        reason=found.reason,
+        sensors=sensor_faults(found.findings, group.spec.channels, end - group.spec.shape.length),
+    )
 
 
 def _log_order(outgoing: OutgoingEvent) -> tuple[int, int]:
@@ -247,14 +254,24 @@ def _window_events(
     changed = previous is None or previous.state != state.state
     emission = group.publishing.emission
     published = emission.publishes(changed=changed, end=state.end)
-    if not published and not state.missing and (previous is None or not previous.missing):
+    odd = state.missing or state.sensors or (previous is not None and (previous.missing or previous.sensors))
+    if not published and not odd:
         return []  # nearly always
     origin, channels = group.origin(one.window.asset, partition), group.spec.channels
     events = [
         OutgoingEvent(event, origin, channels)
         for event in channel_events(origin, previous, state.missing, end=state.end, offset=one.window.offset)
     ]
+    if odd:
+        judged = JudgedWindow(
+            one.window.values, state.end, one.classified.findings, one.model.classifier.judge, one.model.name.digest
+        )
+        events += [
+            OutgoingEvent(event, origin, channels)
+            for event in sensor_events(origin, previous, judged, channels, offset=one.window.offset)
+        ]
     if published:
+        start = state.end - group.spec.shape.length
         event = state_event(
             origin,
             one.classified,
@@ -263,6 +280,7 @@ def _window_events(
             previous=previous,
             model=one.model.name,
             explained=_explain(group, one, why_not=emission.explains_margin(changed=changed)),
+            implausible=describe_findings(one.classified.findings, channels, origin, start),
         )
         events.append(OutgoingEvent(event, origin, channels, state, one.window.values))
     return events
@@ -280,7 +298,8 @@ def _explain(group: GroupRuntime, one: ScoredWindow, *, why_not: bool) -> dict[s
     if prediction is None:
         return None
     start = one.window.end - spec.shape.length
-    view = WindowView(one.window.values, spec.channels, one.model.units, one.model.normal, spec.grid, start)
+    values = one.model.classifier.plausible(one.window.values) if one.classified.findings else one.window.values
+    view = WindowView(values, spec.channels, one.model.units, one.model.normal, spec.grid, start)
     return explain(
         prediction,
         one.classified.at,

@@ -3,6 +3,7 @@
 Nothing in a payload depends on host, clock or batch, so a replay of the log gives the same bytes.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,10 +72,11 @@ def state_event(
     previous: AssetState | None,
     model: ModelName,
     explained: dict[str, Any] | None,
+    implausible: Sequence[dict[str, Any]] = (),
 ) -> Event:
     """The state of a window, with the model and the evidence behind it; `explained` is None where it was not asked."""
     data = {
-        **_head(origin, STATE, "process"),
+        **event_head(origin, STATE, "process"),
         "state": classified.state,
         "previous_state": previous.state if previous else None,
         "abstention": classified.reason,
@@ -85,9 +87,11 @@ def state_event(
             "end": format_iso(origin.grid.time_ns(end)),
             "coverage": six_digits(classified.coverage),
             "missing_channels": list(classified.missing),
+            **({"implausible": list(implausible)} if implausible else {}),
+            **({"beyond_training": list(classified.beyond)} if classified.beyond else {}),
         },
         "model": {"name": model.name, "version": model.version, "digest": model.digest},
-        "input": _input(origin.partition, offset),
+        "input": event_input(origin.partition, offset),
         "notice": NOTICE,
     }
     data["text"] = state_sentence(data)
@@ -97,9 +101,9 @@ def state_event(
 def gap_event(origin: Origin, *, last: int, back: int, offset: int) -> Event:
     """Data returned after a gap; one event for all the empty windows in between."""
     data = {
-        **_head(origin, GAP, "technical"),
+        **event_head(origin, GAP, "technical"),
         "gap": {"start": format_iso(origin.grid.time_ns(last + 1)), "end": format_iso(origin.grid.time_ns(back))},
-        "input": _input(origin.partition, offset),
+        "input": event_input(origin.partition, offset),
         "notice": NOTICE,
     }
     return _event(origin, GAP, back, offset, data)
@@ -108,9 +112,9 @@ def gap_event(origin: Origin, *, last: int, back: int, offset: int) -> Event:
 def no_data_event(origin: Origin, *, newest: int, offset: int) -> Event:
     """The asset has stopped sending, by the wall clock: a replay does not repeat it. One id per silence."""
     data = {
-        **_head(origin, NO_DATA, "technical"),
+        **event_head(origin, NO_DATA, "technical"),
         "last_sample": format_iso(origin.grid.time_ns(newest)),
-        "input": _input(origin.partition, offset),
+        "input": event_input(origin.partition, offset),
         "notice": NOTICE,
     }
     return _event(origin, NO_DATA, newest, offset, data)
@@ -119,10 +123,10 @@ def no_data_event(origin: Origin, *, newest: int, offset: int) -> Event:
 def clock_back_event(origin: Origin, *, newest: int, sample: int, offset: int) -> Event:
     """Nothing but late samples: the asset's clock went back, or was ahead before."""
     data = {
-        **_head(origin, CLOCK_BACK, "technical"),
+        **event_head(origin, CLOCK_BACK, "technical"),
         "watermark": format_iso(origin.grid.time_ns(newest)),
         "sample": format_iso(origin.grid.time_ns(sample)),
-        "input": _input(origin.partition, offset),
+        "input": event_input(origin.partition, offset),
         "notice": NOTICE,
     }
     return _event(origin, CLOCK_BACK, newest, offset, data)
@@ -136,11 +140,11 @@ def model_refused_event(
     `reason` may differ between agents with different disks, so a replay need not repeat it.
     """
     data = {
-        **_head(origin, MODEL_REFUSED, "technical"),
+        **event_head(origin, MODEL_REFUSED, "technical"),
         "effective": format_iso(effective_ns),
         "refused": {"bundle": bundle, "digest": digest},
         "reason": reason,
-        "input": _input(origin.partition, offset),
+        "input": event_input(origin.partition, offset),
         "notice": NOTICE,
     }
     name = event_id(origin.namespace, origin.asset, effective_ns, digest=digest, kind=MODEL_REFUSED, channel=None)
@@ -150,11 +154,11 @@ def model_refused_event(
 def log_replaced_event(origin: Origin, *, reason: str, position: int, first: int, end: int, time_ms: int) -> Event:
     """The log is another one: about the partition, so the asset is the group's name. One id per former position."""
     data = {
-        **_head(origin, LOG_REPLACED, "technical"),
+        **event_head(origin, LOG_REPLACED, "technical"),
         "reason": reason,
         "position": position,
         "end": end,
-        "input": _input(origin.partition, first),
+        "input": event_input(origin.partition, first),
         "notice": NOTICE,
     }
     return _partition_event(origin, LOG_REPLACED, position, first, time_ms, data)
@@ -163,10 +167,10 @@ def log_replaced_event(origin: Origin, *, reason: str, position: int, first: int
 def lost_records_event(origin: Origin, *, position: int, first: int, time_ms: int) -> Event:
     """The offsets from `position` up to `first` are gone: about the partition, so the asset is the group's name."""
     data = {
-        **_head(origin, LOST_RECORDS, "technical"),
+        **event_head(origin, LOST_RECORDS, "technical"),
         "count": first - position,
         "position": position,
-        "input": _input(origin.partition, first),
+        "input": event_input(origin.partition, first),
         "notice": NOTICE,
     }
     return _partition_event(origin, LOST_RECORDS, position, first, time_ms, data)
@@ -192,13 +196,13 @@ def channel_events(
 
 def _channel_event(origin: Origin, kind: Kind, channel: str, *, end: int, offset: int) -> Event:
     data = {
-        **_head(origin, kind, "technical"),
+        **event_head(origin, kind, "technical"),
         "channel": channel,
         "window": {
             "start": format_iso(origin.grid.time_ns(end - origin.shape.length)),
             "end": format_iso(origin.grid.time_ns(end)),
         },
-        "input": _input(origin.partition, offset),
+        "input": event_input(origin.partition, offset),
         "notice": NOTICE,
     }
     return _event(origin, kind, end, offset, data, channel=channel)
@@ -239,11 +243,13 @@ def state_message(origin: Origin, state: AssetState) -> Message:
     return Message(STATES, origin.asset.encode(), orjson.dumps(data), (("content-type", b"application/json"),))
 
 
-def _head(origin: Origin, kind: Kind, nature: str) -> dict[str, Any]:
+def event_head(origin: Origin, kind: Kind, nature: str) -> dict[str, Any]:
+    """How the data of every event begin."""
     return {"asset": origin.asset, "group": origin.group, "type": kind, "kind": nature}
 
 
-def _input(partition: Partition, offset: int) -> dict[str, Any]:
+def event_input(partition: Partition, offset: int) -> dict[str, Any]:
+    """The record that caused an event."""
     return {"topic": partition.topic, "partition": partition.number, "offset": offset}
 
 

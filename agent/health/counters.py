@@ -15,6 +15,7 @@ class Counters:
     windows: int = 0
     checkpoints: int = 0
     events: Counter[str] = field(default_factory=Counter)
+    sensor_faults: Counter[str] = field(default_factory=Counter)
     dead_letters: Counter[str] = field(default_factory=Counter)
     ignored: Counter[str] = field(default_factory=Counter)
     internal_errors: Counter[str] = field(default_factory=Counter)

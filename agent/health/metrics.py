@@ -47,6 +47,8 @@ class AgentCollector(Collector):
         yield _count("records", "Records read.", counters.records)
         yield _count("windows", "Windows that became due.", counters.windows)
         yield _counts("events", "Events published.", "type", counters.events)
+        meaning = "Sensors that became unhealthy, by what was found in their values."
+        yield _counts("sensor_faults", meaning, "finding", counters.sensor_faults)
         yield _count("checkpoints", "Checkpoints stored and committed.", counters.checkpoints)
         yield _count("checkpoint_bytes", "Bytes of windows and headers sent to the store.", status.checkpoint_bytes)
         yield _count("expired_assets", "Assets forgotten because they sent nothing for long.", counters.expired_assets)

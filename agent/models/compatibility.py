@@ -5,6 +5,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import structlog
+
 from agent.errors import SettingsError
 from agent.models.activations import Activation
 from agent.models.bundle_directory import bundle_path
@@ -18,6 +20,8 @@ from anchormoe.windows import FillRule
 if TYPE_CHECKING:
     from anchormoe import Predictor
     from anchormoe.bundle.config import BundleConfig
+
+log = structlog.get_logger()
 
 LoadModel = Callable[[Path], "Predictor"]
 
@@ -68,8 +72,14 @@ def _without_fill_rules(group: ResolvedGroup) -> ResolvedGroup:
 
 def active_model(group: ResolvedGroup, predictor: "Predictor") -> ActiveModel:
     config = predictor.config
+    judge = predictor.judge
+    if judge is None:
+        log.info(
+            "the bundle does not say which values are plausible, so sensors are not judged; train it again",
+            bundle=config.name, group=group.name,
+        )  # fmt: skip
     classifier = WindowClassifier(
-        predictor, tuple(config.classes), group.channel_names, group.fill_rules, group.min_coverage
+        predictor, tuple(config.classes), group.channel_names, group.fill_rules, group.min_coverage, judge
     )
     name = ModelName(config.name, config.version, config.digest)
     units = tuple(channel.unit for channel in group.channels)

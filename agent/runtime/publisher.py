@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from agent.dead_letters.letter import DeadLetter
+from agent.event_types import SENSOR_UNHEALTHY
 from agent.events.assemble import BatchResult, OutgoingEvent
 from agent.events.fault import Fault
 from agent.events.group import GroupRuntime
@@ -101,6 +102,8 @@ class Publisher:
     def _report(self, results: Sequence[BatchResult], events: Sequence[OutgoingEvent]) -> None:
         for outgoing in events:
             self._instruments.counters.events[outgoing.event.type] += 1
+            if outgoing.event.type == SENSOR_UNHEALTHY:
+                self._instruments.counters.sensor_faults[outgoing.event.data["finding"]] += 1
         try:
             self._show(results, events)
         except Exception as error:  # noqa: BLE001  # a live view must not stop the work

@@ -65,9 +65,9 @@ class AlarmRule(Section):
     name: Slug = Field(description="Name of the rule; part of the alarms' ids, so do not change it later.")
     group: Slug = Field(description="Group of the assets.")
     states: tuple[Name, ...] = Field(default=(), description="States of the process that raise this alarm.")
-    technical: Literal["no_data", "channel_dropout", "model_refused", "agent_lag", "clock_back"] | None = Field(
-        default=None, description="Technical condition that raises this alarm, instead of states."
-    )
+    technical: (
+        Literal["no_data", "channel_dropout", "sensor_unhealthy", "model_refused", "agent_lag", "clock_back"] | None
+    ) = Field(default=None, description="Technical condition that raises this alarm, instead of states.")
     priority: Literal["low", "medium", "high"] | None = Field(default=None, description="How urgent it is.")
     cause: Text | None = Field(default=None, description="The most likely cause.")
     consequence: Text | None = Field(default=None, description="What happens if nobody responds.")

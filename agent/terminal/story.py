@@ -13,6 +13,8 @@ from agent.event_types import (
     LOST_RECORDS,
     MODEL_REFUSED,
     NO_DATA,
+    SENSOR_HEALTHY,
+    SENSOR_UNHEALTHY,
     STATE,
 )
 from agent.events.assemble import OutgoingEvent
@@ -45,8 +47,31 @@ def headline(data: Json) -> str:
         return f"{data['group']}: {_place(data)} is another log ({data['reason']}); read again from its beginning"
     if data["type"] == LOST_RECORDS:
         return f"{data['group']}: {data['count']} records of {_place(data)} were deleted before they were read"
+    if data["type"] in (SENSOR_UNHEALTHY, SENSOR_HEALTHY):
+        return f"{data['asset']}: {_sensor(data)}"
     words = {CHANNEL_DROPOUT: "has no data", CHANNEL_BACK: "has data again"}.get(data["type"], data["type"])
     return f"{data['asset']}: channel {data.get('channel', '')} {words}"
+
+
+_FINDINGS = {
+    "sentinel": "sends a code instead of a value",
+    "frozen": "is frozen",
+    "jump": "has a spike",
+    "range": "is outside its range",
+    "noise": "has lost its noise",
+}
+
+
+def _sensor(data: Json) -> str:
+    """sensor flow is frozen at 88.8 since 12:03:04 (normal 60 to 110)"""
+    normal = data.get("normal")
+    usual = f" (normal {normal['low']:.6g} to {normal['high']:.6g})" if normal else ""
+    value = "" if data["value"] is None else f" {data['value']:.6g}"
+    if data["type"] == SENSOR_HEALTHY:
+        return f"sensor {data['channel']} is plausible again ({data['finding']} is over),{value or ' no data'} now"
+    words = _FINDINGS.get(data["finding"], data["finding"])
+    masked = ", not used" if data["masked"] else ""
+    return f"sensor {data['channel']} {words}:{value} since {clock(data['since'])}{usual}{masked}"
 
 
 def _place(data: Json) -> str:
@@ -166,4 +191,11 @@ def _probability(data: Json) -> str:
 
 
 def _reason(data: Json) -> str:
-    return f"  ({data['abstention'].replace('_', ' ')})" if data["abstention"] else ""
+    """Why it is unknown, with the channels whose values are implausible; or what is odd about the window."""
+    window = data["window"]
+    odd = [f"{one['channel']} {one['finding']} {one['value']:.6g}" for one in window.get("implausible", ())]
+    beyond = window.get("beyond_training", ())
+    notes = [data["abstention"].replace("_", " ")] if data["abstention"] else []
+    notes += [", ".join(odd)] if odd else []
+    notes += [f"beyond training: {', '.join(beyond)}"] if beyond else []
+    return f"  ({'; '.join(notes)})" if notes else ""

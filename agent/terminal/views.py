@@ -151,4 +151,5 @@ def _style(state: str) -> str:
 
 def _note(result: WindowResult) -> str:
     gone = f"missing: {', '.join(result.state.missing)}" if result.state.missing else ""
-    return ", ".join(part for part in ((result.reason or "").replace("_", " "), gone) if part)
+    sensors = ", ".join(f"{one.channel} {one.finding}" for one in result.state.sensors)
+    return ", ".join(part for part in ((result.reason or "").replace("_", " "), gone, sensors) if part)

@@ -5,10 +5,20 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class SensorFault:
+    """A channel's values were implausible, lastly at index `last`; `finding` is the kind of fault."""
+
+    channel: str
+    finding: str
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
 class AssetState:
     """The state in the window that ended at `end`, unchanged since the one that ended at `since` (grid indices).
 
-    `missing` are the channels that were missing in that window, `reason` is why the state is `unknown`.
+    `missing` are the channels that were missing in that window, `reason` is why the state is `unknown`, `sensors` are
+    the channels with implausible values.
     """
 
     end: int
@@ -16,6 +26,7 @@ class AssetState:
     since: int
     missing: tuple[str, ...]
     reason: str | None = None
+    sensors: tuple[SensorFault, ...] = ()
 
 
 StateChanges = Mapping[str, AssetState | None]
@@ -28,10 +39,16 @@ def state_one_hop_before(last: AssetState | None, end: int, hop: int) -> AssetSt
 
 
 def next_state(
-    previous: AssetState | None, *, end: int, state: str, missing: tuple[str, ...], reason: str | None
+    previous: AssetState | None,
+    *,
+    end: int,
+    state: str,
+    missing: tuple[str, ...],
+    reason: str | None,
+    sensors: tuple[SensorFault, ...] = (),
 ) -> AssetState:
     since = previous.since if previous is not None and previous.state == state else end
-    return AssetState(end, state, since, missing, reason)
+    return AssetState(end, state, since, missing, reason, sensors)
 
 
 def apply_changes(states: dict[str, AssetState], changes: StateChanges) -> None:

@@ -4,17 +4,19 @@ A checkpoint has the changed bytes of the ring buffers, and a header with every 
 state. The version of the header is part of the layout digest, so windows of another version are not read.
 
 The header also has a checksum of every ring buffer: rings of another checkpoint, as a store may hold them that lost
-writes, do not fit. Headers of agents that wrote none are read without.
+writes, do not fit. What an asset's state holds beyond its label is in a part of its own. Headers of agents that wrote
+neither are read without, and such agents read these.
 """
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import astuple, replace
 from typing import Annotated, Any
 
 import msgspec
 import orjson
 
-from agent.windows.asset_state import AssetState
+from agent.windows.asset_state import AssetState, SensorFault
 from agent.windows.commit_metadata import LogSeen
 from agent.windows.group import GroupWindows
 from agent.windows.spec import GroupSpec
@@ -51,8 +53,12 @@ class _Log(msgspec.Struct):
     committed: _Offset | None = None
 
 
+class _Memory(msgspec.Struct):
+    sensors: tuple[tuple[str, str, _Number], ...] = ()
+
+
 class _Header(msgspec.Struct):
-    """What `_header` writes; `assets` are name, newest index, last record's index, state."""
+    """What `_header` writes; `assets` are name, newest index, last record's index, state; `memories` the rest of it."""
 
     cursor: _Offset
     rebuild: _Offset
@@ -62,6 +68,7 @@ class _Header(msgspec.Struct):
     whole_from: dict[str, _Number]
     assets: list[tuple[str, _Number, _Number, _State | None]]
     checksums: list[_Offset | None] | None = None
+    memories: dict[str, _Memory] = msgspec.field(default_factory=dict)
     log: _Log | None = None
 
 
@@ -88,7 +95,7 @@ def restore_windows(windows: GroupWindows, stored: StoredWindows) -> dict[str, A
             return None
         windows.expiry.last_seen(row + 1)[row] = last_seen
         if state is not None:
-            states[name] = AssetState(*state)
+            states[name] = _with_memory(AssetState(*state), header.memories.get(name))
     windows.expiry.clock = header.clock
     windows.late_runs.runs = {windows.rings.rows[name]: run for name, run in header.late_runs.items()}
     windows.cursor = header.cursor
@@ -114,6 +121,7 @@ def _header(windows: GroupWindows, states: Mapping[str, AssetState]) -> bytes:
     rings = windows.rings
     newest, last_seen = rings.newest.tolist(), windows.expiry.last_seen(len(rings)).tolist()
     assets = [(name, newest[row], last_seen[row], _state(states.get(name))) for name, row in rings.rows.items()]
+    memories = {name: memory for name in rings.rows if (memory := _memory(states.get(name)))}
     return orjson.dumps(
         {
             "version": _HEADER_VERSION,
@@ -125,9 +133,19 @@ def _header(windows: GroupWindows, states: Mapping[str, AssetState]) -> bytes:
             "whole_from": windows.complete_from,
             **({"log": windows.seen.as_json()} if windows.seen != LogSeen() else {}),
             "assets": assets,
+            **({"memories": memories} if memories else {}),
             "checksums": [rings.checksum(row) for row in rings.rows.values()],
         }
     )
+
+
+def _with_memory(state: AssetState, memory: _Memory | None) -> AssetState:
+    return state if memory is None else replace(state, sensors=tuple(SensorFault(*one) for one in memory.sensors))
+
+
+def _memory(state: AssetState | None) -> dict[str, Any]:
+    """Nearly always nothing."""
+    return {"sensors": [astuple(one) for one in state.sensors]} if state is not None and state.sensors else {}
 
 
 def _state(state: AssetState | None) -> tuple[Any, ...] | None:

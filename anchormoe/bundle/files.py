@@ -19,12 +19,13 @@ from safetensors.numpy import save as save_tensors
 from anchormoe.errors import ModelError
 
 MODEL, CONFIG, NORMALIZER = "model.safetensors", "config.json", "normalizer.json"
+PLAUSIBILITY = "plausibility.json"
 CALIBRATION, GOLDEN, CARD, MANIFEST = "calibration.json", "golden.safetensors", "MODEL_CARD.md", "manifest.json"
 REQUIRED = (MODEL, CONFIG, NORMALIZER, CALIBRATION, GOLDEN, CARD)
 """In addition to the manifest."""
 CHANNEL_PROFILE = "channel_profile.safetensors"
 """Read where it is there: bundles of format 1 have none."""
-EXTRAS = ("metrics.jsonl", "curves.png", "reliability.png", "confusion.png")
+EXTRAS = (PLAUSIBILITY, "metrics.jsonl", "curves.png", "reliability.png", "confusion.png")
 
 _MEGABYTE = 1 << 20
 MAX_BYTES: Mapping[str, int] = {MODEL: 2048 * _MEGABYTE, GOLDEN: 512 * _MEGABYTE}

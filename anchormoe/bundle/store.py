@@ -20,6 +20,7 @@ from anchormoe.bundle.files import (
     MANIFEST,
     MODEL,
     NORMALIZER,
+    PLAUSIBILITY,
     REQUIRED,
     Tensors,
     dump_json,
@@ -41,6 +42,7 @@ from anchormoe.model.additive import AdditiveModel, Part
 from anchormoe.model.calibration import Calibration
 from anchormoe.model.channel_profile import ChannelProfile
 from anchormoe.model.normalizer import Normalizer
+from anchormoe.model.plausibility import Plausibility
 
 FORMAT = 2
 _READABLE = (1, 2)
@@ -140,6 +142,7 @@ def _files(artefact: Artefact) -> dict[str, bytes]:
         CALIBRATION: dump_json(calibration),
         GOLDEN: dump_tensors(golden_windows.to_tensors(artefact.golden)),
         CARD: artefact.card.encode(),
+        **({} if model.plausibility is None else {PLAUSIBILITY: dump_json(model.plausibility.to_dict())}),
         **({} if artefact.profile is None else {CHANNEL_PROFILE: dump_tensors(artefact.profile.tensors())}),
         **artefact.extras,
     }
@@ -220,7 +223,16 @@ def _model(
         calibration=Calibration.from_dict(calibration.calibration, len(config.classes)),
         abstention=Abstention.from_dict(calibration.abstention, len(config.channels)),
         patching=Patching(config.patch_length, config.patch_stride),
+        plausibility=_plausibility(config, files),
     )
+
+
+def _plausibility(config: BundleConfig, files: Mapping[str, bytes]) -> Plausibility | None:
+    """None in bundles from before it was stored."""
+    if PLAUSIBILITY not in files:
+        return None
+    stored = parse_json(files[PLAUSIBILITY], PLAUSIBILITY)
+    return Plausibility.from_dict(stored, channels=len(config.channels), classes=len(config.classes))
 
 
 def _parts(stored: Any, weights: Mapping[str, float], tensors: Tensors, sources: SourceTypes) -> tuple[Part, ...]:

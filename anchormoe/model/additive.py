@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from anchormoe.cases import Cases
+from anchormoe.cases import Cases, Float64, Int64
 from anchormoe.evidence import Patching, Source, StepEvidence, all_terms, patch_grid, place_terms, source_outputs
 from anchormoe.model.abstention import Abstention, half_missing
 from anchormoe.model.calibration import Calibration
 from anchormoe.model.normalizer import Normalizer
+from anchormoe.model.plausibility import Plausibility
 from anchormoe.model.prediction import Prediction, WeightedOutput, compose
 from anchormoe.model.projection import Projection, step_grid
 
@@ -32,14 +33,22 @@ class AdditiveModel:
     calibration: Calibration
     abstention: Abstention
     patching: Patching
+    plausibility: Plausibility | None = None
+    """None in a bundle from before these facts were stored"""
 
     def predict(self, cases: Cases) -> Prediction:
         """From raw cases. The result for a case does not depend on the other cases."""
         scaled = self.normalizer.apply(cases)
         grid = patch_grid(cases.steps, self.patching.length, self.patching.stride)
         found = compose(list(self._weighted(scaled)), self.calibration.bias, grid, cases.step_mask)
-        unusual, missing = self.normalizer.outside(scaled), half_missing(cases)
+        unusual, missing = self._unusual(scaled, found.label), half_missing(cases)
         return replace(found, abstention=self.abstention.reasons(found.probabilities, unusual, missing))
+
+    def _unusual(self, scaled: Cases, label: Int64) -> Float64:
+        """(N,) share of values outside TRAIN's usual range that the found class does not explain."""
+        if self.plausibility is None:
+            return self.normalizer.outside(scaled)
+        return self.plausibility.unexplained(self.normalizer, scaled, label)
 
     def steps(self, cases: Cases) -> StepEvidence:
         """The same evidence step by step."""

@@ -13,6 +13,7 @@ from anchormoe.model.abstention import OutOfFold, fit_abstention
 from anchormoe.model.additive import AdditiveModel, Part
 from anchormoe.model.calibration import cross_calibrate, fit_calibration, softmax
 from anchormoe.model.normalizer import Normalizer
+from anchormoe.model.plausibility import Plausibility, find_dispensable, without_codes
 from anchormoe.recipes.blend import Blend, choose_blend
 from anchormoe.recipes.channel_dropout import accuracy_by_missing_channel, add_copies
 from anchormoe.recipes.fitters import FITTERS, Fitter
@@ -43,11 +44,13 @@ def fit_model(
 ) -> FittedModel:
     """Chooses everything on TRAIN alone, leaving groups out where there are groups. Raises DataError.
 
-    1. scale 2. with channel_dropout, add copies that lack a channel 3. fit the recipe's sources 4. blend them
-    5. calibrate 6. set the thresholds to abstain; both on the cases without the copies
+    1. leave out codes, scale 2. with channel_dropout, add copies that lack a channel 3. fit the recipe's sources
+    4. blend them 5. calibrate 6. set the thresholds to abstain; both on the cases without the copies
     """
     settings = settings or RecipeSettings()
     _require_usable(task)
+    plausibility = Plausibility.fit(task.cases, task.y, task.n_classes)
+    task = replace(task, cases=without_codes(task.cases, plausibility.codes))
     cases, y, groups = task.cases, task.y, task.groups
     normalizer = Normalizer.fit(cases)
     scaled = _scale(task, normalizer, class_weights(task, settings.class_weight))
@@ -61,7 +64,13 @@ def fit_model(
     abstention = fit_abstention(OutOfFold(softmax(calibrated), y, cases, folds, groups, without), settings.abstention)
     parts = tuple(Part(fit.name, fit.source, weight) for fit, weight in blend)
     model = AdditiveModel(normalizer, parts, fit_calibration(blended, y), abstention, _patching(cases, settings, fits))
+    model = _with_plausibility(model, plausibility, cases)
     return FittedModel(model, settings, calibrated, _report(fits, model, scaled.sample_weight is not None))
+
+
+def _with_plausibility(model: AdditiveModel, plausibility: Plausibility, cases: Cases) -> AdditiveModel:
+    dispensable = find_dispensable(lambda tried: model.predict(tried).label, cases, plausibility.mean)
+    return replace(model, plausibility=replace(plausibility, dispensable=dispensable))
 
 
 def class_weights(task: FitTask, rule: ClassWeight) -> Float64 | None:

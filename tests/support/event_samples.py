@@ -1,4 +1,4 @@
-"""Everything the agent publishes, made by its own functions from a short stream with a gap and a lost channel."""
+"""Everything the agent publishes, made by its own functions: a short stream with a gap, a lost and a dead channel."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -23,6 +23,9 @@ from agent.models.schedule import ActiveModel
 from agent.windows.group import GroupWindows
 from agent.windows.ingest import ingest
 from agent.windows.spec import GroupSpec
+from anchormoe.cases import Cases
+from anchormoe.model.judgement import Judge
+from anchormoe.model.plausibility import Plausibility
 from anchormoe.predictor import Predictor
 from anchormoe.windows import FillRule, Grid, WindowShape
 from connectors.decoding import Readings
@@ -33,6 +36,7 @@ PARTITION = Partition("sensors", 3)
 ASSETS = ("pump-1", "pümp-2")  # names need not be ASCII
 GAP_FROM, GAP_TO, LAST = 150, 230, 330
 Q_LOST = range(60, 110)
+Q_DEAD = range(250, 260)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,7 @@ def _readings(group: GroupRuntime) -> Readings:
     rng = np.random.default_rng(11)
     values = rng.normal([1.0, -1.0], [4.0, 1.0], size=(len(ASSETS), n, CHANNELS)).astype(np.float32)
     values[:, np.isin(INDEX, Q_LOST), 1] = np.nan
+    values[:, np.isin(INDEX, Q_DEAD), 1] = -9999
     return Readings(
         group="pumps",
         assets=list(ASSETS),
@@ -102,6 +107,13 @@ def _log_changes(group: GroupRuntime) -> list[OutgoingEvent]:
     return [OutgoingEvent(event, origin, group.spec.channels) for event in (replaced, lost)]
 
 
+def _judge() -> Judge:
+    """As if TRAIN had looked like the stream."""
+    train = np.random.default_rng(5).normal([[1.0], [-1.0]], [[4.0], [1.0]], size=(60, CHANNELS, STEPS))
+    facts = Plausibility.fit(Cases.from_arrays(train), np.arange(60) % 3, 3)
+    return Judge.for_windows(facts, STEPS)
+
+
 def _group() -> GroupRuntime:
     predictor = Predictor(*linear_model())
     channels, classes = ("p", "q"), ("a", "b", "c")
@@ -114,7 +126,8 @@ def _group() -> GroupRuntime:
         rebuild_horizon_steps=8 * STEPS,
         max_assets=10,
     )
-    classifier = WindowClassifier(predictor, classes, channels, (FillRule(), FillRule()), min_coverage=0.55)
+    rules = (FillRule(), FillRule())
+    classifier = WindowClassifier(predictor, classes, channels, rules, min_coverage=0.55, judge=_judge())
     publishing = Publishing("hall", Emission("all", why_not="always"), EvidencePolicy())
     name = ModelName("demo", "1", "d" * 64)
     return GroupRuntime(spec, ActiveModel(classifier, name, ("bar", "K"), NormalValues.of(predictor)), publishing)

@@ -18,6 +18,9 @@ from agent.runtime.instruments import Instruments
 from agent.runtime.pipeline import Endpoints, Pipeline, PipelineLimits
 from agent.runtime.skipped_records import SkippedRecords
 from agent.windows.spec import NEVER_EXPIRE_STEPS, GroupSpec
+from anchormoe.cases import Cases
+from anchormoe.model.judgement import Judge
+from anchormoe.model.plausibility import Plausibility
 from anchormoe.model.prediction import Prediction
 from anchormoe.windows import FillRule, Grid, WindowShape
 from connectors.base import Source
@@ -35,6 +38,7 @@ A, B = Partition("readings", 0), Partition("readings", 1)
 class ThresholdModel:
     """`high` where the mean of the first channel is above 0; every step is a patch that adds its own value."""
 
+    judge = None
     config = SimpleNamespace(classes=CLASSES, name="threshold", version="1", digest="d" * 64)
 
     def predict(self, windows: np.ndarray, mask: np.ndarray) -> Prediction:
@@ -64,6 +68,15 @@ class ThresholdModel:
         )
 
 
+def strict_judge(length: int = 4) -> Judge:
+    """As if TRAIN had a flow that alternates between −1 and 1, and a pressure that is always 1."""
+    train = np.ones((4, 2, length))
+    train[:, 0, ::2] = -1
+    train[1::2, 0] *= -1
+    train[:, 0] += np.linspace(-0.25, 0.25, length)  # no whole numbers
+    return Judge.for_windows(Plausibility.fit(Cases.from_arrays(train), np.arange(4) % 2, 2), length)
+
+
 def pumps(
     *,
     name: str = "pumps",
@@ -73,6 +86,7 @@ def pumps(
     expire_after_steps: int = NEVER_EXPIRE_STEPS,
     max_advance_steps: int | None = None,
     total_assets: int | None = None,
+    judge: Judge | None = None,
 ) -> GroupRuntime:
     spec = GroupSpec(
         name=name,
@@ -87,7 +101,7 @@ def pumps(
         total_assets=total_assets,
     )
     model: Any = ThresholdModel()
-    classifier = WindowClassifier(model, CLASSES, CHANNELS, [FillRule(), FillRule()], 0.5)
+    classifier = WindowClassifier(model, CLASSES, CHANNELS, [FillRule(), FillRule()], 0.5, judge)
     publishing = Publishing("test", Emission(policy), EvidencePolicy())
     return GroupRuntime(spec, ActiveModel(classifier, ModelName("threshold", "1", "d" * 64)), publishing)
 

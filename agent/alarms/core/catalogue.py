@@ -7,7 +7,7 @@ from typing import Literal
 
 from agent.contracts.alarms import Priority
 
-Technical = Literal["no_data", "channel_dropout", "model_refused", "agent_lag", "clock_back"]
+Technical = Literal["no_data", "channel_dropout", "sensor_unhealthy", "model_refused", "agent_lag", "clock_back"]
 
 FLOOD_RULE = "flood"
 """Rule of the summary alarm; no configured rule may have this name."""

@@ -12,6 +12,7 @@ UNKNOWN = "unknown"
 _ENDED_BY = {
     "no_data": frozenset({"state", "gap"}),
     "channel_dropout": frozenset({"channel_back"}),
+    "sensor_unhealthy": frozenset({"sensor_healthy"}),
     "clock_back": frozenset({"state"}),
 }
 

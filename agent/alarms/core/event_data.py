@@ -14,7 +14,7 @@ _EVIDENCE_NUMBERS = ("supporting", "opposing")
 def check_event_data(data: Mapping[str, Any]) -> None:
     """Raises RecordError for a field of another type than the conditions, views and webhooks read it with."""
     _check_depth(data)
-    for name in ("state", "channel", "published"):
+    for name in ("state", "channel", "finding", "published"):
         _check_name(data.get(name), name)
     text = data.get("text")
     _require(text is None or is_name(text, LONGEST_SENTENCE), "text")

@@ -33,7 +33,9 @@ class EventInput:
 
     @property
     def channel(self) -> str | None:
-        return self.data.get("channel")
+        """What an alarm of one channel is about; a sensor may have several faults at once."""
+        channel, finding = self.data.get("channel"), self.data.get("finding")
+        return channel if channel is None or finding is None else f"{channel}/{finding}"
 
 
 @dataclass(frozen=True, slots=True)

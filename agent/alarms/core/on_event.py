@@ -13,6 +13,7 @@ from agent.alarms.core.transaction import SYSTEM, Transaction
 from connectors.timestamps import format_iso
 
 REFUSED_BUNDLE = "model_refused"
+_PER_CHANNEL = ("channel_dropout", "sensor_unhealthy")
 
 
 def on_event(transaction: Transaction, event: EventInput) -> None:
@@ -56,7 +57,7 @@ def _ignore_reason(transaction: Transaction, event: EventInput) -> str | None:
 
 
 def _apply_rule(transaction: Transaction, rule: Rule, event: EventInput, asset: AssetClock) -> None:
-    channel = event.channel if rule.technical == "channel_dropout" else None
+    channel = event.channel if rule.technical in _PER_CHANNEL else None
     name = alarm_id(rule.name, event.asset, channel)
     alarm = transaction.find(name)
     holds = condition(rule, event, held=alarm is not None and alarm.holds)

@@ -12,7 +12,20 @@ from agent.contracts.received import ReceivedEvent
 from connectors.errors import RecordError
 from connectors.timestamps import END_NS, NS_PER_MS, format_iso
 
-_FIELDS = ("state", "abstention", "probabilities", "window", "channel", "last_sample", "gap", "refused", "reason")
+_FIELDS = (
+    "state",
+    "abstention",
+    "probabilities",
+    "window",
+    "channel",
+    "finding",
+    "value",
+    "since",
+    "last_sample",
+    "gap",
+    "refused",
+    "reason",
+)
 _FIELDS_OF_ALARMS = ("text", "evidence", "channel_method", "model")
 """Of both versions of the contract; `probabilities` of version 2 come from its class table."""
 _LONG_LISTS = {"patches": list[Any](), "spans": list[Any](), "channels": list[Any](), "experts": list[Any]()}

@@ -155,6 +155,8 @@ def message_size(message: Message) -> int:
 class CheckedModel:
     """A small real model that looks at what it is given."""
 
+    judge = None
+
     def __init__(self) -> None:
         config, model = linear_model()
         self._predictor, self.config, self.model = Predictor(config, model), config, model
