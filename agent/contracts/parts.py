@@ -106,7 +106,8 @@ class NormalValues(Contract):
 class ComparedChannel(Contract):
     """A channel of the spans: its evidence over the whole window, and its values against what is normal.
 
-    The values are those of its strongest span that has the sign of its evidence in all, as they were measured.
+    The values are those of its strongest span that has the sign of its evidence in all, as they were measured,
+    without implausible ones.
     """
 
     name: str = contract_field("Name of the channel.")

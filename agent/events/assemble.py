@@ -300,7 +300,8 @@ def _explain(group: GroupRuntime, one: ScoredWindow, *, why_not: bool) -> dict[s
     if prediction is None:
         return None
     start = one.window.end - spec.shape.length
-    view = WindowView(one.window.values, spec.channels, one.model.units, one.model.normal, spec.grid, start)
+    values = one.model.classifier.plausible(one.window.values) if one.classified.findings else one.window.values
+    view = WindowView(values, spec.channels, one.model.units, one.model.normal, spec.grid, start)
     return explain(
         prediction,
         one.classified.at,

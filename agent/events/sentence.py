@@ -33,6 +33,8 @@ def state_sentence(data: Json) -> str:
         text = f"{facts}; speaks for {_candidates(data)}" if facts else _candidates(data)
     if data["abstention"] not in ("channel_missing", "low_coverage"):
         text += _missing(data, before="; no data from ")
+    if data["abstention"] != "implausible_values":
+        text += _implausible(data, before="; not used: ")
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
@@ -44,6 +46,8 @@ def _reason(data: Json) -> str:
         return f"{share}; check the sensors and the connection{_missing(data, before=': no data from ')}"
     if reason == "channel_missing":
         return f"the model needs channels that are missing{_missing(data, before=': ')}; check these sensors"
+    if reason == "implausible_values":
+        return f"values that cannot be right{_implausible(data, before=': ')}; check these sensors"
     if not classes:
         return _UNKNOWN.get(reason, _words(reason))
     if reason == "out_of_distribution":
@@ -134,6 +138,19 @@ def _missing(data: Json, *, before: str) -> str:
         return ""
     more = f" and {len(names) - _MISSING} more" if len(names) > _MISSING else ""
     return f"{before}{', '.join(map(_name, names[:_MISSING]))}{more}"
+
+
+def _implausible(data: Json, *, before: str) -> str:
+    """Channels of which the model did not get some values, and what these look like."""
+    findings = {one["channel"]: one for one in data["window"].get("implausible", ()) if one["masked"]}
+    if not findings:
+        return ""
+    told = [
+        f"{_name(name)} ({_words(one['finding'])} {_number(one['value'], _DIGITS[-1])})"
+        for name, one in list(findings.items())[:_MISSING]
+    ]
+    more = f" and {len(findings) - _MISSING} more" if len(findings) > _MISSING else ""
+    return f"{before}{', '.join(told)}{more}"
 
 
 def _clock(stamp: str, data: Json) -> str:

@@ -86,6 +86,13 @@ class WindowClassifier:
         without = Classification(self.classes, UNKNOWN, reason, covered, self._names(missing), None, -1)
         return without if self.judge is None else self._with_findings([without], self.judge.judge(window[None]))[0]
 
+    def plausible(self, window: Floats) -> Floats:
+        """A window (C, T) as the model gets it: without implausible samples."""
+        if self.judge is None:
+            return window
+        judged: Floats = self.judge.judge(window[None]).windows[0]
+        return judged
+
     def _predict(self, windows: Floats) -> "Prediction":
         return self.predictor.predict(*fill(windows, self.fill_rules))
 

@@ -164,6 +164,15 @@ def test_missing_channels_are_named_three_at_most() -> None:
     assert state_sentence(data).endswith("; no data from a, b, c and 2 more")
 
 
+def test_values_that_cannot_be_right_are_named_with_the_sensor() -> None:
+    finding = {"channel": "flow", "finding": "sentinel", "value": -9999.0, "masked": True}
+    data = event(VALVE)
+    data["window"]["implausible"] = [finding, finding | {"channel": "p", "masked": False}]
+    assert state_sentence(data).endswith("(15 %); not used: flow (sentinel -9999)")
+    text = state_sentence(data | {"state": "unknown", "abstention": "implausible_values"})
+    assert text == "unknown: values that cannot be right: flow (sentinel -9999); check these sensors"
+
+
 def test_a_class_may_be_called_unknown() -> None:
     assert not state_sentence(event(VALVE, state="unknown")).startswith("unknown:")
 

@@ -97,6 +97,16 @@ def test_two_dead_sensors_are_too_many() -> None:
     assert classify(x[0]).reason == IMPLAUSIBLE
 
 
+def test_events_compare_the_window_that_the_model_got() -> None:
+    x, _ = cases(8, 2)
+    burst = x[1].copy()
+    burst[0, 20:24] = -9999
+    seen = classifier().plausible(burst)
+    assert np.nanmin(seen) > 0
+    assert (np.delete(seen, range(20, 24), axis=1) == np.delete(burst, range(20, 24), axis=1)).all()
+    assert (without_rules().plausible(burst) == burst).all()
+
+
 def test_a_window_that_could_not_be_classified_still_names_its_sensors() -> None:
     x, _ = cases(9, 1)
     x[0, 0] = -9999
