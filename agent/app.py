@@ -44,6 +44,7 @@ from agent.settings import (
     record_format,
 )
 from agent.settings.connections import cluster_of, server_of, sink_cluster, window_prefix
+from agent.windows.hysteresis import milli_bound
 from agent.windows.spec import GroupSpec
 from anchormoe.errors import ModelError
 from connectors.append_log import AppendLog, FileAppendLog
@@ -254,6 +255,7 @@ def make_group(group: ResolvedGroup, settings: Plant, predictor: "Predictor") ->
             evidence=EvidencePolicy(emission.evidence_share, emission.max_patches),
             channel_method=None if emission.channels == "none" else predictor.channel_method,
         ),
+        hysteresis_milli=None if group.hysteresis_bound is None else milli_bound(group.hysteresis_bound),
     )
 
 

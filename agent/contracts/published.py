@@ -10,7 +10,16 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 
 from agent.contracts.base import Contract, Timestamp, contract_field
-from agent.contracts.parts import ClassifiedWindow, Evidence, Gap, Input, Model, NormalRange, RefusedBundle, Window
+from agent.contracts.parts import (
+    ClassifiedWindow,
+    Evidence,
+    Gap,
+    Input,
+    Model,
+    NormalRange,
+    RefusedBundle,
+    Window,
+)
 from agent.event_types import (
     CHANNEL_BACK,
     CHANNEL_DROPOUT,

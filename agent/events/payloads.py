@@ -62,8 +62,8 @@ class Event:
 def state_event(
     origin: Origin,
     classified: Classification,
+    state: AssetState,
     *,
-    end: int,
     offset: int,
     previous: AssetState | None,
     model: ModelName,
@@ -71,12 +71,16 @@ def state_event(
     channel_method: str | None,
     implausible: Sequence[dict[str, Any]] = (),
 ) -> Event:
-    """The state of a window, with the model and the evidence behind it."""
+    """The state of an asset after a window, with the model and the evidence behind it.
+
+    What the window alone says is `unsettled` where hysteresis holds another state.
+    """
+    end, held = state.end, classified.state != state.state
     data = {
         **event_head(origin, STATE, "process"),
-        "state": classified.state,
+        "state": state.state,
         "previous_state": previous.state if previous else None,
-        "abstention": classified.reason,
+        "abstention": state.reason,
         "probabilities": _per_class(classified, "probabilities"),
         "logits": _per_class(classified, "logits"),
         "window": {
@@ -86,6 +90,7 @@ def state_event(
             "missing_channels": list(classified.missing),
             **({"implausible": list(implausible)} if implausible else {}),
             **({"beyond_training": list(classified.beyond)} if classified.beyond else {}),
+            **({"unsettled": {"state": classified.state, "abstention": classified.reason}} if held else {}),
         },
         "evidence": evidence,
         "channel_method": channel_method,
