@@ -1,7 +1,7 @@
 """The protocols of sources, sinks and window stores. A new system is one file that passes the contract tests."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from connectors.errors import ConnectorError
@@ -25,6 +25,18 @@ class OffsetOutOfRange(ConnectorError):
     def __init__(self, partition: Partition, offset: int) -> None:
         super().__init__(f"{partition} does not hold offset {offset}")
         self.partition, self.offset = partition, offset
+
+
+@dataclass(frozen=True, slots=True)
+class LogIdentity:
+    """What tells a topic's log from another one under the same name; nothing where nobody can tell.
+
+    `id` is another one once the topic was made anew. `leader_epochs`, by partition, grow with every election of a
+    leader: the new one may lack records that were read from the one before.
+    """
+
+    id: str | None = None
+    leader_epochs: Mapping[int, int] = field(default_factory=dict)
 
 
 class Source(Protocol):
@@ -61,9 +73,7 @@ class Source(Protocol):
         """Where to begin without a committed position."""
         ...
 
-    async def log_id(self, partition: Partition) -> str | None:
-        """Another one once the log was made anew; None where nobody can tell."""
-        ...
+    async def log_identity(self, topic: str) -> LogIdentity: ...
 
     async def read_at(self, partition: Partition, offset: int) -> RecordLike | None:
         """The record with exactly this offset; None when the log does not hold it. Moves no position."""

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Protocol
 
-from connectors.base import Assignment, OffsetOutOfRange
+from connectors.base import Assignment, LogIdentity, OffsetOutOfRange
 from connectors.daemon_threads import run_in_daemon_thread
 from connectors.errors import ConnectorError
 from connectors.offsets import OffsetStore
@@ -104,8 +104,8 @@ class LogSource:
     async def start_offset(self, partition: Partition) -> int:
         return self._log.first_offset(partition)
 
-    async def log_id(self, partition: Partition) -> str | None:
-        return None
+    async def log_identity(self, topic: str) -> LogIdentity:
+        return LogIdentity()
 
     async def read_at(self, partition: Partition, offset: int) -> RecordLike | None:
         if not self._log.first_offset(partition) <= offset < self._log.end_offset(partition):

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from connectors.base import Checkpoint, Claim, ClaimLost, Fenced, RingWrite, StoredWindows
+from connectors.base import Checkpoint, Claim, ClaimLost, Fenced, LogIdentity, RingWrite, StoredWindows
 from connectors.errors import ConnectorError
 from connectors.log_source import LogSource
 from connectors.offsets import MemoryOffsetStore
@@ -23,6 +23,7 @@ class MemoryLog:
         self._records: dict[Partition, list[Record]] = {partition: [] for partition in self.partitions}
         self._first: dict[Partition, int] = dict.fromkeys(self.partitions, 0)
         self.ids: dict[str, str] = {partition.topic: "1" for partition in self.partitions}
+        self.leader_epochs: dict[Partition, int] = dict.fromkeys(self.partitions, 0)
         self._watchers: set[asyncio.Event] = set()
 
     def append(
@@ -63,6 +64,7 @@ class MemoryLog:
 
     def cut(self, partition: Partition, end: int) -> None:
         """Deletes the newest records, as an unclean election does; the next ones get their offsets."""
+        self.leader_epochs[partition] += 1
         del self._records[partition][max(end - self._first[partition], 0) :]
 
     def recreate(self, topic: str) -> None:
@@ -91,8 +93,9 @@ class MemorySource(LogSource):
         super().__init__(log, log.commits, bounded=bounded)
         self.log = log
 
-    async def log_id(self, partition: Partition) -> str | None:
-        return self.log.ids[partition.topic]
+    async def log_identity(self, topic: str) -> LogIdentity:
+        epochs = {at.number: epoch for at, epoch in self.log.leader_epochs.items() if at.topic == topic}
+        return LogIdentity(self.log.ids[topic], epochs)
 
     async def offset_at(self, partition: Partition, time_ms: int) -> int | None:
         return self.log.offset_at(partition, time_ms)

@@ -10,10 +10,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
@@ -28,6 +28,38 @@ _LOG_LINES_SHOWN = 12
 
 class ChaosError(Exception):
     """The experiment cannot go on: an agent or a service does not come back, or a fault has no effect."""
+
+
+class RunningProcess(Protocol):
+    """As `subprocess.Popen`."""
+
+    @property
+    def pid(self) -> int: ...
+    def poll(self) -> int | None: ...
+    def wait(self) -> int: ...
+    def send_signal(self, sig: int) -> None: ...
+
+
+class Launch(Protocol):
+    """Starts `anchormoe-agent` with these arguments and exactly this environment; its output is added to the log."""
+
+    def __call__(self, arguments: Sequence[str], log: Path, environ: Mapping[str, str]) -> RunningProcess: ...
+
+
+def start_anew(
+    arguments: Sequence[str], log: Path, environ: Mapping[str, str], *, source: Path | None = None
+) -> RunningProcess:
+    """As a supervisor does. `source` is the directory of another version's packages."""
+    with log.open("ab") as out:
+        return subprocess.Popen(
+            [sys.executable, "-m", "agent.cli.main", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            cwd=source,  # with -m, the packages of the working directory come first
+            env=dict(environ),
+            start_new_session=True,  # Ctrl-C is for the experiment, which ends its agents itself
+        )
 
 
 async def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
@@ -67,7 +99,8 @@ def _coded_events(log: bytes) -> Iterator[Mapping[str, Any]]:
 class AgentProcess:
     """`anchormoe-agent run` (or another `command`) with JSON logs. While `keep_running`, it is restarted after its end.
 
-    `source` is the directory of another version's packages, such as a release that is being replaced.
+    `source` is the directory of another version's packages, such as a release that is being replaced; those are
+    always started anew.
     """
 
     name: str
@@ -75,27 +108,23 @@ class AgentProcess:
     log: Path
     command: str = "run"
     source: Path | None = None
+    launch: Launch = start_anew
     keep_running: bool = True
     starts: int = 0
     started_s: float = 0.0
     _log_at_start: int = 0
-    _process: "subprocess.Popen[bytes] | None" = field(default=None)
+    _process: RunningProcess | None = field(default=None)
 
     def start(self, *, failpoint: str | None = None) -> None:
-        command = [sys.executable, "-m", "agent.cli.main", self.command, "--config", str(self.config)]
         armed = {VARIABLE: failpoint} if failpoint else {}
-        environ = {name: value for name, value in os.environ.items() if name != VARIABLE}
+        inherited = {name: value for name, value in os.environ.items() if name != VARIABLE}
+        environ = {"OMP_NUM_THREADS": "1", **inherited, **armed, **self._packages()}
+        arguments = [self.command, "--config", str(self.config)]
         self._log_at_start = self.log.stat().st_size if self.log.exists() else 0
-        with self.log.open("ab") as out:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                cwd=self.source,  # with -m, the packages of the working directory come first
-                env={"OMP_NUM_THREADS": "1", **environ, **armed, **self._packages()},
-                start_new_session=True,  # Ctrl-C is for the experiment, which ends its agents itself
-            )
+        if self.source is None:
+            self._process = self.launch(arguments, self.log, environ)
+        else:
+            self._process = start_anew(arguments, self.log, environ, source=self.source)
         self.starts, self.started_s = self.starts + 1, time.monotonic()
 
     def _packages(self) -> dict[str, str]:
@@ -164,8 +193,8 @@ class AgentProcess:
 class AgentFleet:
     """The agents of one experiment; their logs are in `directory`."""
 
-    def __init__(self, config: Path, directory: Path, count: int) -> None:
-        self._config, self._directory = config, directory
+    def __init__(self, config: Path, directory: Path, count: int, launch: Launch = start_anew) -> None:
+        self._config, self._directory, self._launch = config, directory, launch
         self.agents: list[AgentProcess] = []
         for _ in range(count):
             self.add()
@@ -176,7 +205,7 @@ class AgentFleet:
     def add(self, *, keep_running: bool = True) -> AgentProcess:
         name = f"agent-{len(self.agents) + 1}"
         log = self._directory / f"{name}.log"
-        self.agents.append(AgentProcess(name, self._config, log, keep_running=keep_running))
+        self.agents.append(AgentProcess(name, self._config, log, launch=self._launch, keep_running=keep_running))
         return self.agents[-1]
 
     @property

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import yaml
 
-from agent.chaos.agents import AgentFleet, ChaosError
+from agent.chaos.agents import AgentFleet, ChaosError, Launch, start_anew
 from agent.chaos.config import ExperimentNames, ExperimentPace, experiment_document, require_services
 from agent.chaos.context import FaultContext, Services
 from agent.chaos.fault import Fault
@@ -74,6 +74,7 @@ class Experiment:
     sinks: Sequence[Mapping[str, Any]] = ()
     source: Path | None = None
     keep: bool = False
+    launch: Launch = start_anew
 
 
 def plan_faults(kinds: Sequence[Kind], count: int, random: Random) -> list[Kind]:
@@ -139,7 +140,7 @@ async def _topics(experiment: Experiment, plant: LoadedPlant) -> AsyncIterator[N
 
 @asynccontextmanager
 async def _fleet(experiment: Experiment) -> AsyncIterator[AgentFleet]:
-    fleet = AgentFleet(_plant_file(experiment), experiment.directory, experiment.size.agents)
+    fleet = AgentFleet(_plant_file(experiment), experiment.directory, experiment.size.agents, experiment.launch)
     for agent in fleet:
         agent.source = experiment.source
     try:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from agent.offline.simulate_outputs import Output
     from agent.settings import Plant
     from connectors.simulator import SimulatorSource
-    from connectors.simulator.plants import PlantKind, SimulatedAsset
+    from connectors.simulator.plants import SimulatedAsset
 
 _FILE_START_NS = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000_000
 """Where files start by default: the same seed writes the same file, whenever it is written."""
@@ -36,18 +36,30 @@ def register(app: typer.Typer) -> None:
 
 @commands.command(epilog="Example: `anchormoe-agent simulate recordings pump --out out/pump --count 8`")
 def recordings(
-    kind: str = typer.Argument(..., help="pump, gearbox or patient."),
+    kind: str = typer.Argument(
+        ..., help="pump, gearbox or patient; process: fifty channels, every three minutes, one state per recording."
+    ),
     out: Path = typer.Option(..., "--out", help="Directory for the CSV files; created when it does not exist."),
     count: int = typer.Option(8, "--count", min=1, help="Number of recordings, each of another individual."),
-    samples: int = typer.Option(6000, "--samples", min=1, help="Samples per recording."),
+    samples: int | None = typer.Option(
+        None, "--samples", min=1, help="Samples per recording; by default 6000, of a process 480 (a day)."
+    ),
     seed: int = typer.Option(0, "--seed", min=0, help="Seed of the first recording; the next ones count up."),
 ) -> None:
-    """Write labelled recordings, one CSV file each: time in ms, the channels, and the state of every sample."""
-    plant_kind = _kind(kind)
+    """Write labelled recordings, one CSV file each: time in ms, the channels, and the state of every sample.
+
+    A process has eight states, so the first eight recordings are one of each, as plants often have them.
+    """
+    from connectors.simulator.recordings import simulated_recording
+
+    known = _require_recorded(kind)
     out.mkdir(parents=True, exist_ok=True)
-    for number in range(seed, seed + count):
-        _write_recording(out / f"{kind}-{number:03d}.csv", plant_kind, number, samples)
-    typer.echo(f"{count} recordings of {samples} samples in {out}")
+    with count_progress("simulate") as report:
+        for number in range(count):
+            made = simulated_recording(known, seed + number, samples)
+            (out / f"{made.name}.csv").write_text(made.to_csv(), encoding="utf-8")
+            report(number + 1, count)
+    typer.echo(f"{count} recordings of {len(made.time_ns)} samples in {out}")
 
 
 @commands.command(
@@ -212,19 +224,9 @@ def _write_truth(path: Path, assets: "list[SimulatedAsset]", start_ns: int, newe
     write_lines(path, (interval.to_line() for interval in intervals))
 
 
-def _kind(name: str) -> "PlantKind":
-    from connectors.simulator.plants import KINDS
+def _require_recorded(name: str) -> str:
+    from connectors.simulator.recordings import RECORDED
 
-    if name not in KINDS:
-        raise typer.BadParameter(f"{name!r} is not one of {', '.join(KINDS)}", param_hint="KIND")
-    return KINDS[name]
-
-
-def _write_recording(path: Path, kind: "PlantKind", seed: int, samples: int) -> None:
-    from connectors.simulator.plants import labelled_recording
-
-    time_ns, values, labels, states = labelled_recording(kind.name, seed, samples)
-    rows = zip((time_ns // 1_000_000).tolist(), values.tolist(), labels.tolist(), strict=True)
-    lines = [",".join(["ts", *kind.channels, "state"])]
-    lines += [",".join([str(ts), *map(str, row), states[label]]) for ts, row, label in rows]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    if name not in RECORDED:
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(RECORDED)}", param_hint="KIND")
+    return name

@@ -87,6 +87,7 @@ def _settings(config: Path | None, changes: list[str], options: dict[str, Any], 
 
 
 def _announce(split: "Split", settings: "RecipeSettings", *, quiet: bool) -> None:
+    from anchormoe.data.fold_notes import fold_notes
     from anchormoe.data.inspection import uninformative_channels
     from anchormoe.recipes.memory import estimate_peak_bytes, format_size
 
@@ -100,6 +101,8 @@ def _announce(split: "Split", settings: "RecipeSettings", *, quiet: bool) -> Non
     )
     for note in uninformative_channels(train):
         typer.echo(f"note: {note}", err=True)
+    for note in fold_notes(train):
+        typer.echo(f"warning: {note}", err=True)
     peak = estimate_peak_bytes(train.cases, settings, test=split.test.cases)
     typer.echo(f"estimated peak memory: {format_size(peak)}", err=True)
     if settings.protocol == "optimistic":

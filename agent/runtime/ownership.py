@@ -15,7 +15,7 @@ from agent.windows.commit_metadata import CommitMetadata, LogSeen, RecordMark, l
 from agent.windows.group import GroupWindows
 from agent.windows.snapshot import layout_digest, restore_windows
 from agent.windows.spec import GroupSpec
-from connectors.base import Claim, Source, WindowStore
+from connectors.base import Claim, LogIdentity, Source, WindowStore
 from connectors.failpoints import DURING_TAKEOVER, hit
 from connectors.records import Partition, Position, RecordLike, RejectedRecord
 from connectors.timestamps import NS_PER_MS
@@ -37,7 +37,8 @@ class OwnedPartition:
     been published by an earlier owner. `states` are those after the batches whose results are published; in a
     checkpoint, that is after every record below `position`. While a record is `partial`ly ingested, nothing is stored;
     a checkpoint that was left out for it is `overdue`. `committed` is the last commit. `seen` is the log that was read
-    when the partition was taken, `last_record` the newest record since then. A partition that is `given_up` is somebody
+    when the partition was taken, `last_record` the newest record since then, `leader_epoch` that of its leader (None:
+    unknown). A partition that is `given_up` is somebody
     else's: nothing of it is published or stored any more.
     """
 
@@ -56,6 +57,7 @@ class OwnedPartition:
     overdue: bool = False
     states_published_s: float = -math.inf
     given_up: bool = False
+    leader_epoch: int | None = None
 
     @property
     def rebuilding(self) -> bool:
@@ -103,6 +105,7 @@ class _Found:
     stored: Mapping[str, Restored]
     facts: LogFacts
     seen: LogSeen
+    leader_epoch: int | None
 
     @property
     def position(self) -> int:
@@ -164,11 +167,15 @@ class Ownership:
         log.info("partition taken", event_code=PARTITION_TAKEN, **facts)
         return owned
 
-    async def find_replaced(self, partitions: Collection[OwnedPartition]) -> list[OwnedPartition]:
-        """Those whose topic has become another one since they were taken, by its id; unknown is no."""
-        one_each = {owned.partition.topic: owned.partition for owned in partitions}
-        ids = {topic: await self._source.log_id(partition) for topic, partition in one_each.items()}
-        return [owned for owned in partitions if _differ(owned.seen.log, ids[owned.partition.topic])]
+    async def find_changed(self, partitions: Collection[OwnedPartition]) -> list[OwnedPartition]:
+        """Those that have another topic or another leader since they were taken; unknown is no.
+
+        A leader that was elected uncleanly lacks records that the one before had. New ones take their offsets, perhaps
+        before the next one is read, so that nothing shows it but the leader's epoch.
+        """
+        topics = {owned.partition.topic for owned in partitions}
+        known = {topic: await self._source.log_identity(topic) for topic in topics}
+        return [owned for owned in partitions if _has_changed(owned, known[owned.partition.topic])]
 
     def drop(self, partitions: Collection[Partition]) -> None:
         for partition in partitions:
@@ -201,13 +208,15 @@ class Ownership:
             restored = await self._restore(claim, spec)
             if restored is not None:
                 stored[spec.name] = restored
-        log_id = await self._source.log_id(partition)
+        identity = await self._source.log_identity(partition.topic)
+        log_id = identity.id
         if metadata is not None and metadata.log is not None and metadata.log == log_id:
             # Of a layout that was not in use for a while, and of the log that was there before this one.
             stored = {name: each for name, each in stored.items() if each[0].seen.log in (None, log_id)}
         seen = _newest_seen(metadata, [windows for windows, _ in stored.values()])
         facts = await self._look_at_log(partition, log_id, seen)
-        return _Found(partition, committed, metadata, stored, facts, seen)
+        epoch = identity.leader_epochs.get(partition.number)
+        return _Found(partition, committed, metadata, stored, facts, seen, epoch)
 
     async def _look_at_log(self, partition: Partition, log_id: str | None, seen: LogSeen) -> LogFacts:
         last = None if seen.last is None else await self._source.read_at(partition, seen.last.offset)
@@ -373,6 +382,7 @@ class Ownership:
             saved=position,
             committed=found.committed,
             seen=seen,
+            leader_epoch=found.leader_epoch,
         )
 
     async def _commit(self, owned: OwnedPartition) -> None:
@@ -389,8 +399,11 @@ def _newest_seen(metadata: CommitMetadata | None, stored: Collection[GroupWindow
     return max(known, key=lambda seen: -1 if seen.last is None else seen.last.offset, default=LogSeen())
 
 
-def _differ(one: str | None, other: str | None) -> bool:
-    return one is not None and other is not None and one != other
+def _has_changed(owned: OwnedPartition, now: LogIdentity) -> bool:
+    """A lower epoch is the answer of a broker that has not heard of the election yet."""
+    epoch = now.leader_epochs.get(owned.partition.number)
+    made_anew = owned.seen.log is not None and now.id is not None and owned.seen.log != now.id
+    return made_anew or (owned.leader_epoch is not None and epoch is not None and epoch > owned.leader_epoch)
 
 
 def _time_ms(seen: LogSeen) -> int:

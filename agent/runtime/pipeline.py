@@ -420,8 +420,11 @@ class Pipeline:
 
     async def _checkpoint(self, partitions: Collection[OwnedPartition]) -> None:
         """A partition in the middle of a long record is left out, and all of them while the breaker is suspicious."""
-        for owned in await self._ownership.find_replaced(partitions):
-            log.warning("the topic was made anew while it was read", partition=str(owned.partition))
+        for owned in await self._ownership.find_changed(partitions):
+            # What was read since the last checkpoint may be of both logs: it is read again.
+            log.warning(
+                "the log has another leader or was made anew; looking at it again", partition=str(owned.partition)
+            )
             self._give_up([owned.partition])
             self._takeover.add([owned.partition])
         await self._in_flight.drain(down_to=0)

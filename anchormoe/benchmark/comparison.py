@@ -49,16 +49,20 @@ def mean_and_deviation(values: Sequence[float]) -> Spread | None:
 
 
 def paired_difference(ours: Sequence[Entry], theirs: Sequence[Entry], truth: Truth) -> Difference | None:
-    """Over the seeds that both have. The error adds those of sampling cases and sampling seeds: slightly too wide."""
+    """Over the seeds that both have."""
     by_seed = {one.seed: one for one in theirs}
     rows = [
         _right(one, truth).astype(np.float64) - _right(by_seed[one.seed], truth) for one in ours if one.seed in by_seed
     ]
     if not rows:
         return None
-    table = np.stack(rows)  # (seeds, cases)
-    cases = _variance_of_mean(table.mean(axis=0))
-    return Difference(float(table.mean()), float(np.sqrt(cases + _variance_of_mean(table.mean(axis=1)))))
+    return difference_over_seeds(np.stack(rows))
+
+
+def difference_over_seeds(table: npt.NDArray[np.float64]) -> Difference:
+    """The mean of (seeds, cases); the error adds those of sampling cases and sampling seeds: slightly too wide."""
+    variance = _variance_of_mean(table.mean(axis=0)) + _variance_of_mean(table.mean(axis=1))
+    return Difference(float(table.mean()), float(np.sqrt(variance)))
 
 
 def ranks(scores: Mapping[str, float]) -> dict[str, float]:

@@ -30,6 +30,7 @@ class Paper:
 
     classification: PaperFigures = field(default_factory=dict)
     localization: PaperFigures = field(default_factory=dict)
+    faithfulness: PaperFigures = field(default_factory=dict)
 
 
 def accuracy_table(plan: BenchmarkPlan, results: BenchmarkResults, paper: Paper) -> str:
@@ -61,12 +62,12 @@ def difference_to_best_baseline(plan: BenchmarkPlan, results: BenchmarkResults, 
 def _accuracy_row(plan: BenchmarkPlan, results: BenchmarkResults, paper: Paper, name: str) -> list[str]:
     cases = next((one.metrics["n"] for one in results.entries if one.set_name == name and one.metrics), 0)
     spreads = [_accuracy(results, name, key) for key in plan.methods]
-    quoted = [_quoted(paper.classification, name, "accuracy", key) for key in _quoted_methods(plan, paper)]
+    quoted = [quote(paper.classification, name, "accuracy", key) for key in _quoted_methods(plan, paper)]
     return [
         name,
         str(cases),
         *quoted,
-        *map(_format_spread, spreads),
+        *map(format_spread, spreads),
         _format_difference(difference_to_best_baseline(plan, results, name), cases),
     ]
 
@@ -116,11 +117,11 @@ def _calibration_row(results: BenchmarkResults, set_name: str, key: str) -> list
     own = [one.metrics for one in entries_of(results.entries, set_name, key) if "nll" in one.metrics]
     if not own:
         return None
-    figures = [_format_spread(mean_and_deviation([one[name] for one in own])) for name in ("macro_f1", "nll", "brier")]
+    figures = [format_spread(mean_and_deviation([one[name] for one in own])) for name in ("macro_f1", "nll", "brier")]
     errors = [one["ece"] for one in own if one["ece"] is not None]
     residuals = [one["largest_residual"] for one in own if "largest_residual" in one]
     largest = f"{max(residuals):.1e}" if residuals else "–"
-    return [set_name, find_method(key).label, *figures, _format_spread(mean_and_deviation(errors)), largest]
+    return [set_name, find_method(key).label, *figures, format_spread(mean_and_deviation(errors)), largest]
 
 
 def out_of_fold_table(plan: BenchmarkPlan, results: BenchmarkResults) -> str:
@@ -144,7 +145,7 @@ def _out_of_fold_row(results: BenchmarkResults, set_name: str, key: str) -> list
     if not own:
         return None
     figures = [
-        _format_spread(mean_and_deviation([part[name] for part in parts]))
+        format_spread(mean_and_deviation([part[name] for part in parts]))
         for name in ("accuracy", "nll")
         for parts in ([one.facts["out_of_fold"] for one in own], [one.metrics for one in own])
     ]
@@ -173,8 +174,8 @@ def _abstention_row(results: BenchmarkResults, set_name: str, key: str) -> list[
     return [
         set_name,
         find_method(key).label,
-        _format_spread(mean_and_deviation([one["rate"] for one in figures])),
-        _format_spread(mean_and_deviation(answered)),
+        format_spread(mean_and_deviation([one["rate"] for one in figures])),
+        format_spread(mean_and_deviation(answered)),
         _mean_rates([one["by_rule"] for one in figures]),
         _mean_rates([one.facts.get("abstention_rates", {}) for one in own]),
     ]
@@ -220,6 +221,21 @@ def localization_table(plan: BenchmarkPlan, results: BenchmarkResults, paper: Pa
     return markdown(["set", "paper: AnchorMoE", *[find_method(key).label for key in keys]], rows)
 
 
+def channel_table(plan: BenchmarkPlan, results: BenchmarkResults) -> str:
+    """AUPRC over patches × channels, of the evidence and of occlusion of the same model; empty where none has it."""
+    rows = _rows(plan, results, _channel_row)
+    return _titled("Patches × channels, AUPRC:", ["set", "method", "evidence", "occlusion by channel"], rows)
+
+
+def _channel_row(results: BenchmarkResults, set_name: str, key: str) -> list[str] | None:
+    own = [one.metrics.get("localization", {}) for one in entries_of(results.entries, set_name, key)]
+    known = [one for one in own if "channels" in one]
+    if not known:
+        return None
+    figures = [mean_and_deviation([one[name]["auprc"] for one in known]) for name in ("channels", "occlusion")]
+    return [set_name, find_method(key).label, *map(format_spread, figures)]
+
+
 def _located(results: BenchmarkResults, set_name: str, key: str, kind: str) -> str:
     own = [
         one.metrics["localization"][kind]
@@ -227,14 +243,12 @@ def _located(results: BenchmarkResults, set_name: str, key: str, kind: str) -> s
         if "localization" in one.metrics
     ]
     return " / ".join(
-        _format_spread(mean_and_deviation([one[name] for one in own])) for name in ("auprc", "iou", "precision")
+        format_spread(mean_and_deviation([one[name] for one in own])) for name in ("auprc", "iou", "precision")
     )
 
 
 def _quoted_localization(paper: Paper, set_name: str) -> str:
-    return " / ".join(
-        _quoted(paper.localization, set_name, name, "AnchorMoE") for name in ("auprc", "iou", "precision")
-    )
+    return " / ".join(quote(paper.localization, set_name, name, "AnchorMoE") for name in ("auprc", "iou", "precision"))
 
 
 def omissions(results: BenchmarkResults) -> str:
@@ -256,13 +270,15 @@ def _format_difference(difference: Difference | None, cases: int) -> str:
     return f"{text} {'✓' if difference.not_worse else '✗'}"
 
 
-def _format_spread(value: Spread | None) -> str:
+def format_spread(value: Spread | None) -> str:
+    """Mean ± deviation; a dash where there is none."""
     if value is None:
         return "–"
     return f"{value.mean:.3f} ± {value.deviation:.3f}" if value.count > 1 else f"{value.mean:.3f}"
 
 
-def _quoted(figures: PaperFigures, set_name: str, metric: str, key: str) -> str:
+def quote(figures: PaperFigures, set_name: str, metric: str, key: str) -> str:
+    """A figure of the paper, or a dash."""
     if set_name not in figures:
         return "–"
     mean, deviation = figures[set_name][metric][key]

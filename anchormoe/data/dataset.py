@@ -13,7 +13,7 @@ from anchormoe.windows import FillRule
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """N cases. `y` (N,) indexes `classes`; `groups` (N,) numbers recordings."""
+    """N cases. `y` (N,) indexes `classes`; `groups` (N,) numbers recordings; `ends` (N,) their ends, in steps."""
 
     name: str
     cases: Cases
@@ -23,8 +23,9 @@ class Dataset:
     units: tuple[str, ...]
     period_s: float | None = None
     groups: npt.NDArray[np.int64] | None = None
+    ends: npt.NDArray[np.int64] | None = None
     truth: npt.NDArray[np.bool_] | None = None
-    """(N, T) the steps that decide the class, known for synthetic sets only"""
+    """(N, C, T) the values that decide the class, known for synthetic sets only"""
     alignment: Alignment = "aligned"
     fill: tuple[FillRule, ...] = ()
     """how missing values were filled, one rule per channel; empty where that is not known"""
@@ -52,6 +53,7 @@ class Dataset:
             units=self.units,
             period_s=self.period_s,
             groups=None if self.groups is None else self.groups[chosen],
+            ends=None if self.ends is None else self.ends[chosen],
             truth=None if self.truth is None else self.truth[chosen],
             alignment=self.alignment,
             fill=self.fill,
@@ -75,5 +77,7 @@ def _refuse_mismatch(dataset: Dataset) -> None:
         raise DataError(
             f"{dataset.name}: {channels} channels, {len(dataset.channels)} names, {len(dataset.units)} units"
         )
+    if dataset.truth is not None and dataset.truth.shape != dataset.cases.x.shape:
+        raise DataError(f"{dataset.name}: truth has shape {dataset.truth.shape}, the cases {dataset.cases.x.shape}")
     if size and not 0 <= dataset.y.min() <= dataset.y.max() < len(dataset.classes):
         raise DataError(f"{dataset.name}: labels outside the {len(dataset.classes)} classes")

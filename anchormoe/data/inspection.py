@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from anchormoe.cases import rare_below
 from anchormoe.data.dataset import Dataset, Split
+from anchormoe.data.fold_notes import fold_notes
 from anchormoe.data.resampling import Recording
 
 HALF_MISSING = 0.5
@@ -100,6 +101,7 @@ def inspect(split: Split, recordings: Sequence[Recording] = ()) -> Inspection:
         notes=(
             *_channel_notes(channels),
             *_class_notes(train, test),
+            *fold_notes(split.train),
             *_overlap_notes(overlap),
             *_recording_notes(seen),
             *_overlapping_recordings_notes(recordings),
@@ -222,8 +224,8 @@ def _channel_notes(channels: Sequence[ChannelFacts]) -> Iterator[str]:
 
 def _class_notes(train: PartFacts, test: PartFacts) -> Iterator[str]:
     for name, count in train.class_counts.items():
-        if count <= 1:
-            yield f"class {name} has {count} training case{'s' * (count != 1)}; it cannot be validated"
+        if not count:
+            yield f"class {name} has no training case; it cannot be learned"
         elif count < rare_below(len(train.class_counts)) * train.cases:
             share = f"{count / train.cases:.1%} of the training cases"
             yield f"class {name} has {share}; training gives it more weight (class_weight: auto)"

@@ -1,7 +1,7 @@
 """Turns files of samples into labelled windows, split into TRAIN and TEST and cut exactly as the agent cuts them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ from anchormoe.data.dataset import Dataset, Split
 from anchormoe.data.recording_config import RecordingConfig, read_config
 from anchormoe.data.recording_files import RawRecording, read_recordings
 from anchormoe.data.resampling import UNLABELLED, LabelledWindows, Recording, Samples, cut_windows, resample
-from anchormoe.data.splitting import cut_into_blocks, group_overlapping, overlaps_any, select_test, split_by_time
+from anchormoe.data.splitting import group_overlapping, overlaps_any, select_test, split_by_time
 from anchormoe.errors import DataError
 
 Flags = npt.NDArray[np.bool_]
@@ -55,10 +55,9 @@ def split_windows(name: str, recordings: RecordingSet, config: RecordingConfig) 
     train, test = _split_flags(recordings, owned, config)
     mixed = owned.windows.mixed
     _refuse_an_empty_part(name, recordings, owned, train & ~mixed, test & ~mixed)
-    groups, kept = _train_groups(recordings, owned, config, train & ~mixed)
-    _refuse_lost_classes(name, recordings, owned, kept, test & ~mixed)
+    _refuse_lost_classes(name, recordings, owned, train & ~mixed, test & ~mixed)
     return Split(
-        train=replace(_dataset(name, recordings, owned, config, kept), groups=groups),
+        train=_dataset(name, recordings, owned, config, train & ~mixed),
         test=_dataset(name, recordings, owned, config, test & ~mixed),
         mixed=_dataset(name, recordings, owned, config, test & mixed) if (test & mixed).any() else None,
     )
@@ -127,19 +126,6 @@ def _assets(recordings: RecordingSet, owned: _OwnedWindows) -> npt.NDArray[np.ob
     return np.array([one.asset for one in recordings.recordings], dtype=object)[owned.owner]
 
 
-def _train_groups(
-    recordings: RecordingSet, owned: _OwnedWindows, config: RecordingConfig, train: Flags
-) -> tuple[npt.NDArray[np.int64], Flags]:
-    """The group of each TRAIN window, and which windows those are: few recordings are cut into blocks of time."""
-    members = np.flatnonzero(train)
-    groups, kept = cut_into_blocks(
-        _groups(recordings, owned.owner[members]), owned.windows.ends[members], length=config.window.length
-    )
-    flags = np.zeros(len(train), dtype=bool)
-    flags[members[kept]] = True
-    return groups[kept], flags
-
-
 def _groups(recordings: RecordingSet, owner: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """The group of each window: its recording, or the first of those that overlap it in time."""
     present = np.unique(owner)
@@ -188,6 +174,7 @@ def _dataset(
         units=tuple(channel.unit for channel in config.channels.values()),
         period_s=config.window.period_s,
         groups=_groups(recordings, owned.owner[flags]),
+        ends=windows.ends[flags],
         alignment=config.alignment,
         fill=tuple(config.fill_rules),
     )

@@ -10,13 +10,6 @@ from anchormoe.data.recording_config import SplitConfig
 from anchormoe.errors import DataError
 
 Flags = npt.NDArray[np.bool_]
-FEW_GROUPS = 3
-"""Fewer groups than this cannot be left out in turn: each is cut into blocks of time."""
-BLOCKS = (5, 4, 3)
-LEAST_KEPT = 0.6
-"""Share of the windows that must remain; fewer blocks are tried until it does."""
-LEAST_WINDOWS = 30
-"""With fewer windows, none is given up for the gaps between blocks."""
 
 
 def select_test(names: Sequence[str], split: SplitConfig) -> frozenset[str]:
@@ -47,35 +40,6 @@ def split_by_time(ends: npt.NDArray[np.int64], *, length: int, test_share: float
     """
     last_train_end = np.quantile(ends, 1 - test_share, method="lower")
     return ends <= last_train_end, ends - length >= last_train_end + length
-
-
-def cut_into_blocks(
-    groups: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], *, length: int
-) -> tuple[npt.NDArray[np.int64], Flags]:
-    """Groups to leave out in turn, and the windows that stay.
-
-    With fewer than three groups each is cut into blocks of time; windows that reach across a border are dropped, so
-    that no two blocks share a step.
-    """
-    if len(np.unique(groups)) >= FEW_GROUPS or len(groups) < LEAST_WINDOWS:
-        return groups, np.ones(len(groups), dtype=bool)
-    tried = [_blocks(count, groups, ends, length) for count in BLOCKS]
-    return next((found for found in tried if found[1].mean() >= LEAST_KEPT), tried[-1])
-
-
-def _blocks(
-    count: int, groups: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], length: int
-) -> tuple[npt.NDArray[np.int64], Flags]:
-    """`count` blocks of equal time in each group, numbered -1, -2, …: recordings are numbered from 0."""
-    blocks, kept = np.empty(len(groups), np.int64), np.zeros(len(groups), dtype=bool)
-    for number, group in enumerate(np.unique(groups)):
-        members = np.flatnonzero(groups == group)
-        first, last = ends[members].min() - length, ends[members].max()
-        borders = first + (last - first) * np.arange(1, count) / count
-        block = np.searchsorted(borders, ends[members], side="left")
-        kept[members] = block == np.searchsorted(borders, ends[members] - length, side="right")
-        blocks[members] = -1 - number * count - block
-    return blocks, kept
 
 
 def overlaps_any(ends: npt.NDArray[np.int64], others: npt.NDArray[np.int64], length: int) -> Flags:

@@ -134,5 +134,5 @@ def _dataset(name: str, generated: GeneratedCases) -> Dataset:
         classes=tuple(f"class {c}" for c in range(CLASSES)),
         channels=tuple(f"channel {c}" for c in range(CHANNELS)),
         units=("",) * CHANNELS,
-        truth=np.asarray(generated.truth.any(1)),
+        truth=generated.truth,
     )

@@ -17,7 +17,6 @@ from anchormoe.experts.source import Committee
 from anchormoe.experts.tokens import Geometry, prepare
 from anchormoe.progress import DeferredInterrupt, Progress, ProgressCallback
 from anchormoe.training import distributed
-from anchormoe.training.folds import make_folds
 from anchormoe.training.task import FitTask, SourceFit
 
 OUT_OF_FOLD = "experts out of fold"
@@ -30,13 +29,13 @@ def fit_committee(task: FitTask, settings: CommitteeSettings) -> SourceFit[Commi
     """
     cases, y, seed, progress = task.cases, task.y, task.seed, task.progress
     net = CommitteeNet(_shape_for(cases, task.n_classes, settings), torch.Generator().manual_seed(seed)).to(task.device)
-    held_out, trained = make_folds(y, folds=settings.folds, groups=task.groups, seed=seed)
+    folds = task.folds(settings.folds)
     data, mean, scale = _training_set(net, task)
-    data = replace(data, trained=np.tile(trained, (len(settings.variants), 1)))
+    data = replace(data, trained=np.tile(folds.trained, (len(settings.variants), 1)))
     history = train_committee(net, data, settings, seed=seed, progress=progress, checkpoints=task.checkpoints)
     net.fuse_summary_scaling(mean, scale)
     later = DeferredInterrupt(progress)
-    oof = _out_of_fold(net, cases, held_out, later)
+    oof = _out_of_fold(net, cases, folds.held_out, later)
     chosen = choose_variants(oof, y, count=settings.kept)
     members = [variant * settings.folds + fold for variant in chosen for fold in range(settings.folds)]
     source = Committee(net.subset(members))

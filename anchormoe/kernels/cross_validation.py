@@ -12,9 +12,9 @@ from functools import partial
 import numpy as np
 
 from anchormoe.cases import Bool, Float64
+from anchormoe.folds import FEW_CASES
 from anchormoe.kernels.checkpoint import load_or_compute
 from anchormoe.progress import Progress, ProgressCallback
-from anchormoe.training.folds import FEW_CASES, make_folds
 from anchormoe.training.task import FitTask
 
 STAGE = "kernel folds"
@@ -32,11 +32,12 @@ def needs_folds(task: FitTask) -> bool:
 
 def held_out_logits(task: FitTask, fit: FitLogits) -> Float64:
     """(N, Y): each case predicted by a fit that has seen neither it nor its group. Finished folds are stored."""
-    held_out, trained = make_folds(task.y, folds=FOLDS, groups=task.groups, seed=task.seed)
+    folds = task.folds(FOLDS)
     logits = np.zeros((len(task.y), task.n_classes))
-    for fold, (outside, inside) in enumerate(zip(held_out, trained, strict=True)):
+    for fold, (outside, inside) in enumerate(zip(folds.held_out, folds.trained, strict=True)):
         predict = partial(_predict_fold, task, fit, fold, inside, outside)
-        logits[outside] = load_or_compute(task.checkpoints, f"kernel fold {fold + 1}", predict)
+        if outside.any():
+            logits[outside] = load_or_compute(task.checkpoints, f"kernel fold {fold + 1}", predict)
         task.progress(Progress(STAGE, fold + 1, FOLDS))
     return logits
 

@@ -8,6 +8,7 @@ import numpy as np
 from anchormoe.cases import Float32, Float64, Int64
 from anchormoe.errors import DataError
 from anchormoe.evidence import centred
+from anchormoe.folds import enough_to_choose
 from anchormoe.kernels import selection
 from anchormoe.kernels.bank import KernelBank, Readout
 from anchormoe.kernels.bank_factory import build_banks
@@ -19,7 +20,6 @@ from anchormoe.kernels.selection import Choice, subset_for_selection
 from anchormoe.kernels.settings import KernelSettings
 from anchormoe.kernels.source import NAME, KernelSource, Part
 from anchormoe.progress import Progress, ProgressCallback
-from anchormoe.training.folds import enough_to_choose, in_time_blocks
 from anchormoe.training.task import FitTask, SourceFit
 
 MAX_DUAL_CASES = 4000
@@ -32,12 +32,11 @@ def fit_kernel(task: FitTask, settings: KernelSettings) -> SourceFit[KernelSourc
     1. draw the kernels, 2. choose mixes of blocks on a subset, 3. fit the chosen mixes on all cases.
     """
     cases, y, n_classes, progress = task.cases, task.y, task.n_classes, task.progress
-    groups = in_time_blocks(task.groups)
-    problem = Problem.of(_targets(y, n_classes, len(cases)), task.sample_weight, groups)
+    problem = Problem.of(_targets(y, n_classes, len(cases)), task.sample_weight, task.timeline)
     rng = np.random.default_rng(task.seed)
     quantized = quantize(cases)
     banks = build_banks(quantized, settings, rng)
-    subset = subset_for_selection(y, groups, settings.sizes.selection_cases, rng)
+    subset = subset_for_selection(y, problem.timeline, settings.sizes.selection_cases, rng)
     stage = _Stage(banks, quantized.subset(subset), problem.subset(subset), progress)
     choice = stage.choose(np.bincount(y[subset], minlength=n_classes))
     if len(cases) > MAX_DUAL_CASES:

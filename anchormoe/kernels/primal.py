@@ -7,6 +7,7 @@ import numpy as np
 
 from anchormoe.cases import Float64, Int64
 from anchormoe.evidence import centred
+from anchormoe.folds import LeftOut
 from anchormoe.kernels.bank import KernelBank, Readout
 from anchormoe.kernels.evaluator import transform
 from anchormoe.kernels.features import Scaling, block_columns, case_chunks
@@ -17,7 +18,7 @@ from anchormoe.kernels.source import Part
 from anchormoe.progress import Progress, ProgressCallback
 
 MAX_BLOCK_CASES = 3000
-"""For a group larger than this, the fit is repeated without it."""
+"""Where more than these are left out together, the fit is repeated without them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,30 +173,36 @@ def _add_cases(moments: _Moments, design: _Design, task: PrimalTask, indices: In
 
 
 def _leave_out(design: _Design, task: PrimalTask, moments: _Moments, solution: _Solution) -> Float64:
-    """Predictions (N, Y) for each case without it or its group."""
+    """Predictions (N, Y) for each case without it, or without its recording or block of time."""
+    if task.problem.timeline is None:
+        return _leave_each_out(design, task, solution)
     predictions = np.empty(task.problem.targets.shape)
-    batches = _leave_out_batches(task, design.width)
-    for done, indices in enumerate(batches, start=1):
-        if task.problem.groups is not None and len(indices) > MAX_BLOCK_CASES:
-            predictions[indices] = _refit_without(design, task, moments, indices)
+    for done, part in enumerate(task.problem.left_out, start=1):
+        if len(part.unseen) > MAX_BLOCK_CASES:
+            predictions[part.predicted] = _refit_without(design, task, moments, part)
         else:
-            rows = design.rows(task.cases.subset(indices)) - solution.mean
-            leave_out = _leave_one_out if task.problem.groups is None else _leave_group_out
-            predictions[indices] = leave_out(rows, indices, solution, task.problem)
-        task.progress(Progress("kernel left out", done, len(batches)))
+            rows = design.rows(task.cases.subset(part.unseen)) - solution.mean
+            found = _leave_group_out(rows, part.unseen, solution, task.problem)
+            predictions[part.predicted] = found[np.searchsorted(part.unseen, part.predicted)]
+        task.progress(Progress("kernel left out", done, len(task.problem.left_out)))
     return predictions
 
 
-def _leave_out_batches(task: PrimalTask, features: int) -> list[Int64]:
-    """Chunks of cases, or the groups if there are some."""
-    if task.problem.groups is None:
-        return [np.arange(len(task.cases))[chunk] for chunk in case_chunks(task.cases, features)]
-    return [np.flatnonzero(task.problem.groups == group) for group in np.unique(task.problem.groups)]
+def _leave_each_out(design: _Design, task: PrimalTask, solution: _Solution) -> Float64:
+    predictions = np.empty(task.problem.targets.shape)
+    chunks = case_chunks(task.cases, design.width)
+    for done, chunk in enumerate(chunks, start=1):
+        indices = np.arange(len(task.cases))[chunk]
+        rows = design.rows(task.cases.subset(indices)) - solution.mean
+        predictions[indices] = _leave_one_out(rows, indices, solution, task.problem)
+        task.progress(Progress("kernel left out", done, len(chunks)))
+    return predictions
 
 
-def _refit_without(design: _Design, task: PrimalTask, moments: _Moments, indices: Int64) -> Float64:
-    solution = _add_cases(moments, design, task, indices, sign=-1).solve(task)
-    _add_cases(moments, design, task, indices)  # the large sums are shared: add the group again
+def _refit_without(design: _Design, task: PrimalTask, moments: _Moments, part: LeftOut) -> Float64:
+    solution = _add_cases(moments, design, task, part.unseen, sign=-1).solve(task)
+    _add_cases(moments, design, task, part.unseen)  # the large sums are shared: add the cases again
+    indices = part.predicted
     predictions = []
     for chunk in case_chunks(task.cases.subset(indices), design.width):
         rows = design.rows(task.cases.subset(indices[chunk])) - solution.mean

@@ -1,4 +1,4 @@
-"""Ridge regression on a Gram matrix with exact leave-out residuals, for single cases and for whole groups. Pure."""
+"""Ridge regression on a Gram matrix with exact leave-out residuals, for single cases and for recordings. Pure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ import numpy as np
 
 from anchormoe.cases import Float64, Int64
 from anchormoe.errors import DataError
+from anchormoe.folds import LeftOut, Timeline, leave_out_in_turn
 
 STRENGTHS: Float64 = np.logspace(-3, 2, 16)
 """Regularisation, in units of the mean of the Gram matrix's diagonal."""
@@ -16,25 +17,29 @@ MIN_WEIGHT = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What many ridge fits share: targets (N, Y), weights (N,) of the cases, groups (N,) or None."""
+    """What many ridge fits share: targets (N, Y) and weights (N,) of the cases, and what is left out together.
+
+    Without a timeline that is each case alone; else recordings or blocks of time, never a whole class.
+    """
 
     targets: Float64
     sample_weight: Float64
-    groups: Int64 | None
+    timeline: Timeline | None
+    left_out: tuple[LeftOut, ...]
 
     @classmethod
-    def of(cls, targets: Float64, sample_weight: Float64 | None, groups: Int64 | None) -> "Problem":
-        """Scales weights to a mean of 1, at least MIN_WEIGHT each. Raises DataError on unusable weights or groups."""
+    def of(cls, targets: Float64, sample_weight: Float64 | None, timeline: Timeline | None) -> "Problem":
+        """Scales weights to a mean of 1, at least MIN_WEIGHT each. Raises DataError on unusable weights."""
         weight = np.ones(len(targets)) if sample_weight is None else np.asarray(sample_weight, np.float64)
         if weight.shape != (len(targets),) or not np.isfinite(weight).all() or (weight < 0).any() or weight.sum() <= 0:
             raise DataError("sample weights must be finite, not negative and not all 0, one per case")
-        if groups is not None and len(np.unique(groups)) < 2:
-            raise DataError("leaving out whole groups needs at least two groups")
-        return cls(targets, np.maximum(weight / weight.mean(), MIN_WEIGHT), groups)
+        left_out = () if timeline is None else leave_out_in_turn(np.asarray(targets.argmax(axis=1)), timeline)
+        return cls(targets, np.maximum(weight / weight.mean(), MIN_WEIGHT), timeline, left_out)
 
     def subset(self, indices: Int64) -> "Problem":
-        groups = None if self.groups is None else self.groups[indices]
-        return Problem.of(self.targets[indices], self.sample_weight[indices], groups)
+        """What is left out together is chosen again, so that each class of the subset stays in training."""
+        timeline = None if self.timeline is None else self.timeline.subset(indices)
+        return Problem.of(self.targets[indices], self.sample_weight[indices], timeline)
 
     @property
     def mean_target(self) -> Float64:
@@ -86,7 +91,7 @@ def ridge_path(gram: Float64, problem: Problem, strengths: Float64 = STRENGTHS) 
 
 def _leave_out(vectors: Float64, shrink: Float64, rotated: Float64, problem: Problem) -> Float64:
     residual = vectors @ (shrink[:, None] * rotated)  # (N, Y)
-    if problem.groups is None:
+    if problem.timeline is None:
         return leave_one_out(residual, (vectors**2) @ shrink, problem)
     return leave_group_out(residual, lambda members: (vectors[members] * shrink) @ vectors[members].T, problem)
 
@@ -98,15 +103,14 @@ def leave_one_out(residual: Float64, diagonal: Float64, problem: Problem) -> Flo
 
 
 def leave_group_out(residual: Float64, block_of: Callable[[Int64], Float64], problem: Problem) -> Float64:
-    """Solves (I - H)_gg e = r_g for every group g; block_of(g) is that block of I - H, without the intercept."""
-    assert problem.groups is not None
+    """Solves (I - H)_gg e = r_g for all g left out at once; block_of(g) is that block of I - H, without intercept."""
     predictions = np.empty_like(residual)
     intercept = np.sqrt(problem.case_weight)
-    for group in np.unique(problem.groups):
-        members = np.flatnonzero(problem.groups == group)
-        block = block_of(members) - np.outer(intercept[members], intercept[members])
-        error = np.linalg.lstsq(block, residual[members], rcond=1e-12)[0]
-        predictions[members] = problem.targets[members] - error / problem.root[members, None]
+    for part in problem.left_out:
+        block = block_of(part.unseen) - np.outer(intercept[part.unseen], intercept[part.unseen])
+        error = np.linalg.lstsq(block, residual[part.unseen], rcond=1e-12)[0]
+        error = error[np.searchsorted(part.unseen, part.predicted)]
+        predictions[part.predicted] = problem.targets[part.predicted] - error / problem.root[part.predicted, None]
     return predictions
 
 
@@ -125,7 +129,7 @@ def ridge_fit(gram: Float64, problem: Problem, strength: float) -> RidgeFit:
     hat_complement: Float64 = np.asarray(penalty * np.linalg.inv(scaled + penalty * np.eye(len(scaled))), np.float64)
     residual = hat_complement @ (problem.root[:, None] * (problem.targets - problem.mean_target))
     coefficients = problem.root[:, None] * residual / penalty
-    if problem.groups is None:
+    if problem.timeline is None:
         return RidgeFit(coefficients, leave_one_out(residual, np.diag(hat_complement), problem))
     predictions = leave_group_out(residual, lambda members: hat_complement[np.ix_(members, members)], problem)
     return RidgeFit(coefficients, predictions)

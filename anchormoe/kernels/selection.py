@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from anchormoe.cases import Float64, Int64
+from anchormoe.folds import Timeline
 from anchormoe.kernels.ridge import STRENGTHS, Problem, ridge_path
 
 Mix = dict[str, float]
@@ -124,32 +125,23 @@ def _distinct(mixes: Sequence[Mix]) -> list[Mix]:
     return distinct
 
 
-def subset_for_selection(y: Int64, groups: Int64 | None, size: int, rng: np.random.Generator) -> Int64:
-    """Indices, ascending: all cases if there are no more than `size`, else a stratified part, or whole groups."""
+def subset_for_selection(y: Int64, timeline: Timeline | None, size: int, rng: np.random.Generator) -> Int64:
+    """Indices, ascending: all cases if there are no more than `size`, else the same share of every class.
+
+    At least two cases of each, where it has them, so that none is lost when one is left out.
+    """
     if len(y) <= size:
         return np.arange(len(y))
-    return _stratified_part(y, size, rng) if groups is None else _whole_groups(y, groups, size, rng)
-
-
-def _stratified_part(y: Int64, size: int, rng: np.random.Generator) -> Int64:
-    """The same share of every class, at least one case of each."""
     drawn = []
     for label in np.unique(y):
         members = np.flatnonzero(y == label)
-        drawn.append(rng.choice(members, max(1, len(members) * size // len(y)), replace=False))
+        count = min(len(members), max(2, len(members) * size // len(y)))
+        chosen = rng.choice(members, count, replace=False) if timeline is None else _spread(members, timeline, count)
+        drawn.append(chosen)
     return np.sort(np.concatenate(drawn))
 
 
-def _whole_groups(y: Int64, groups: Int64, size: int, rng: np.random.Generator) -> Int64:
-    """Random groups as long as they fit, at least two; of a group that is too large, a stratified part."""
-    names = rng.permutation(np.unique(groups))
-    if len(names) < 2:
-        return _stratified_part(y, size, rng)
-    drawn: list[Int64] = []
-    for name in names:
-        members = np.flatnonzero(groups == name)
-        if len(members) > size // 2:
-            members = members[_stratified_part(y[members], size // 2, rng)]
-        if sum(map(len, drawn)) + len(members) <= size or len(drawn) < 2:
-            drawn.append(members)
-    return np.sort(np.concatenate(drawn))
+def _spread(members: Int64, timeline: Timeline, count: int) -> Int64:
+    """Evenly over the recordings and their time."""
+    by_time = members[np.argsort(timeline.at[members], kind="stable")]
+    return np.asarray(by_time[((np.arange(count) + 0.5) * len(members) / count).astype(np.int64)])

@@ -1,39 +1,24 @@
 """Evaluates a model on labelled cases, without changing it."""
 
-from dataclasses import asdict, replace
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from anchormoe.bundle.config import BundleConfig
-from anchormoe.cases import Cases
 from anchormoe.data.dataset import Dataset
 from anchormoe.errors import DataError
-from anchormoe.evidence import StepEvidence, patch_grid, to_intervals
 from anchormoe.metrics.cancellation import summarize_cancellation
-from anchormoe.metrics.localization import PATCH_STEPS, PATCH_STRIDE, localize
+from anchormoe.metrics.known_evidence import locate_known_evidence
+from anchormoe.metrics.rankings import ExplainsCases
 from anchormoe.metrics.scores import abstention, summary
 from anchormoe.model.prediction import Prediction
 
 SHOWN_CHANNELS = 6
-STEP_CASES = 256
-"""Evidence by step is (N, T, K, Y): only this many cases at once."""
-
-
-class PredictsCases(Protocol):
-    """A model to evaluate; `Predictor` is one."""
-
-    def predict_cases(self, cases: Cases) -> Prediction:
-        """From raw cases."""
-        ...
-
-    def steps(self, cases: Cases) -> StepEvidence:
-        """The evidence of every step and term."""
-        ...
 
 
 def evaluate_predictions(
-    model: PredictsCases, test: Dataset, *, mixed: Dataset | None = None, prediction: Prediction | None = None
+    model: ExplainsCases, test: Dataset, *, mixed: Dataset | None = None, prediction: Prediction | None = None
 ) -> dict[str, Any]:
     """All figures as JSON; on synthetic sets (with `truth`) those of localization, too. `mixed` windows are apart.
 
@@ -47,20 +32,10 @@ def evaluate_predictions(
     figures["largest_relative_residual"] = float((found.residual / scale).max())
     figures["cancellation"] = summarize_cancellation(found).to_dict()
     if test.truth is not None:
-        figures["localization"] = localization(model, test, found)
+        figures["localization"] = locate_known_evidence(model, test, found)
     if mixed is not None:
         figures["mixed"] = _mixed(model, mixed)
     return figures
-
-
-def localization(model: PredictsCases, test: Dataset, prediction: Prediction) -> dict[str, Any]:
-    """AUPRC, IoU@K and Precision@K on 16/8 patches, by any overlap (the main definition) and by half overlap."""
-    if test.truth is None:
-        raise DataError(f"{test.name}: localization needs a set with known evidence")
-    steps = np.concatenate([model.steps(chunk).over_time for chunk in _chunks(test.cases)])
-    patches = to_intervals(steps, *patch_grid(steps.shape[1], PATCH_STEPS, PATCH_STRIDE))
-    scores = {kind: localize(patches, test.truth, test.y, prediction.label, overlap=kind) for kind in ("any", "half")}
-    return {f"{kind}_overlap": asdict(score) for kind, score in scores.items()}
 
 
 def with_classes(dataset: Dataset, classes: tuple[str, ...]) -> Dataset:
@@ -93,10 +68,6 @@ def _listed(channels: tuple[str, ...]) -> str:
     return f"{len(channels)} channels ({shown})"
 
 
-def _chunks(cases: Cases) -> list[Cases]:
-    return [cases.subset(slice(at, at + STEP_CASES)) for at in range(0, len(cases), STEP_CASES)]
-
-
-def _mixed(model: PredictsCases, mixed: Dataset) -> dict[str, Any]:
+def _mixed(model: ExplainsCases, mixed: Dataset) -> dict[str, Any]:
     label = model.predict_cases(mixed.cases).label
     return {"n": len(mixed), "accuracy": float(np.mean(label == mixed.y))}

@@ -1,7 +1,5 @@
 """The evaluator of I(20): a small convolutional net, the same for every ranking, trained on what a ranking kept."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -16,23 +14,15 @@ LONGEST = 128
 """Longer series are read with a stride in the first layer, so that no set takes hours."""
 
 
-@dataclass(frozen=True, slots=True)
-class Inputs:
-    """x (N, C, T) on a common scale, and the classes (N,)."""
-
-    x: Float32
-    y: Int64
-
-
-def evaluate_inputs(train: Inputs, test: Inputs, *, classes: int, seed: int) -> Int64:
-    """Trains from scratch on `train` for a fixed number of updates and predicts `test`. Nothing is chosen on `test`."""
+def train_and_predict(train: Float32, y: Int64, test: Float32, *, classes: int, seed: int) -> Int64:
+    """Trains from scratch on `train` (N, C, T) for a fixed number of updates and predicts `test`."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        net = _net(train.x.shape[1], classes, stride=max(1, train.x.shape[2] // LONGEST))
-        _fit(net, torch.from_numpy(train.x), torch.from_numpy(train.y))
+        net = _net(train.shape[1], classes, stride=max(1, train.shape[2] // LONGEST))
+        _fit(net, torch.from_numpy(train), torch.from_numpy(y))
     net.eval()
     with torch.no_grad():
-        parts = [net(part).argmax(dim=1) for part in torch.split(torch.from_numpy(test.x), BATCH)]
+        parts = [net(part).argmax(dim=1) for part in torch.split(torch.from_numpy(test), BATCH)]
     return np.asarray(torch.cat(parts).numpy(), np.int64)
 
 

@@ -1,14 +1,17 @@
 """How well contributions locate the deciding steps: average precision, IoU@K and Precision@K of patches. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from anchormoe.evidence import patch_grid
+from anchormoe.evidence import Term, patch_grid
+from anchormoe.model.prediction import take_class
 
 Overlap = Literal["any", "half"]
+OVERLAPS: tuple[Overlap, ...] = ("any", "half")
 PATCH_STEPS, PATCH_STRIDE = 16, 8
 SCORED_CASES = 120
 
@@ -38,29 +41,52 @@ def localize(
 
     Patches are ranked by their signed contribution to the predicted class minus the mean over classes.
     """
-    marked = true_patches(truth, overlap=overlap)
-    scored = np.flatnonzero((y == predicted) & marked.any(1))[:SCORED_CASES]
+    return localize_scores(
+        signed_scores(contributions, predicted), true_patches(truth, overlap=overlap), y == predicted
+    )
+
+
+def localize_scores(scores: _Floats, marked: _Bools, right: _Bools) -> Localization:
+    """Compares scores (N, U) of any units with which of them are true, on the first 120 cases that are `right` (N,)."""
+    scored = scored_cases(marked, right)
     if not scored.size:
         return Localization(float("nan"), float("nan"), float("nan"), 0)
-    scores = signed_scores(contributions[scored], predicted[scored])
-    rows = [_case(score, mark) for score, mark in zip(scores, marked[scored], strict=True)]
+    rows = [_case(score, mark) for score, mark in zip(scores[scored], marked[scored], strict=True)]
     auprc, iou, precision = np.mean(rows, axis=0).tolist()
     return Localization(auprc, iou, precision, int(scored.size))
 
 
+def scored_cases(marked: _Bools, right: _Bools) -> npt.NDArray[np.int64]:
+    """The first 120 cases that are classified correctly and have evidence."""
+    return np.flatnonzero(right & marked.any(axis=1))[:SCORED_CASES]
+
+
 def true_patches(truth: _Bools, *, overlap: Overlap = "any") -> _Bools:
-    """(N, P): patches in which one step (any) or at least half of the steps (half) are evidence."""
+    """(N, P) of (N, T): patches in which one step (any) or at least half of the steps (half) are evidence."""
     starts, stops = patch_grid(truth.shape[1], PATCH_STEPS, PATCH_STRIDE)
     marked = np.stack([truth[:, a:b].sum(1) for a, b in zip(starts, stops, strict=True)], axis=1)
     needed = np.ones_like(starts) if overlap == "any" else (stops - starts + 1) // 2
     return np.asarray(marked >= needed, dtype=np.bool_)
 
 
+def true_channel_patches(truth: _Bools, *, overlap: Overlap = "any") -> _Bools:
+    """(N, P, C) of (N, C, T), channel by channel."""
+    channels = [true_patches(truth[:, at], overlap=overlap) for at in range(truth.shape[1])]
+    return np.stack(channels, axis=2)
+
+
+def by_channel(values: _Floats, terms: Sequence[Term], channels: int) -> _Floats:
+    """(N, P, K) to (N, P, C): a set of channels that were read together is divided equally among them."""
+    shares = np.zeros((len(terms), channels))
+    for row, term in enumerate(terms):
+        shares[row, list(term)] = 1 / len(term)
+    return np.asarray(values @ shares)
+
+
 def signed_scores(contributions: npt.NDArray[np.floating], predicted: npt.NDArray[np.int64]) -> _Floats:
-    """(N, P): what each patch adds to the predicted class, minus its mean over classes."""
+    """(N, …) of (N, …, Y): what each part adds to the predicted class, minus its mean over classes."""
     values = np.asarray(contributions, dtype=np.float64)
-    chosen = np.take_along_axis(values, predicted[:, None, None], axis=2)[:, :, 0]
-    return np.asarray(chosen - values.mean(2), dtype=np.float64)
+    return np.asarray(take_class(values, predicted) - values.mean(axis=-1))
 
 
 def average_precision(scores: _Floats, marked: _Bools) -> float:

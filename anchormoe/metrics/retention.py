@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from anchormoe.cases import Bool, Cases, Float32, Float64, Int64
-from anchormoe.metrics.evaluator_net import Inputs, evaluate_inputs
 from anchormoe.metrics.removal import Removal, chosen_steps, place_steps
 
 KEPT_SHARE = 0.2
@@ -39,11 +38,14 @@ def measure_retention(train: RankedCases, test: RankedCases, how: Removal, *, cl
 
     `mean`: what is not kept is TRAIN's mean, and nothing says so. `missing`: the evaluator is told what is missing.
     """
-    kept_train, kept_test = (_kept(part, seed=seed) for part in (train, test))
-    values = evaluate_inputs(_values(train, kept_train, how), _values(test, kept_test, how), classes=classes, seed=seed)
-    places = evaluate_inputs(
-        Inputs(_as_channel(kept_train), train.y), Inputs(_as_channel(kept_test), test.y), classes=classes, seed=seed
+    # Imported here: it needs torch, which a page that is written from a ledger does not.
+    from anchormoe.metrics.evaluator_net import train_and_predict
+
+    kept, kept_test = (_kept(part, seed=seed) for part in (train, test))
+    values = train_and_predict(
+        _values(train, kept, how), train.y, _values(test, kept_test, how), classes=classes, seed=seed
     )
+    places = train_and_predict(_as_channel(kept), train.y, _as_channel(kept_test), classes=classes, seed=seed)
     return Retention(float(np.mean(values == test.y)), float(np.mean(places == test.y)), len(test.y))
 
 
@@ -52,9 +54,9 @@ def _kept(part: RankedCases, *, seed: int) -> Bool:
     return chosen_steps(place_steps(part.scores, valid, seed=seed), valid, KEPT_SHARE, "most")
 
 
-def _values(part: RankedCases, kept: Bool, how: Removal) -> Inputs:
+def _values(part: RankedCases, kept: Bool, how: Removal) -> Float32:
     x = np.where(kept[:, None] & part.scaled.mask, part.scaled.x, np.float32(0))
-    return Inputs(x if how == "mean" else np.concatenate((x, _as_channel(kept)), axis=1), part.y)
+    return x if how == "mean" else np.concatenate((x, _as_channel(kept)), axis=1)
 
 
 def _as_channel(kept: Bool) -> Float32:

@@ -10,6 +10,7 @@ import numpy as np
 from anchormoe.cases import Bool, Cases, Float64, Int64
 from anchormoe.conversion import Share, from_stored, override
 from anchormoe.errors import ModelError
+from anchormoe.folds import Folds
 from anchormoe.model.normalizer import Normalizer
 
 Rule = Literal["channel_missing", "out_of_distribution", "low_probability", "low_margin", "conformal"]
@@ -115,7 +116,7 @@ class OutOfFold:
     probabilities: Float64
     y: Int64
     cases: Cases
-    folds: Int64
+    folds: Folds
     groups: Int64 | None = None
     without: tuple[float | None, ...] = ()
     """accuracy without each channel, of a model trained with channel dropout"""
@@ -145,12 +146,10 @@ def require_thresholds(thresholds: Mapping[str, Any]) -> None:
     override(Thresholds(), thresholds, "abstention")
 
 
-def unusual_shares(cases: Cases, folds: Int64) -> Float64:
+def unusual_shares(cases: Cases, folds: Folds) -> Float64:
     """(N,) share of each case's valid entries outside the usual range of the other folds."""
     shares = np.zeros(len(cases))
-    for fold in np.unique(folds):
-        here = folds == fold
-        rest = ~here if (~here).any() else here
+    for here, rest in zip(folds.held_out, folds.trained, strict=True):
         normalizer = Normalizer.fit(cases.subset(rest))
         shares[here] = normalizer.outside(normalizer.apply(cases.subset(here)))
     return shares
@@ -163,16 +162,6 @@ def conformal_threshold(probabilities: Float64, y: Int64) -> float:
     return float(scores[rank]) if rank >= 0 else 0.0
 
 
-def simple_folds(n_cases: int, groups: Int64 | None, folds: int = 5) -> Int64:
-    """(N,) fold numbers: whole groups in turn; of fewer than three groups, contiguous blocks of cases."""
-    if groups is None:
-        return np.arange(n_cases, dtype=np.int64) % folds
-    names, index = np.unique(groups, return_inverse=True)
-    if len(names) >= 3:
-        return np.asarray(index % folds, np.int64)
-    return np.asarray(np.arange(n_cases) * folds // n_cases, np.int64)
-
-
 def _conformal_is_possible(train: OutOfFold) -> bool:
     if train.groups is not None:
         return len(np.unique(train.groups)) >= CONFORMAL_GROUPS
@@ -181,8 +170,7 @@ def _conformal_is_possible(train: OutOfFold) -> bool:
 
 def _coverage(train: OutOfFold) -> float:
     covered = np.zeros(len(train.y), np.bool_)
-    for fold in np.unique(train.folds):
-        here, rest = train.folds == fold, train.folds != fold
+    for here, rest in zip(train.folds.held_out, train.folds.trained, strict=True):
         threshold = conformal_threshold(train.probabilities[rest], train.y[rest])
         covered[here] = train.probabilities[here, train.y[here]] >= threshold
     return float(covered.mean())

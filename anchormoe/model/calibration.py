@@ -10,6 +10,7 @@ from msgspec import Meta
 from anchormoe.cases import Float64, Int64
 from anchormoe.conversion import from_stored
 from anchormoe.errors import ModelError
+from anchormoe.folds import Folds
 
 SCALES = (0.05, 12.0)
 """Bounds of the inverse temperature, which would diverge where out-of-fold predictions are perfect."""
@@ -99,12 +100,10 @@ def softmax(logits: Float64) -> Float64:
     return np.asarray(np.exp(log_softmax(logits)))
 
 
-def cross_calibrate(logits: Float64, y: Int64, folds: Int64) -> Float64:
+def cross_calibrate(logits: Float64, y: Int64, folds: Folds) -> Float64:
     """Calibrated logits (N, Y); each fold's calibration is fitted on the other folds, so figures stay out-of-fold."""
     calibrated = np.empty_like(logits)
-    for fold in np.unique(folds):
-        here = folds == fold
-        rest = ~here if (~here).any() else here
+    for here, rest in zip(folds.held_out, folds.trained, strict=True):
         calibrated[here] = fit_calibration(logits[rest], y[rest]).apply(logits[here])
     return calibrated
 

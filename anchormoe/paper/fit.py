@@ -11,6 +11,7 @@ from torch.nn import functional
 from anchormoe.cases import Bool, Cases, Float64, Int64
 from anchormoe.errors import DataError
 from anchormoe.evidence import Json, Patching
+from anchormoe.folds import FEW_CASES
 from anchormoe.paper.architecture import ModelConfig
 from anchormoe.paper.loop import Examples, LoopConfig, Loss, TrainingHistory, Validate, Validation, train_network
 from anchormoe.paper.losses import LossWeights, objective
@@ -20,7 +21,6 @@ from anchormoe.paper.settings import DataShape, PaperSettings
 from anchormoe.paper.source import PaperSource, windows_per_pass
 from anchormoe.progress import ProgressCallback
 from anchormoe.training.checkpoints import Checkpoints
-from anchormoe.training.folds import FEW_CASES, make_folds
 from anchormoe.training.task import FitTask, SourceFit, normalize_weights
 
 
@@ -46,7 +46,7 @@ def fit_paper(fit_task: FitTask, settings: PaperSettings) -> SourceFit[PaperSour
     """
     y, n_classes, test = fit_task.y, fit_task.n_classes, fit_task.test
     task = _task(fit_task, _examples(fit_task.cases, y, _case_weights(fit_task, settings)), settings)
-    held_out, trained = _folds(y, settings.folds, fit_task.groups, fit_task.seed)
+    held_out, trained = _folds(fit_task, settings.folds)
     histories, nets = _fit_folds(task, held_out, trained)
     epoch = _fold_loop(task).last_epoch if len(y) < FEW_CASES else best_common_epoch(histories)
     oof = _out_of_fold(histories, held_out, epoch, n_classes)
@@ -84,12 +84,13 @@ def _task(fit_task: FitTask, examples: Examples, settings: PaperSettings) -> _Pa
     return _PaperTask(examples, architecture, settings, loop, device, fit_task.progress, fit_task.checkpoints)
 
 
-def _folds(y: Int64, folds: int, groups: Int64 | None, seed: int) -> tuple[Bool, Bool]:
+def _folds(task: FitTask, count: int) -> tuple[Bool, Bool]:
     """(F, N) held out and trained; no folds for a single case."""
-    folds = min(folds, len(y))
-    if folds < 2:
-        return np.zeros((0, len(y)), np.bool_), np.zeros((0, len(y)), np.bool_)
-    return make_folds(y, folds=folds, groups=groups, seed=seed)
+    count = min(count, len(task.y))
+    if count < 2:
+        return np.zeros((0, len(task.y)), np.bool_), np.zeros((0, len(task.y)), np.bool_)
+    folds = task.folds(count)
+    return folds.held_out, folds.trained
 
 
 def _fit_folds(task: _PaperTask, held_out: Bool, trained: Bool) -> tuple[list[TrainingHistory], list[PaperNet]]:

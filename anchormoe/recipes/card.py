@@ -29,7 +29,7 @@ def model_card(
     parts = [
         f"# {config.name}, version {config.version}",
         _facts(config, data),
-        "## Figures\n\n" + _figures(metrics),
+        "## Figures\n\n" + _figures(metrics) + _warnings(data),
         "## Evidence\n\n" + _MEANING + "\n\n" + _cancellation(metrics["cancellation"]) + "\n\n" + _sources(fitted),
         "## When it answers `unknown`\n\n" + _rules(fitted),
         *_without(metrics["out_of_fold"]),
@@ -79,6 +79,10 @@ def _figures(metrics: Mapping[str, Any]) -> str:
     names = ("", "cases", "accuracy (95 %)", "balanced accuracy", "macro F1", "log loss", "Brier", "ECE")
     head = f"| {' | '.join(names)} |\n{'|---' * len(names)}|\n"
     return head + "\n".join(_row(name, figures) for name, figures in rows if figures is not None)
+
+
+def _warnings(data: Mapping[str, Any]) -> str:
+    return "".join(f"\n\n**Warning:** {note}." for note in data["fold_notes"])
 
 
 def _row(name: str, figures: Mapping[str, Any]) -> str:

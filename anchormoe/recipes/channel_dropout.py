@@ -10,16 +10,14 @@ from anchormoe.training.task import FitTask
 
 MIN_CASES = 20
 """Cases without a channel that its accuracy needs; with fewer the channel stays required."""
-MIN_GROUPS = 4
-"""Fewer groups are cut into blocks of time, where a copy could lie beside the gap that separates two blocks."""
 COMPLETE = -1
 
 
 def add_copies(task: FitTask, copies: int) -> tuple[FitTask, Int64]:
     """The cases followed by their copies, and the channel that each lacks (COMPLETE: none). Raises DataError.
 
-    A copy is in the group of its case (each case is its own group where there are none), so that no fold trains on
-    one and validates on the other.
+    A copy is in the group of its case (each case is its own group where there are none), at the same place in time, so
+    that no fold trains on one and validates on the other.
     """
     count = len(task.y)
     if not copies:
@@ -33,6 +31,7 @@ def add_copies(task: FitTask, copies: int) -> tuple[FitTask, Int64]:
         cases=_mask_channels(task.cases.subset(original), lacking),
         y=task.y[original],
         groups=original if groups is None else groups[original],
+        ends=original * task.cases.steps if task.ends is None else task.ends[original],
         sample_weight=None if weights is None else weights[original],
     )
     return extended, lacking
@@ -53,8 +52,6 @@ def accuracy_by_missing_channel(logits: Float64, y: Int64, lacking: Int64, chann
 def _refuse_unsuitable(task: FitTask) -> None:
     if task.cases.channels < 2:
         raise DataError("channel_dropout: there is only one channel, and a case without it is empty")
-    if task.groups is not None and len(np.unique(task.groups)) < MIN_GROUPS:
-        raise DataError(f"channel_dropout: needs at least {MIN_GROUPS} groups (recordings) in TRAIN")
 
 
 def _missing_channels(y: Int64, channels: int, copies: int) -> Int64:

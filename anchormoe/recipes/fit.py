@@ -8,7 +8,8 @@ import numpy as np
 from anchormoe.cases import Cases, Float64, rare_below
 from anchormoe.errors import DataError
 from anchormoe.evidence import Json, Patching, Source, centred
-from anchormoe.model.abstention import OutOfFold, fit_abstention, simple_folds
+from anchormoe.folds import enough_to_choose
+from anchormoe.model.abstention import OutOfFold, fit_abstention
 from anchormoe.model.additive import AdditiveModel, Part
 from anchormoe.model.calibration import cross_calibrate, fit_calibration, softmax
 from anchormoe.model.normalizer import Normalizer
@@ -17,10 +18,10 @@ from anchormoe.recipes.blend import Blend, choose_blend
 from anchormoe.recipes.channel_dropout import accuracy_by_missing_channel, add_copies
 from anchormoe.recipes.fitters import FITTERS, Fitter
 from anchormoe.recipes.settings import ClassWeight, RecipeSettings
-from anchormoe.training.folds import enough_to_choose
 from anchormoe.training.task import FitTask, SourceFit, normalize_weights
 
 AnyFit = SourceFit[Source]
+CALIBRATION_FOLDS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ def fit_model(
     logits = np.asarray(np.sum([weight * fit.oof_logits for fit, weight in blend], axis=0))
     without = accuracy_by_missing_channel(logits, extended.y, lacking, cases.channels)
     blended = logits[: len(y)]
-    folds = simple_folds(len(y), groups)
+    folds = task.folds(CALIBRATION_FOLDS)
     calibrated = cross_calibrate(blended, y, folds)
     abstention = fit_abstention(OutOfFold(softmax(calibrated), y, cases, folds, groups, without), settings.abstention)
     parts = tuple(Part(fit.name, fit.source, weight) for fit, weight in blend)

@@ -11,6 +11,7 @@ from anchormoe.bundle.golden import golden_cases, make_golden
 from anchormoe.bundle.store import Artefact
 from anchormoe.cases import Int64, fingerprint
 from anchormoe.data.dataset import Dataset
+from anchormoe.data.fold_notes import fold_notes
 from anchormoe.evidence import Json
 from anchormoe.metrics.cancellation import summarize_cancellation
 from anchormoe.metrics.scores import summary
@@ -114,6 +115,7 @@ def _data_facts(train: Dataset) -> dict[str, Any]:
         "cases": len(train),
         "class_counts": counts,
         "groups": None if train.groups is None else len(np.unique(train.groups)),
+        "fold_notes": fold_notes(train),
     }
 
 

@@ -67,7 +67,15 @@ def split_task(split: Split, settings: RecipeSettings) -> FitTask:
     """TRAIN as a task, and TEST with it where the protocol chooses the epoch on it."""
     train = split.train
     test = (split.test.cases, split.test.y) if settings.protocol == "optimistic" else None
-    return FitTask(train.cases, train.y, len(train.classes), groups=train.groups, device=settings.device, test=test)
+    return FitTask(
+        train.cases,
+        train.y,
+        len(train.classes),
+        groups=train.groups,
+        ends=train.ends,
+        device=settings.device,
+        test=test,
+    )
 
 
 def open_checkpoints(directory: Path, split: Split, settings: RecipeSettings, *, resume: bool) -> RunCheckpoints:

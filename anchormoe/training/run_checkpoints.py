@@ -81,6 +81,7 @@ def _facts(task: FitTask, settings: Mapping[str, Json]) -> dict[str, Json]:
         "settings": dict(settings),
         "data": fingerprint(task.cases, task.y),
         "groups": _digest(task.groups),
+        "ends": _digest(task.ends),
         "sample_weight": _digest(task.sample_weight),
         "test": None if task.test is None else fingerprint(*task.test),
     }

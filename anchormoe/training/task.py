@@ -8,6 +8,7 @@ import numpy as np
 from anchormoe.cases import Cases, Float64, Int64
 from anchormoe.errors import DataError
 from anchormoe.evidence import Json, Patching, Source
+from anchormoe.folds import Folds, Timeline, make_folds
 from anchormoe.progress import ProgressCallback, silent
 
 if TYPE_CHECKING:  # it imports torch, which kernel bundles are served without
@@ -28,7 +29,9 @@ class FitTask:
     """(N,) class indices, 0 … n_classes - 1"""
     n_classes: int
     groups: Int64 | None = None
-    """(N,) recordings, assets or people: cases of one group are never on both sides of a fold"""
+    """(N,) recordings, assets or people: cases of one group are on one side of a fold, if that leaves every class"""
+    ends: Int64 | None = None
+    """(N,) the step after each window's last one; None where cases are no windows, or in order without overlap"""
     sample_weight: Float64 | None = None
     """(N,), at least 0 and not all 0; None weighs all cases equally"""
     seed: int = 0
@@ -54,8 +57,18 @@ class FitTask:
             cases=self.cases.subset(indices),
             y=self.y[indices],
             groups=None if self.groups is None else self.groups[indices],
+            ends=None if self.ends is None else self.ends[indices],
             sample_weight=None if self.sample_weight is None else self.sample_weight[indices],
         )
+
+    @property
+    def timeline(self) -> Timeline | None:
+        """Where the cases lie in their recordings; None where there are no groups."""
+        return None if self.groups is None else Timeline.of(self.groups, self.ends, self.cases.steps)
+
+    def folds(self, count: int) -> Folds:
+        """The same for every source: they depend on the cases, the number and the seed alone."""
+        return make_folds(self.y, folds=count, seed=self.seed, timeline=self.timeline)
 
     def case_weights(self) -> Float64:
         """(N,) with mean 1."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from connectors.base import Assignment
+from connectors.base import Assignment, LogIdentity
 from connectors.errors import ConnectorError
 from connectors.kafka.admin import topic_partitions
 from connectors.kafka.cluster import Cluster
@@ -93,9 +93,9 @@ class BoundedKafkaSource:
     async def start_offset(self, partition: Partition) -> int:
         return self.offset_ranges[partition].begin
 
-    async def log_id(self, partition: Partition) -> str | None:
+    async def log_identity(self, topic: str) -> LogIdentity:
         """Nothing is remembered beyond one reading."""
-        return None
+        return LogIdentity()
 
     async def read_at(self, partition: Partition, offset: int) -> RecordLike | None:
         return None

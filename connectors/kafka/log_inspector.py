@@ -9,11 +9,12 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaError
 
+from connectors.base import LogIdentity
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.errors import translate_errors
 from connectors.kafka.record_batch import UNDECODABLE_RECORD
 from connectors.kafka.tolerant import fetch_record, is_undecodable
-from connectors.kafka.topic_ids import TopicIdRequest, topic_id
+from connectors.kafka.topic_ids import TopicIdRequest, log_identity
 from connectors.records import Partition, RecordLike, RejectedRecord
 
 _POLL_MS = 200
@@ -67,14 +68,14 @@ class LogInspector:
         record = await fetch_record(self._cluster, partition, offset)
         return None if isinstance(record, RejectedRecord) and record.reason == UNDECODABLE_RECORD else record
 
-    async def topic_id(self, topic: str) -> str | None:
-        """None when it cannot be told: the topic is gone, the broker is old or does not answer now."""
+    async def log_identity(self, topic: str) -> LogIdentity:
+        """Nothing when it cannot be told: the topic is gone, the broker is old or does not answer now."""
         try:
             async with asyncio.timeout(_ID_S):
                 client = await self._metadata_client()
-                return await _ask_for_id(client, topic)
+                return await _ask_for_identity(client, topic)
         except (KafkaError, NotImplementedError, OSError, ValueError):
-            return None
+            return LogIdentity()
 
     async def close(self) -> None:
         consumer, client = self._consumer, self._client
@@ -119,14 +120,14 @@ class LogInspector:
         return consumer
 
 
-async def _ask_for_id(client: Any, topic: str) -> str | None:
+async def _ask_for_identity(client: Any, topic: str) -> LogIdentity:
     """The first broker that answers."""
     for broker in client.cluster.brokers():
         try:
-            return topic_id(await client.send(broker.nodeId, TopicIdRequest(topic)))
+            return log_identity(await client.send(broker.nodeId, TopicIdRequest(topic)))
         except (KafkaError, OSError):
             continue
-    return None
+    return LogIdentity()
 
 
 async def _read_exactly(consumer: Any, at: TopicPartition, offset: int) -> RecordLike | None:

@@ -10,7 +10,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import IllegalStateError, NoOffsetForPartitionError, OffsetOutOfRangeError
 from aiokafka.structs import OffsetAndMetadata
 
-from connectors.base import Assignment, OffsetOutOfRange
+from connectors.base import Assignment, LogIdentity, OffsetOutOfRange
 from connectors.errors import ConnectorError
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.errors import retry, translate_errors
@@ -104,8 +104,8 @@ class KafkaSource:
             return await self.end_offset(partition)
         return await self.first_offset(partition)
 
-    async def log_id(self, partition: Partition) -> str | None:
-        return await self._inspector.topic_id(partition.topic)
+    async def log_identity(self, topic: str) -> LogIdentity:
+        return await self._inspector.log_identity(topic)
 
     async def read_at(self, partition: Partition, offset: int) -> RecordLike | None:
         return await self._inspector.read_at(partition, offset)

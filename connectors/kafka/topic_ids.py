@@ -1,4 +1,4 @@
-"""Topic ids, which aiokafka does not ask for: a topic that was deleted and made again has another one."""
+"""Topic ids and leader epochs, which aiokafka does not give: what tells a log from another under the same name."""
 
 from base64 import urlsafe_b64encode
 from io import BytesIO
@@ -6,6 +6,8 @@ from io import BytesIO
 from aiokafka.protocol.abstract import AbstractType
 from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import Boolean, CompactArray, CompactString, Int16, Int32, Schema, TaggedFields
+
+from connectors.base import LogIdentity
 
 _NO_ID = bytes(16)
 
@@ -93,7 +95,10 @@ class TopicIdRequest(Request[_MetadataRequest]):
         return request_struct_class([(_NO_ID, self._topic, {})], False, False, {})
 
 
-def topic_id(response: Response) -> str | None:
-    """As Kafka's own tools print it; None when the topic does not exist or has no id."""
-    [(error, _, found, *_)] = response.get_item("topics")
-    return None if error or found == _NO_ID else urlsafe_b64encode(found).decode().rstrip("=")
+def log_identity(response: Response) -> LogIdentity:
+    """The id as Kafka's own tools print it; nothing when the topic does not exist or has no id."""
+    [(error, _, found, _, partitions, *_)] = response.get_item("topics")
+    if error or found == _NO_ID:
+        return LogIdentity()
+    epochs = {number: epoch for _, number, _, epoch, *_ in partitions if epoch >= 0}
+    return LogIdentity(urlsafe_b64encode(found).decode().rstrip("="), epochs)

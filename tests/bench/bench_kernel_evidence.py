@@ -18,12 +18,12 @@ from anchormoe.cases import Cases, Float64, Int64
 from anchormoe.data.dataset import Dataset, Split
 from anchormoe.data.loading import load_dataset
 from anchormoe.evidence import Patching, patch_grid
+from anchormoe.folds import make_folds
 from anchormoe.kernels.fit import fit_kernel
 from anchormoe.kernels.settings import KernelSettings
 from anchormoe.kernels.source import KernelSource
 from anchormoe.model.normalizer import Normalizer
 from anchormoe.model.projection import Projection, step_grid
-from anchormoe.training.folds import make_folds
 from anchormoe.training.task import FitTask
 
 SETS = (
@@ -129,8 +129,8 @@ def _spread(values: Float64) -> tuple[float, float]:
 
 
 def _folds(train: Dataset, seed: int) -> Iterator[tuple[Dataset, Dataset]]:
-    held_out, trained = make_folds(train.y, folds=FOLDS, groups=None, seed=seed)
-    for outside, inside in zip(held_out, trained, strict=True):
+    folds = make_folds(train.y, folds=FOLDS, seed=seed)
+    for outside, inside in zip(folds.held_out, folds.trained, strict=True):
         yield train.subset(np.flatnonzero(inside)), train.subset(np.flatnonzero(outside))
 
 

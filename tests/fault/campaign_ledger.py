@@ -11,7 +11,11 @@ import orjson
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """`failure` says why it could not be finished. `load` is the load average before and after."""
+    """`failure` says why it could not be finished. `load` is the load average before and after.
+
+    `started`: agents are started anew, or `forked` from a process that has their libraries loaded already. `mended` is
+    the commit that mended the product where this round found it wrong.
+    """
 
     seed: int
     profile: str
@@ -27,6 +31,8 @@ class Round:
     wrong_states: Sequence[str]
     unreported: Sequence[str]
     failure: str | None = None
+    started: str = "anew"
+    mended: str = ""
 
     @property
     def same(self) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Literal, get_args
 
-from agent.chaos.agents import ChaosError
+from agent.chaos.agents import ChaosError, start_anew
 from agent.chaos.config import ExperimentNames, ExperimentPace
 from agent.chaos.context import Services
 from agent.chaos.experiment import Experiment, ExperimentSize, plan_faults, run_experiment
@@ -24,6 +24,7 @@ from agent.chaos.report import FaultOutcome
 from agent.errors import SettingsError
 from connectors.errors import ConnectorError
 from tests.fault.campaign_ledger import Round
+from tests.fault.nursery import Nursery
 from tests.fault.release_fault import version_changes
 from tests.fault.server_faults import Servers, server_faults
 from tests.support.agent_process import Names, write_plant
@@ -53,6 +54,11 @@ class RoundPlan:
     profile: Profile
     count: int
     only: Sequence[str] = ()
+
+    @property
+    def forks(self) -> bool:
+        """Every third round starts its agents as a supervisor does; the others save the time for more faults."""
+        return self.seed % 3 != 0
 
 
 def plan_rounds(
@@ -146,11 +152,12 @@ def run_round(plan: RoundPlan, logs: Path) -> Round:
         servers = start_servers(plan.profile)
     except ServiceUnavailable as error:
         return _round(plan, [], {}, f"the servers do not start: {error}", started_s, load)
+    nursery = Nursery() if plan.forks else None
     try:
         kinds = faults_of(plan.profile, servers)
         chosen = [kinds[name] for name in (plan.only or kinds) if name in kinds]
         order = plan_faults(chosen, plan.count if chosen else 0, Random(plan.seed))
-        experiment = _experiment(servers, directory, plan)
+        experiment = _experiment(servers, directory, plan, nursery)
         result = asyncio.run(run_experiment(experiment, order, partial(_report, plan.seed), outcomes))
         found = result.as_json()
         if result.same:
@@ -159,6 +166,8 @@ def run_round(plan: RoundPlan, logs: Path) -> Round:
         failure = f"{type(error).__name__}: {error}"
     finally:
         servers.close()
+        if nursery is not None:
+            nursery.close()
     return _round(plan, outcomes, found, failure, started_s, load)
 
 
@@ -190,13 +199,14 @@ def _round(
         wrong_states=list(found.get("wrong_states", ())),
         unreported=list(found.get("unreported", ())),
         failure=failure,
+        started="forked" if plan.forks else "anew",
     )
 
 
 _COUNTS = ("records", "expected", "published", "repeated", "conflicts", "history_lost", "segments", "excused")
 
 
-def _experiment(servers: Servers, directory: Path, plan: RoundPlan) -> Experiment:
+def _experiment(servers: Servers, directory: Path, plan: RoundPlan, nursery: Nursery | None) -> Experiment:
     directory.mkdir(parents=True, exist_ok=True)
     names = ExperimentNames(f"chaos-{uuid.uuid4().hex[:8]}")
     kafka = servers.brokers or servers.broker
@@ -216,7 +226,8 @@ def _experiment(servers: Servers, directory: Path, plan: RoundPlan) -> Experimen
         _create_topics(servers.brokers, names, cut=plan.profile == "brokers-cut")
     sinks = [_receiving(servers.receiver)] if servers.receiver else []
     # Nothing to clean up: the servers end with the round.
-    return Experiment(path, directory, names, plan.seed, SIZE, pace, services, sinks, keep=True)
+    launch = start_anew if nursery is None else nursery.launch
+    return Experiment(path, directory, names, plan.seed, SIZE, pace, services, sinks, keep=True, launch=launch)
 
 
 def _receiving(receiver: HangingReceiver) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import NewPartitions, RecordsToDelete
 
 from agent.runtime.pipeline import Pipeline
-from connectors.base import Claim
+from connectors.base import Claim, LogIdentity
 from connectors.kafka.bounded import BoundedKafkaSource
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.log_inspector import LogInspector
@@ -152,9 +152,10 @@ async def test_the_inspector_sees_ids_single_records_and_offsets_by_time(kafka: 
     await plant.send(range(10))
     inspector, at = LogInspector(Cluster(kafka.bootstrap), request_ms=10_000), Partition(plant.topic, 0)
     try:
-        before = await inspector.topic_id(plant.topic)
-        assert before
-        assert await inspector.topic_id(f"{plant.topic}-nowhere") is None
+        before = await inspector.log_identity(plant.topic)
+        assert before.id
+        assert list(before.leader_epochs) == [0]
+        assert await inspector.log_identity(f"{plant.topic}-nowhere") == LogIdentity()
         found = await inspector.read_at(at, 4)
         assert found is not None
         assert (found.offset, found.value) == (4, record(4)["value"])
@@ -162,7 +163,7 @@ async def test_the_inspector_sees_ids_single_records_and_offsets_by_time(kafka: 
         assert await inspector.offset_at(at, record(7)["timestamp_ms"]) == 7
         assert await inspector.offset_at(at, record(700)["timestamp_ms"]) == 10
         recreate(kafka, plant.topic)
-        assert await inspector.topic_id(plant.topic) != before
+        assert (await inspector.log_identity(plant.topic)).id != before.id
     finally:
         await inspector.close()
 

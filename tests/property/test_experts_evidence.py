@@ -9,7 +9,6 @@ from anchormoe.cases import Cases
 from anchormoe.experts import Committee
 from anchormoe.experts.net import CommitteeNet, NetShape
 from anchormoe.experts.tokens import Geometry
-from anchormoe.training.folds import make_folds
 
 
 def _committee(channels: int, classes: int, length: int, seed: int) -> Committee:
@@ -49,22 +48,3 @@ def test_sums_are_exact_and_padding_changes_nothing(
         assert np.abs(output.context + output.evidence.values.sum(1) - output.logits).max() <= bound
         assert np.abs(padded.logits - output.logits).max() <= bound
         assert (padded.evidence.values[:, output.evidence.values.shape[1] :] == 0).all()
-
-
-@given(
-    y=st.lists(st.integers(0, 4), min_size=1, max_size=40),
-    folds=st.integers(2, 5),
-    groups=st.none() | st.integers(1, 12),
-    seed=st.integers(0, 9),
-)
-def test_every_case_is_left_out_once_and_every_fold_has_something_to_train_on(
-    y: list[int], folds: int, groups: int | None, seed: int
-) -> None:
-    labels = np.array(y, np.int64)
-    names = None if groups is None else np.arange(len(y), dtype=np.int64) % groups
-    held_out, trained = make_folds(labels, folds=folds, groups=names, seed=seed)
-    assert (held_out.sum(0) == 1).all()
-    assert trained.any(1).all()
-    if names is not None and len(np.unique(names)) >= folds:
-        for fold, kept in zip(held_out, trained, strict=True):
-            assert not set(names[fold]) & set(names[kept])

@@ -118,6 +118,31 @@ async def test_a_cut_log_that_grows_beyond_the_position_while_it_is_looked_at_is
     assert [told["reason"] for told in of_type(sink, "log_replaced")] == ["overwritten"]
 
 
+@pytest.mark.parametrize("cut_at", [50, 58], ids=["before the last checkpoint", "since the last checkpoint"])
+async def test_a_log_that_is_cut_and_filled_up_between_two_polls_is_noticed_by_its_leader_epoch(cut_at: int) -> None:
+    log, store, sink = filled(WAVE[:55]), MemoryWindowStore(), MemorySink()
+    limits = PipelineLimits(max_records=3, checkpoint_records=10_000, checkpoint_every_s=3600, poll_timeout_s=0.01)
+    pipeline = pipeline_on(log, sink, store, bounded=False, group=all_windows(), limits=limits)
+    await pipeline.start()
+    await step_until_read(pipeline, log)
+    refill(log, WAVE[55:], start=155)
+    while pipeline._ownership.partitions[A].position < 60:
+        await pipeline.step()
+    log.cut(A, cut_at)
+    refill(log, [-1.0] * 40, start=160)
+    await step_until_read(pipeline, log)
+    await step_until_read(pipeline, log)
+    await pipeline.close()
+    now = MemoryLog([A])
+    for record in log.read(A, 0, 1000)[0]:
+        now.append(A, record.value, key=record.key, timestamp_ms=record.timestamp)
+    # Windows over records that were cut off afterwards have been published: the last word on each counts.
+    last = {event["window"]["end"]: event for event in of_type(sink, "state")}
+    expected = of_type((await run(now, group=all_windows()))[1], "state")
+    assert [last.get(event["window"]["end"]) for event in expected] == expected
+    assert [told["reason"] for told in of_type(sink, "log_replaced")] == (["overwritten"] if cut_at < 55 else [])
+
+
 async def test_a_log_that_was_only_appended_to_is_not_replaced() -> None:
     log, store, sink = filled(WAVE), MemoryWindowStore(), MemorySink()
     await run(log, store=store, sink=sink, group=all_windows())

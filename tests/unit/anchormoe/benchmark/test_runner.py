@@ -177,14 +177,15 @@ def test_the_page_holds_means_the_papers_figures_and_what_is_missing(
 def test_the_localization_page_shows_both_definitions(tmp_path: Path, registered: dict[str, Counted]) -> None:
     results = run_benchmark(plan(source="synthetic"), Ledger(tmp_path / "runs.jsonl"), load)
     score = {"auprc": 0.9, "iou": 0.8, "precision": 0.7, "cases": 4}
+    by_channel = {"channels": score | {"auprc": 0.6}, "occlusion": score | {"auprc": 0.5}}
+    found = {"any_overlap": score, "half_overlap": score} | by_channel
     scored = tuple(
-        replace(one, metrics=one.metrics | {"localization": {"any_overlap": score, "half_overlap": score}})
-        if one.method == "anchormoe"
-        else one
+        replace(one, metrics=one.metrics | {"localization": found}) if one.method == "anchormoe" else one
         for one in results.entries
     )
     page = localization_report(plan(), BenchmarkResults(scored, results.truth, {}), Paper(), date(2026, 1, 2))
     assert page.count("0.900 ± 0.000 / 0.800 ± 0.000 / 0.700 ± 0.000") == 2
+    assert "| toy | Anchormoe | 0.600 ± 0.000 | 0.500 ± 0.000 |" in page
 
 
 def test_the_papers_file_covers_all_its_sets() -> None:

@@ -1,5 +1,6 @@
 """What an inspection notices."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -58,7 +59,28 @@ def test_remarks_name_constant_and_empty_channels_and_lonely_classes() -> None:
     notes = " | ".join((*inspect(Split(TRAIN, TEST)).notes, *inspect(Split(empty, empty)).notes))
     assert "channel c1 is constant (7) in TRAIN" in notes
     assert "channel c0 has no valid value in TRAIN" in notes
-    assert "class b has 1 training case; it cannot be validated" in notes
+    assert "class b has one training case: folds train on what they judge" in notes
+
+
+def test_one_recording_per_class_is_told_with_its_consequence() -> None:
+    def notes(y: list[int], groups: list[int]) -> list[str]:
+        x = np.random.default_rng(0).normal(size=(len(y), 2, 8))
+        train = dataset(x.tolist(), y, groups=groups)
+        return [note for note in inspect(Split(train, train)).notes if "folds" in note]
+
+    assert notes([0, 1] * 12, [at // 2 for at in range(24)]) == []
+    (every,) = notes([0] * 12 + [1] * 12, [0] * 12 + [1] * 12)
+    assert every.startswith("TRAIN has only 2 recordings: folds leave out blocks of time with gaps around them")
+    (one,) = notes([0] * 18 + [1] * 6, [at // 6 for at in range(24)])
+    assert one.startswith("class b is in only one recording of TRAIN: folds leave out blocks of time")
+    assert "not another recording" in one
+
+
+def test_a_class_that_is_too_short_for_gaps_is_told_to_look_too_good() -> None:
+    x = np.random.default_rng(0).normal(size=(15, 1, 8))
+    train = replace(dataset(x.tolist(), [0] * 12 + [1] * 3, groups=[0] * 12 + [1] * 3), ends=np.arange(15) * 4)
+    notes = inspect(Split(train, train)).notes
+    assert any("class b has 3 training cases, too close in time: folds train on what they judge" in n for n in notes)
 
 
 def test_a_rare_class_is_named_where_training_weighs_it() -> None:

@@ -1,6 +1,5 @@
 """Own recordings: files in, windows out; and every way in which a file can be wrong."""
 
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -321,14 +320,13 @@ def test_a_file_that_is_empty_or_has_torn_lines_is_named(tmp_path: Path) -> None
         load_dataset(f"recordings:{tmp_path}", config=config(tmp_path))
 
 
-def test_one_recording_is_cut_into_blocks_of_time_that_share_no_step(tmp_path: Path) -> None:
+def test_a_recording_is_a_group_and_its_windows_have_their_ends(tmp_path: Path) -> None:
     (tmp_path / "only.csv").write_text(rows(100, "nnff" * 40))
     split = load_dataset(f"recordings:{tmp_path}", config=config(tmp_path, split={"by": "time", "test_share": 0.2}))
     assert split.train.groups is not None
-    steps = [set(split.train.cases.x[split.train.groups == -group, 0].ravel()) for group in range(1, 6)]
-    assert all(steps)
-    assert not any(one & other for one, other in pairwise(steps))
-    assert len(split.train) > 50
+    assert split.train.ends is not None
+    assert set(split.train.groups) == {0}
+    assert split.train.ends.tolist() == list(range(104, 104 + 2 * len(split.train), 2))
 
 
 def test_a_class_that_fills_no_window_is_refused_by_name(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ def test_a_set_has_the_sizes_of_the_paper(name: str) -> None:
     assert split.train.cases.x.shape == (900, 4, 128)
     assert split.test.cases.x.shape == (300, 4, 128)
     assert split.train.truth is not None
-    assert split.train.truth.shape == (900, 128)
+    assert split.train.truth.shape == (900, 4, 128)
     assert set(split.train.y.tolist()) == {0, 1, 2}
 
 

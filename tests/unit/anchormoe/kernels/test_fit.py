@@ -6,6 +6,7 @@ import pytest
 from anchormoe.cases import Cases, Int64
 from anchormoe.errors import DataError, ModelError
 from anchormoe.evidence import residual
+from anchormoe.folds import Timeline
 from anchormoe.kernels import fit as kernel_fit
 from anchormoe.kernels import primal, selection
 from anchormoe.kernels.bank import Readout
@@ -224,13 +225,12 @@ def test_the_ensemble_prefers_what_predicts_best() -> None:
     assert choice == selection.Choice(({"K": 1.0},), (0.1,), (1.0,))
 
 
-def test_the_part_for_selection_keeps_classes_or_whole_groups() -> None:
+def test_the_part_for_selection_keeps_classes_and_spreads_over_recordings() -> None:
     rng = np.random.default_rng(0)
     y = np.array([0] * 90 + [1] * 10)
     part = subset_for_selection(y, None, 20, rng)
     assert np.bincount(y[part]).tolist() == [18, 2]
     groups = np.arange(100) // 8
-    part = subset_for_selection(y, groups, 40, rng)
-    assert len(part) <= 40
-    for group in np.unique(groups[part]):
-        assert (groups[part] == group).sum() == (groups == group).sum()
+    part = subset_for_selection(y, Timeline.of(groups), 40, rng)
+    assert np.bincount(y[part]).tolist() == [36, 4]
+    assert set(np.bincount(groups[part])[:-1]) <= {3, 4}

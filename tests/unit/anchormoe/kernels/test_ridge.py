@@ -5,6 +5,7 @@ import pytest
 
 from anchormoe.cases import Bool, Float64, Int64
 from anchormoe.errors import DataError
+from anchormoe.folds import Timeline
 from anchormoe.kernels.ridge import Problem, ridge_fit, ridge_path
 
 
@@ -46,8 +47,9 @@ def test_leave_group_out_equals_fitting_again_without_the_group(cases: int, feat
     x, targets, rng = _data(cases, features, seed=1)
     weight = rng.uniform(0.5, 2, cases)
     weight /= weight.mean()
+    targets[:, 0] += 10  # one class, which is in every group
     groups = np.arange(cases) % 4
-    path = ridge_path(x @ x.T, Problem.of(targets, weight, groups), np.array([0.05]))
+    path = ridge_path(x @ x.T, Problem.of(targets, weight, Timeline.of(groups)), np.array([0.05]))
     for group in range(4):
         expected = _brute_force(x, targets, weight, 0.05, groups == group)
         np.testing.assert_allclose(path.predictions[0][groups == group], expected, rtol=1e-7, atol=1e-8)
@@ -56,7 +58,8 @@ def test_leave_group_out_equals_fitting_again_without_the_group(cases: int, feat
 @pytest.mark.parametrize("groups", [None, np.arange(15) // 4])
 def test_one_strength_gives_what_the_path_gives(groups: Int64 | None) -> None:
     x, targets, rng = _data(15, 6)
-    problem = Problem.of(targets, rng.uniform(0.5, 2, 15), groups)
+    timeline = None if groups is None else Timeline.of(groups)
+    problem = Problem.of(targets, rng.uniform(0.5, 2, 15), timeline)
     path = ridge_path(x @ x.T, problem, np.array([0.3]))
     fit = ridge_fit(x @ x.T, problem, 0.3)
     np.testing.assert_allclose(fit.predictions, path.predictions[0], rtol=1e-8, atol=1e-9)
@@ -86,9 +89,16 @@ def test_a_case_of_weight_0_is_predicted_by_the_others_and_changes_nothing() -> 
     np.testing.assert_allclose(fit.predictions[0], expected, rtol=1e-4, atol=1e-5)
 
 
-def test_one_group_only_cannot_be_left_out() -> None:
-    with pytest.raises(DataError, match="two groups"):
-        Problem.of(np.zeros((3, 2)), None, np.zeros(3, np.int64))
+def test_a_block_of_time_is_predicted_without_its_neighbours() -> None:
+    x, targets, _ = _data(20, 4)
+    timeline = Timeline.of(np.zeros(20, np.int64))
+    problem = Problem.of(targets, None, timeline)
+    path = ridge_path(x @ x.T, problem, np.array([0.05]))
+    for part in problem.left_out:
+        assert len(part.unseen) > len(part.predicted)
+        unseen, asked = (np.isin(np.arange(20), each) for each in (part.unseen, part.predicted))
+        expected = _brute_force(x, targets, np.ones(20), 0.05, unseen)[asked[unseen]]
+        np.testing.assert_allclose(path.predictions[0][asked], expected, rtol=1e-7, atol=1e-8)
 
 
 @pytest.mark.parametrize("weight", [[1.0, -1.0], [0.0, 0.0], [np.nan, 1.0], [1.0]])

@@ -21,8 +21,8 @@ def labelled(count: int, *, truth: bool = False, seed: int = 0) -> Dataset:
     x, mask = windows(count, seed)
     cases = Cases.from_windows(x, mask)
     said = PREDICTOR.predict_cases(cases).label
-    marked = np.zeros((count, 24), dtype=bool)
-    marked[:, 3:9] = True
+    marked = np.zeros((count, 2, 24), dtype=bool)
+    marked[:, 0, 3:9] = True
     y = said.copy()
     y[: count // 4] = (y[: count // 4] + 1) % 3
     return Dataset("toy", cases, y, ("a", "b", "c"), ("p", "q"), ("", ""), truth=marked if truth else None)
@@ -40,9 +40,10 @@ def test_the_figures_are_those_of_the_models_own_words() -> None:
 
 def test_synthetic_sets_are_judged_by_where_the_evidence_is() -> None:
     found = evaluate_predictions(PREDICTOR, labelled(40, truth=True))["localization"]
-    assert set(found) == {"any_overlap", "half_overlap"}
-    assert found["any_overlap"]["cases"] == 30
+    assert set(found) == {"any_overlap", "half_overlap", "channels", "occlusion"}
+    assert {one["cases"] for name, one in found.items() if name != "half_overlap"} == {30}
     assert 0 < found["any_overlap"]["auprc"] <= 1
+    assert 0 < found["channels"]["auprc"] <= 1
 
 
 def test_mixed_windows_are_scored_apart() -> None:

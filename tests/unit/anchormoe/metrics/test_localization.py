@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from anchormoe.metrics.localization import average_precision, localize, signed_scores, true_patches
+from anchormoe.metrics.localization import (
+    average_precision,
+    by_channel,
+    localize,
+    localize_scores,
+    signed_scores,
+    true_channel_patches,
+    true_patches,
+)
 
 
 def _scores(*values: float) -> np.ndarray:
@@ -95,3 +103,29 @@ def test_without_a_correct_case_the_figures_are_unknown() -> None:
     result = localize(_one_case([1, 0, 0]), truth, np.array([0]), np.array([1]))
     assert result.cases == 0
     assert np.isnan(result.auprc)
+
+
+def test_the_score_of_a_channel_is_taken_along_any_axes() -> None:
+    evidence = np.array([[[[3.0, 0.0, 0.0], [0.0, 6.0, 0.0]]]])  # (N, P, K, Y)
+    np.testing.assert_allclose(signed_scores(evidence, np.array([0])), [[[2.0, -2.0]]])
+
+
+def test_channels_read_together_share_their_evidence() -> None:
+    values = np.array([[[1.0, 2.0, 6.0]]])
+    assert by_channel(values, ((0,), (2,), (0, 1, 2)), 3).tolist() == [[[3.0, 2.0, 4.0]]]
+
+
+def test_patches_are_marked_channel_by_channel() -> None:
+    truth = np.zeros((1, 2, 32), np.bool_)
+    truth[0, 1, 20:24] = True
+    assert true_channel_patches(truth).tolist() == [[[False, False], [False, True], [False, True]]]
+
+
+def test_a_ranking_that_names_the_wrong_channel_is_told() -> None:
+    marked = np.array([[[True, False], [False, False]]]).reshape(1, -1)  # patch 0, channel 0
+    right = np.ones(1, np.bool_)
+    # By time alone both rankings find the patch.
+    good, bad = np.array([[3.0, 0.0, 1.0, 0.0]]), np.array([[0.0, 3.0, 1.0, 0.0]])
+    assert localize_scores(good, marked, right).auprc == 1.0
+    # Third and fourth are tied: precision 1/3 or 1/4.
+    assert localize_scores(bad, marked, right).auprc == pytest.approx((1 / 3 + 1 / 4) / 2)

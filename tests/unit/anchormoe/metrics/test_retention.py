@@ -5,7 +5,7 @@ import pytest
 
 from anchormoe.cases import Cases, Float64
 from anchormoe.metrics import evaluator_net
-from anchormoe.metrics.evaluator_net import Inputs, evaluate_inputs
+from anchormoe.metrics.evaluator_net import train_and_predict
 from anchormoe.metrics.retention import RankedCases, Retention, measure_retention
 
 STEPS = 20
@@ -57,7 +57,7 @@ def test_the_evaluator_repeats_itself_and_leaves_the_callers_draws_alone() -> No
     cases, y, _ = bumps(32, 4)
     torch.manual_seed(5)
     before = torch.random.get_rng_state()
-    first, again = (evaluate_inputs(Inputs(cases.x, y), Inputs(cases.x, y), classes=2, seed=3) for _ in range(2))
+    first, again = (train_and_predict(cases.x, y, cases.x, classes=2, seed=3) for _ in range(2))
     assert (first == again).all()
     assert (torch.random.get_rng_state() == before).all()
 
@@ -65,7 +65,7 @@ def test_the_evaluator_repeats_itself_and_leaves_the_callers_draws_alone() -> No
 def test_long_series_are_read_with_a_stride() -> None:
     x = np.random.default_rng(0).normal(size=(8, 2, 1000)).astype(np.float32)
     y = np.arange(8) % 2
-    assert evaluate_inputs(Inputs(x, y), Inputs(x, y), classes=2, seed=0).shape == (8,)
+    assert train_and_predict(x, y, x, classes=2, seed=0).shape == (8,)
 
 
 def test_the_error_is_binomial() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from anchormoe.cases import Cases
 from anchormoe.errors import DataError, ModelError
+from anchormoe.folds import Timeline, make_folds
 from anchormoe.model.abstention import (
     Abstention,
     OutOfFold,
@@ -15,7 +16,6 @@ from anchormoe.model.abstention import (
     fit_abstention,
     half_missing,
     least_probability,
-    simple_folds,
     unusual_shares,
 )
 
@@ -77,7 +77,8 @@ def train(n_cases: int, groups: np.ndarray | None = None) -> OutOfFold:
     p = np.clip(0.8 + 0.1 * rng.normal(size=n_cases), 0.01, 0.99)
     probabilities = np.where(y[:, None] == np.arange(2), p[:, None], 1 - p[:, None])
     cases = Cases.from_arrays(rng.normal(size=(n_cases, 2, 10)))
-    return OutOfFold(probabilities, y, cases, simple_folds(n_cases, groups), groups)
+    timeline = None if groups is None else Timeline.of(groups)
+    return OutOfFold(probabilities, y, cases, make_folds(y, folds=5, seed=0, timeline=timeline), groups)
 
 
 def test_below_100_cases_only_the_probability_rule_is_on() -> None:
@@ -123,16 +124,9 @@ def test_a_case_is_unusual_by_the_range_of_the_others() -> None:
     values = np.zeros((10, 1, 4))
     values[:, 0] = np.arange(4)
     values[3] += 100
-    shares = unusual_shares(Cases.from_arrays(values), np.arange(10))
+    shares = unusual_shares(Cases.from_arrays(values), make_folds(np.zeros(10, np.int64), folds=10, seed=0))
     assert shares[3] == 1.0
     assert shares[0] == 0.0
-
-
-def test_folds_keep_groups_whole() -> None:
-    groups = np.array([5, 5, 7, 7, 9, 9])
-    folds = simple_folds(6, groups)
-    assert folds.tolist() == [0, 0, 1, 1, 2, 2]
-    assert simple_folds(10, np.repeat([1, 2], 5)).tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
 
 
 def test_it_survives_json() -> None:

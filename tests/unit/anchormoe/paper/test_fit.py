@@ -104,17 +104,19 @@ def test_tiny_and_single_case_classes_do_not_fail(labels: list[int]) -> None:
 
 @pytest.mark.slow
 def test_a_group_is_never_trained_on_and_held_out_at_once() -> None:
-    """Each group is a class of its own: whoever did not see the group cannot know the class."""
-    cases, _ = a_problem(30)
-    y = np.repeat([0, 1, 2], 10)
-    cases.x[:, 1] += 2 * (y[:, None] - 1)
+    """Each group has a channel of its own: whoever did not see the group cannot know its class."""
+    groups = np.repeat(np.arange(12), 5)
+    y = groups % 3
+    x = np.random.default_rng(0).normal(0, 0.1, (60, 12, 16))
+    x[np.arange(60), groups] += 2
+    cases = Cases.from_arrays(x)
     settings = PaperSettings(epochs=10, width=16, experts=2, batch_size=4, patch_length=4, learning_rate=0.02)
     accuracy = [
-        (fit_paper(FitTask(cases, y, 3, groups=groups), settings).oof_logits.argmax(axis=1) == y).mean()
-        for groups in (None, y)
+        (fit_paper(FitTask(cases, y, 3, groups=known), settings).oof_logits.argmax(axis=1) == y).mean()
+        for known in (None, groups)
     ]
     assert accuracy[0] > 0.8
-    assert accuracy[1] < 0.2
+    assert accuracy[1] < 0.5
 
 
 def test_cases_of_weight_zero_change_nothing() -> None:

@@ -51,11 +51,18 @@ def test_without_copies_nothing_changes() -> None:
     assert accuracy_by_missing_channel(np.zeros((6, 2)), given.y, lacking, 3) == ()
 
 
-def test_one_channel_and_too_few_recordings_are_refused() -> None:
+def test_one_channel_is_refused() -> None:
     with pytest.raises(DataError, match="only one channel"):
         add_copies(training(channels=1), 1)
-    with pytest.raises(DataError, match="at least 4 groups"):
-        add_copies(training([0, 0, 1, 1, 2, 2]), 1)
+
+
+@pytest.mark.parametrize("groups", [None, [0, 0, 0, 0, 0, 0], [0, 0, 0, 1, 1, 1], [0, 0, 1, 1, 2, 2]])
+def test_no_fold_has_a_case_and_its_copy_on_both_sides(groups: list[int] | None) -> None:
+    extended, _ = add_copies(training(groups), 2)
+    folds = extended.folds(3)
+    for flags in (folds.held_out, folds.trained):
+        np.testing.assert_array_equal(flags[:, :6], flags[:, 6:12])
+        np.testing.assert_array_equal(flags[:, :6], flags[:, 12:])
 
 
 def test_an_accuracy_needs_twenty_cases() -> None:
