@@ -13,6 +13,7 @@ from anchormoe.metrics.known_evidence import locate_known_evidence
 from anchormoe.metrics.rankings import ExplainsCases
 from anchormoe.metrics.scores import abstention, summary
 from anchormoe.model.prediction import Prediction
+from anchormoe.windows import same_period
 
 SHOWN_CHANNELS = 6
 
@@ -56,11 +57,11 @@ def require_same_windows(dataset: Dataset, config: BundleConfig) -> None:
     for number, (given, expected) in enumerate(zip(dataset.channels, config.channels, strict=True), start=1):
         if given != expected:
             raise DataError(f"{dataset.name}: channel {number} is {given!r}; the model expects {expected!r}")
-    periods = (dataset.period_s, None if config.period_ns is None else config.period_ns / 1e9)
-    if None not in periods and periods[0] != periods[1]:
-        raise DataError(
-            f"{dataset.name} has a step every {periods[0]:g} s; the model expects one every {periods[1]:g} s"
-        )
+    if dataset.period_s is None or config.period_ns is None:
+        return
+    if not same_period(round(dataset.period_s * 1e9), config.period_ns):
+        expected = f"the model expects one every {config.period_ns / 1e9:.9g} s"
+        raise DataError(f"{dataset.name} has a step every {dataset.period_s:.9g} s; {expected}")
 
 
 def _listed(channels: tuple[str, ...]) -> str:
