@@ -86,10 +86,10 @@ def _with_codes(raw: RawRecording, codes: dict[str, int]) -> Samples:
 
 
 def _cut_all(recordings: RecordingSet, config: RecordingConfig) -> _OwnedWindows:
-    cut = [cut_windows(recording, config, len(recordings.classes)) for recording in recordings.recordings]
+    cut = [cut_windows(recording, config, recordings.classes) for recording in recordings.recordings]
     owner = np.repeat(np.arange(len(cut)), [len(one.ends) for one in cut])
     parts = [
-        np.concatenate([getattr(one, part) for one in cut]) for part in ("ends", "values", "mask", "labels", "share")
+        np.concatenate([getattr(one, part) for one in cut]) for part in ("ends", "values", "mask", "labels", "mixed")
     ]
     return _OwnedWindows(LabelledWindows(*parts), owner.astype(np.int64))
 
@@ -163,7 +163,7 @@ def _refuse_lost_classes(name: str, recordings: RecordingSet, owned: _OwnedWindo
     for label in sorted(set(range(len(recordings.classes))) - in_train):
         raise DataError(
             f"{name}: class {recordings.classes[label]!r} covers half of no TRAIN window; shorten the window, "
-            "or give its samples another label with labels.names"
+            "label short events with labels.rule: any, or give its samples another label with labels.names"
         )
 
 
@@ -178,7 +178,7 @@ def _dataset(
         classes=recordings.classes,
         channels=tuple(config.channels),
         units=tuple(channel.unit for channel in config.channels.values()),
-        period_s=config.window.period_s,
+        period_s=config.grid.period_ns / 1e9,
         groups=_groups(recordings, owned.owner[flags]),
         ends=windows.ends[flags],
         alignment=config.alignment,

@@ -14,6 +14,7 @@ from anchormoe.metrics.rankings import ExplainsCases
 from anchormoe.metrics.scores import abstention, summary
 from anchormoe.metrics.stability import measure_stability
 from anchormoe.model.prediction import Prediction
+from anchormoe.windows import same_period
 
 SHOWN_CHANNELS = 6
 
@@ -60,12 +61,11 @@ def require_same_windows(dataset: Dataset, config: BundleConfig) -> None:
     for number, (given, expected) in enumerate(zip(dataset.channels, config.channels, strict=True), start=1):
         if given != expected:
             raise DataError(f"{dataset.name}: channel {number} is {given!r}; the model expects {expected!r}")
-    given_s, expected_ns = dataset.period_s, config.period_ns
-    # A bundle stores whole nanoseconds, which 1/360 s is not.
-    if given_s is not None and expected_ns is not None and round(given_s * 1e9) != expected_ns:
-        raise DataError(
-            f"{dataset.name} has a step every {given_s:g} s; the model expects one every {expected_ns / 1e9:g} s"
-        )
+    if dataset.period_s is None or config.period_ns is None:
+        return
+    if not same_period(round(dataset.period_s * 1e9), config.period_ns):
+        expected = f"the model expects one every {config.period_ns / 1e9:.9g} s"
+        raise DataError(f"{dataset.name} has a step every {dataset.period_s:.9g} s; {expected}")
 
 
 def _listed(channels: tuple[str, ...]) -> str:
