@@ -118,7 +118,7 @@ def _print(figures: dict[str, Any]) -> None:
             f"Precision@K {score['precision']:.3f} over {score['cases']} cases"
         )
     if "stability" in figures:
-        console.print(_stability_line(figures["stability"]))
+        console.print(stability_line(figures["stability"]))
     if "mixed" in figures:
         mixed = figures["mixed"]
         console.print(f"mixed windows (not counted above): accuracy {mixed['accuracy']:.3f}, {mixed['n']} cases")
@@ -144,7 +144,8 @@ def _abstention_line(figures: dict[str, Any]) -> str:
     return f"unknown: {figures['rate']:.1%} of the cases ({rules}){rest}"
 
 
-def _stability_line(figures: dict[str, Any]) -> str:
+def stability_line(figures: dict[str, Any]) -> str:
+    """What `Stability` found, in one line."""
     if figures["median"] is None:
         return "stability of the evidence: no two windows of one state overlap"
     return (

@@ -144,7 +144,6 @@ def _train(
 
 
 def _print(result: "TrainingResult", out: Path, digest: str, seconds: float, as_json: bool) -> None:
-    from anchormoe.metrics.cancellation import describe_cancellation
     from anchormoe.metrics.scores import label_test_figures
 
     metrics = result.artefact.metrics
@@ -160,14 +159,21 @@ def _print(result: "TrainingResult", out: Path, digest: str, seconds: float, as_
             f"{figures['balanced_accuracy']:.3f}, macro F1 {figures['macro_f1']:.3f}, "
             f"log loss {figures['nll']:.3f}, {figures['n']} cases"
         )
-    typer.echo(f"{'TRAIN':>12}: {describe_cancellation(metrics['cancellation'])}")
-    if not metrics["cancellation"]["bounds_kept"]:
-        typer.echo(CANCELS)
+    for line in cancellation_lines(metrics["cancellation"]):
+        typer.echo(line)
     if len(result.runs) > 1:
         typer.echo(_seeds_line(result, test_label))
     if result.best.fitted.interrupted:
         typer.echo("interrupted: this is the best model so far; the same command with --resume continues")
     typer.echo(f"{out} written in {seconds:.0f} s, digest {digest[:12]}")
+
+
+def cancellation_lines(figures: dict[str, Any]) -> list[str]:
+    """The figures on TRAIN, and a warning where a bound is exceeded."""
+    from anchormoe.metrics.cancellation import describe_cancellation
+
+    line = f"{'TRAIN':>12}: {describe_cancellation(figures)}"
+    return [line] if figures["bounds_kept"] else [line, CANCELS]
 
 
 def _seeds_line(result: "TrainingResult", test_label: str) -> str:
