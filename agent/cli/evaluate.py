@@ -148,10 +148,11 @@ def stability_line(figures: dict[str, Any]) -> str:
     """What `Stability` found, in one line."""
     if figures["median"] is None:
         return "stability of the evidence: no two windows of one state overlap"
+    names = {"p10": "tenth percentile", "patch_median": "by patch", "channel_median": "by channel"}
+    details = ", ".join(f"{name} {figures[key]:.3f}" for key, name in names.items() if figures[key] is not None)
     return (
-        f"stability of the evidence: correlation {figures['median']:.3f} at the median (tenth percentile "
-        f"{figures['p10']:.3f}, by channel {figures['channel_median']:.3f}) over {figures['pairs']} pairs of windows "
-        f"that share {figures['overlap']:.0%} of their steps and their state"
+        f"stability of the evidence: correlation {figures['median']:.3f} at the median ({details}) over "
+        f"{figures['pairs']} pairs of windows that share {figures['overlap']:.0%} of their steps and their state"
     )
 
 

@@ -63,7 +63,7 @@ def test_the_table_has_a_row_for_every_ranking(bundle: Path, monkeypatch: pytest
 
 
 def test_stability_is_told_with_what_was_compared() -> None:
-    figures = {"median": 0.95, "p10": 0.5, "channel_median": 0.75, "pairs": 40, "overlap": 0.875}
+    figures = {"median": 0.95, "p10": 0.5, "patch_median": 0.96, "channel_median": 0.75, "pairs": 40, "overlap": 0.875}
     line = stability_line(figures)
     assert "correlation 0.950 at the median" in line
     assert "40 pairs of windows that share 88% of their steps and their state" in line
