@@ -118,7 +118,7 @@ def _print(figures: dict[str, Any]) -> None:
             f"Precision@K {score['precision']:.3f} over {score['cases']} cases"
         )
     if "stability" in figures:
-        console.print(_stability_line(figures["stability"]))
+        console.print(stability_line(figures["stability"]))
     if "mixed" in figures:
         mixed = figures["mixed"]
         console.print(f"mixed windows (not counted above): accuracy {mixed['accuracy']:.3f}, {mixed['n']} cases")
@@ -144,13 +144,15 @@ def _abstention_line(figures: dict[str, Any]) -> str:
     return f"unknown: {figures['rate']:.1%} of the cases ({rules}){rest}"
 
 
-def _stability_line(figures: dict[str, Any]) -> str:
+def stability_line(figures: dict[str, Any]) -> str:
+    """What `Stability` found, in one line."""
     if figures["median"] is None:
         return "stability of the evidence: no two windows of one state overlap"
+    names = {"p10": "tenth percentile", "patch_median": "by patch", "channel_median": "by channel"}
+    details = ", ".join(f"{name} {figures[key]:.3f}" for key, name in names.items() if figures[key] is not None)
     return (
-        f"stability of the evidence: correlation {figures['median']:.3f} at the median (tenth percentile "
-        f"{figures['p10']:.3f}, by channel {figures['channel_median']:.3f}) over {figures['pairs']} pairs of windows "
-        f"that share {figures['overlap']:.0%} of their steps and their state"
+        f"stability of the evidence: correlation {figures['median']:.3f} at the median ({details}) over "
+        f"{figures['pairs']} pairs of windows that share {figures['overlap']:.0%} of their steps and their state"
     )
 
 

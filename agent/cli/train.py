@@ -166,7 +166,6 @@ def _train(
 
 
 def _print(result: "TrainingResult", out: Path, digest: str, seconds: float, as_json: bool) -> None:
-    from anchormoe.metrics.cancellation import describe_cancellation
     from anchormoe.metrics.scores import label_test_figures
 
     metrics = result.artefact.metrics
@@ -182,10 +181,7 @@ def _print(result: "TrainingResult", out: Path, digest: str, seconds: float, as_
             f"{figures['balanced_accuracy']:.3f}, macro F1 {figures['macro_f1']:.3f}, "
             f"log loss {figures['nll']:.3f}, {figures['n']} cases"
         )
-    typer.echo(f"{'TRAIN':>12}: {describe_cancellation(metrics['cancellation'])}")
-    if not metrics["cancellation"]["bounds_kept"]:
-        typer.echo(CANCELS)
-    for line in _baseline_lines(result):
+    for line in [*cancellation_lines(metrics["cancellation"]), *_baseline_lines(result)]:
         typer.echo(line)
     if len(result.runs) > 1:
         typer.echo(_seeds_line(result, test_label))
@@ -218,6 +214,14 @@ def _baseline_lines(result: "TrainingResult") -> list[str]:
     table = [f"  {name:<{width}}  accuracy {right:.3f}, balanced {even:.3f}" for name, right, even in rows]
     unknown = f"out-of-fold, beside simple models (`unknown` {judged.unknown:.1%}):"
     return [unknown, *table, *(f"note: {note}" for note in judged.notes)]
+
+
+def cancellation_lines(figures: dict[str, Any]) -> list[str]:
+    """The figures on TRAIN, and a warning where a bound is exceeded."""
+    from anchormoe.metrics.cancellation import describe_cancellation
+
+    line = f"{'TRAIN':>12}: {describe_cancellation(figures)}"
+    return [line] if figures["bounds_kept"] else [line, CANCELS]
 
 
 def _seeds_line(result: "TrainingResult", test_label: str) -> str:

@@ -67,9 +67,10 @@ largest over seeds; 1 means that nothing cancels.
 STABILITY_TEXT = """\
 Two windows that overlap should not tell two stories about the same seconds. TEST recordings are cut into windows that
 share seven eighths of their steps; for consecutive windows with the same true and the same predicted state, the
-evidence for that state (minus the mean over states) is correlated over the shared steps: *median* and *tenth
-percentile* over pairs, mean ± deviation over seeds. *By channel*: the same over shared steps × channels. Models are
-trained on other recordings. pump, gearbox, patient and process are simulated.
+evidence for that state (minus the mean over states) is correlated over the shared steps. *By step*: the median over
+pairs, with the tenth percentile; ✓ where it is at least 0.9. *By patch*: the same for sums over every patch inside the
+shared steps, since evidence is published in patches. *By channel*: over shared steps × channels. Mean ± deviation over
+seeds. Models are trained on other recordings. pump, gearbox, patient and process are simulated.
 """
 
 

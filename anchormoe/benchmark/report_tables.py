@@ -240,7 +240,7 @@ def _channel_row(results: BenchmarkResults, set_name: str, key: str) -> list[str
 
 def stability_table(plan: BenchmarkPlan, results: BenchmarkResults) -> str:
     """Correlations of the evidence of overlapping windows, means over seeds."""
-    head = ["set", "method", "accuracy", "median", "tenth percentile", "by channel", "pairs", "overlap", "≥ 0.9"]
+    head = ["set", "method", "accuracy", "by step", "tenth percentile", "by patch", "by channel", "pairs", "≥ 0.9"]
     return markdown(head, _rows(plan, results, _stability_row))
 
 
@@ -249,15 +249,14 @@ def _stability_row(results: BenchmarkResults, set_name: str, key: str) -> list[s
     known = [one["stability"] for one in own if one["stability"]["median"] is not None]
     if not known:
         return None
-    names = ("median", "p10", "channel_median")
-    spreads = [mean_and_deviation([one[name] for one in known]) for name in names]
+    names = ("median", "p10", "patch_median", "channel_median")
+    spreads = [mean_and_deviation([one[name] for one in known if one[name] is not None]) for name in names]
     return [
         set_name,
         find_method(key).label,
         format_spread(mean_and_deviation([one["accuracy"] for one in own])),
         *map(format_spread, spreads),
         str(sum(one["pairs"] for one in known)),
-        f"{np.mean([one['overlap'] for one in known]):.0%}",
         "✓" if np.mean([one["median"] for one in known]) >= STABLE else "✗",
     ]
 

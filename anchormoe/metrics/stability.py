@@ -8,6 +8,7 @@ import numpy as np
 from anchormoe.cases import Bool, Float64, Int64
 from anchormoe.data.dataset import Dataset
 from anchormoe.errors import DataError
+from anchormoe.evidence import prefix_sums
 from anchormoe.metrics.localization import signed_scores
 from anchormoe.metrics.rankings import ExplainsCases, evidence_by_step
 from anchormoe.model.prediction import Prediction
@@ -41,6 +42,8 @@ class Stability:
     median: float | None
     """correlation of the evidence over the shared steps"""
     p10: float | None
+    patch_median: float | None
+    """the same over all patches inside the shared steps: evidence is published in patches"""
     channel_median: float | None
     """the same over shared steps × channels"""
     pairs: int
@@ -65,7 +68,10 @@ def shared_correlations(scores: Float64, pairs: WindowPairs) -> Float64:
     """(M,) Pearson's correlation of scores (N, T, …) over what two windows share; NaN where one is constant."""
     length = scores.shape[1]
     shared = zip(pairs.first, pairs.second, pairs.shift, strict=True)
-    return np.array([_correlation(scores[a, d:], scores[b, : length - d]) for a, b, d in shared], np.float64)
+    return np.array(
+        [_correlation(scores[a, d:], scores[b, : length - d]) if d < length else np.nan for a, b, d in shared],
+        np.float64,
+    )
 
 
 def measure_stability(model: ExplainsCases, windows: Dataset, prediction: Prediction) -> dict[str, Any]:
@@ -77,20 +83,32 @@ def measure_stability(model: ExplainsCases, windows: Dataset, prediction: Predic
     same = (label[found.first] == label[found.second]) & (windows.y[found.first] == windows.y[found.second])
     most = min(MOST_PAIRS, max(1, MOST_ENTRIES // (2 * windows.cases.steps * windows.cases.channels)))
     scores, pairs = _scores(model, windows, label, _spaced(found.where(same), most))
-    over_time = shared_correlations(np.asarray(scores.sum(axis=2)), pairs)
-    known = over_time[~np.isnan(over_time)]
-    by_channel = shared_correlations(scores, pairs)
+    over_time = np.asarray(scores.sum(axis=2))
+    found_by_step = shared_correlations(over_time, pairs)
+    patch = int(prediction.stops[0] - prediction.starts[0])
+    known = _known(found_by_step)
     return asdict(
         Stability(
             median=_quantile(known, 0.5),
             p10=_quantile(known, 0.1),
-            channel_median=_quantile(by_channel[~np.isnan(by_channel)], 0.5),
+            patch_median=_quantile(_known(shared_correlations(moving_sums(over_time, patch), pairs)), 0.5),
+            channel_median=_quantile(_known(shared_correlations(scores, pairs)), 0.5),
             pairs=len(known),
             changed=int((~same).sum()),
-            constant=len(over_time) - len(known),
+            constant=len(found_by_step) - len(known),
             overlap=_quantile(1 - pairs.shift / windows.cases.steps, 0.5),
         )
     )
+
+
+def moving_sums(steps: Float64, length: int) -> Float64:
+    """(N, T) to (N, T − length + 1): every patch of so many steps. A shift of windows is the same shift of patches."""
+    sums = prefix_sums(steps)
+    return np.asarray(sums[:, length:] - sums[:, :-length])
+
+
+def _known(correlations: Float64) -> Float64:
+    return np.asarray(correlations[~np.isnan(correlations)])
 
 
 def _spaced(pairs: WindowPairs, most: int) -> WindowPairs:

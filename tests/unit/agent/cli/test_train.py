@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +19,12 @@ from typer.testing import CliRunner
 
 from agent.cli.evaluate import mistaken_for
 from agent.cli.main import app
+from agent.cli.train import cancellation_lines
 from agent.cli.train_settings import train_settings
 from agent.errors import SettingsError
 from anchormoe.errors import DataError, ModelError
 from anchormoe.explain.words import class_name
+from anchormoe.metrics.cancellation import CancellationSummary
 
 QUICK = ["--recipe", "kernel", "--profile", "fast", "--device", "cpu"]
 
@@ -242,6 +245,14 @@ def test_data_of_another_machine_are_neither_judged_nor_explained(bundle: Path) 
     for command in ("evaluate", "explain"):
         with pytest.raises(DataError, match="JapaneseVowels has 12 channels"):
             run(command, str(bundle), "--data", "uea:JapaneseVowels")
+
+
+def test_training_warns_when_the_evidence_cancels_too_much() -> None:
+    figures = CancellationSummary(1.2, 2.0, channel_median=1.4, channel_p90=2.5, context_share=0.03, cases=40)
+    assert len(cancellation_lines(figures.to_dict())) == 1
+    line, warning = cancellation_lines(replace(figures, p90=3.5).to_dict())
+    assert "median 1.20, p90 3.50 (at most 1.5 and 3: EXCEEDED), by channel 1.40 and 2.50; context 3%" in line
+    assert warning.startswith("warning: parts of the evidence are much larger than the scores")
 
 
 def test_evaluate_says_what_a_class_was_taken_for() -> None:

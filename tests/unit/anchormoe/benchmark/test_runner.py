@@ -279,12 +279,12 @@ def test_the_page_compares_what_train_promised_with_what_test_gave(registered: d
 
 def test_the_stability_page_judges_the_mean_over_seeds(registered: dict[str, Counted]) -> None:
     def run(seed: int, median: float | None) -> Entry:
-        found = {"median": median, "p10": 0.5, "channel_median": 0.75, "pairs": 10, "overlap": 0.875}
+        found = {"median": median, "p10": 0.5, "patch_median": 0.25, "channel_median": 0.75, "pairs": 10}
         return Entry("toy", "anchormoe", seed, "1", "d", [0], {"accuracy": 1.0, "stability": found})
 
     stable = BenchmarkResults((run(0, 0.97), run(1, 0.85)), {}, {})
     page = stability_report(plan(source="stability"), stable, Paper(), date(2026, 1, 2))
-    row = "| toy | Anchormoe | 1.000 ± 0.000 | 0.910 ± 0.085 | 0.500 ± 0.000 | 0.750 ± 0.000 | 20 | 88% | ✓ |"
+    row = "| toy | Anchormoe | 1.000 ± 0.000 | 0.910 ± 0.085 | 0.500 ± 0.000 | 0.250 ± 0.000 | 0.750 ± 0.000 | 20 | ✓ |"
     assert row in page
     assert stability_table(plan(), BenchmarkResults((run(0, 0.89),), {}, {})).endswith("| ✗ |")
     # Windows that never overlap have no row.

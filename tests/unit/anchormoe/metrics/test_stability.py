@@ -10,7 +10,13 @@ from anchormoe.cases import Cases
 from anchormoe.data.dataset import Dataset
 from anchormoe.errors import DataError
 from anchormoe.metrics import stability
-from anchormoe.metrics.stability import WindowPairs, measure_stability, overlapping_pairs, shared_correlations
+from anchormoe.metrics.stability import (
+    WindowPairs,
+    measure_stability,
+    moving_sums,
+    overlapping_pairs,
+    shared_correlations,
+)
 from anchormoe.predictor import Predictor
 from tests.support.linear_source import CHANNELS, STEPS, linear_model
 
@@ -48,11 +54,26 @@ def test_the_shared_steps_are_correlated() -> None:
     assert np.isnan(found[2])
 
 
+def test_patches_average_out_what_differs_from_step_to_step() -> None:
+    assert moving_sums(np.array([[1.0, 2.0, 3.0, 4.0]]), 2).tolist() == [[3.0, 5.0, 7.0]]
+    one, other = np.array([0.0, 1, 4, 5, 8, 9]), np.array([1.0, 0, 5, 4, 9, 8])  # pairs of steps are swapped
+    pairs = WindowPairs(np.array([0]), np.array([1]), np.array([0]))
+    by_step = shared_correlations(np.stack([one, other]), pairs)
+    by_patch = shared_correlations(moving_sums(np.stack([one, other]), 2), pairs)
+    assert by_step[0] < 0.97 < by_patch[0]
+
+
+def test_windows_that_share_no_whole_patch_have_no_correlation_by_patch() -> None:
+    pairs = WindowPairs(np.array([0]), np.array([1]), np.array([3]))
+    assert np.isnan(shared_correlations(moving_sums(np.ones((2, 5)), 3), pairs)).all()
+
+
 def test_a_model_whose_steps_speak_for_themselves_is_perfectly_stable() -> None:
     found = measure(windows(30, hop=3))
     assert found["median"] == pytest.approx(1.0)
     assert found["p10"] == pytest.approx(1.0)
     assert found["channel_median"] == pytest.approx(1.0)
+    assert found["patch_median"] == pytest.approx(1.0)
     assert found["overlap"] == 0.875
     assert found["pairs"] + found["changed"] == 29
 
