@@ -27,10 +27,13 @@ def choose_channels(cases: QuantizedCases, problem: Problem, alignment: Alignmen
     usable = usable_channels(cases)
     if len(usable) <= MAX_CHANNELS:
         return usable
-    features = _features(cases, usable, alignment)
-    scores = _explained(features, problem)
-    chance = _explained(features, replace(problem, targets=rng.permutation(problem.targets))).max()
-    count = int(np.clip((scores > chance).sum(), MIN_CHANNELS, MAX_CHANNELS))
+    shuffled = replace(problem, targets=rng.permutation(problem.targets))
+    scores, by_chance = np.empty((2, len(usable)))
+    for start in range(0, len(usable), MAX_CHANNELS):  # some at a time: their features take memory
+        part = slice(start, start + MAX_CHANNELS)
+        features = _features(cases, usable[part], alignment)
+        scores[part], by_chance[part] = _explained(features, problem), _explained(features, shuffled)
+    count = int(np.clip((scores > by_chance.max()).sum(), MIN_CHANNELS, MAX_CHANNELS))
     return np.sort(usable[np.argsort(-scores, kind="stable")[:count]])
 
 
