@@ -1,9 +1,11 @@
 """Builds the banks that settings and data call for. Pure."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
+from anchormoe.cases import Int64
 from anchormoe.kernels.bank import KernelBank
 from anchormoe.kernels.hydra import build_hydra
 from anchormoe.kernels.means import MeanBank
@@ -12,17 +14,22 @@ from anchormoe.kernels.quantized import QuantizedCases, usable_channels
 from anchormoe.kernels.settings import KernelSettings
 
 
-def build_banks(cases: QuantizedCases, settings: KernelSettings, rng: np.random.Generator) -> list[KernelBank]:
-    """In the order K, D, segmented K, H, means; drawn from TRAIN."""
-    banks: list[KernelBank] = [build_ppv(each, cases, rng) for each in _ppv_settings(settings, cases)]
+def build_banks(
+    cases: QuantizedCases, settings: KernelSettings, rng: np.random.Generator, channels: Int64 | None = None
+) -> list[KernelBank]:
+    """In the order K, D, segmented K, H, means; drawn from TRAIN. `channels` None: all usable ones."""
+    channels = usable_channels(cases) if channels is None else channels
+    banks: list[KernelBank] = [build_ppv(each, cases, rng, channels) for each in _ppv_settings(settings, cases)]
     groups = settings.sizes.hydra_groups // 2
     if groups:
-        limit = settings.max_receptive_field
-        banks.append(build_hydra(cases, groups, difference=False, max_receptive_field=limit, rng=rng))
+        draw = partial(
+            build_hydra, cases, groups, max_receptive_field=settings.max_receptive_field, rng=rng, channels=channels
+        )
+        banks.append(draw(difference=False))
         if cases.steps > 1:
-            banks.append(build_hydra(cases, groups, difference=True, max_receptive_field=limit, rng=rng))
+            banks.append(draw(difference=True))
     if settings.profile != "fast":
-        banks.extend(_mean_banks(settings, cases))
+        banks.extend(_mean_banks(settings, cases, channels))
     return banks
 
 
@@ -40,9 +47,9 @@ def _ppv_settings(settings: KernelSettings, cases: QuantizedCases) -> list[PPVSe
     return chosen
 
 
-def _mean_banks(settings: KernelSettings, cases: QuantizedCases) -> list[MeanBank]:
+def _mean_banks(settings: KernelSettings, cases: QuantizedCases, channels: Int64) -> list[MeanBank]:
     """Levels, spreads and changes of the whole case; also of segments, where events have a fixed place in the case."""
-    channels, longest = usable_channels(cases), int(cases.lengths.max())
+    longest = int(cases.lengths.max())
     banks = [MeanBank("M1", "level", 1, channels), MeanBank("S1", "spread", 1, channels)]
     if longest > 1:
         banks.append(MeanBank("A1", "change", 1, channels))

@@ -116,13 +116,14 @@ class HydraBank:
 
 
 def build_hydra(
-    cases: QuantizedCases, groups: int, *, difference: bool, max_receptive_field: int | None, rng: np.random.Generator
-) -> HydraBank:
+    cases: QuantizedCases, groups: int, *, difference: bool, max_receptive_field: int | None,
+    rng: np.random.Generator, channels: Int64 | None = None,
+) -> HydraBank:  # fmt: skip
     """`groups` groups at each dilation 1, 2, 4 … that fits into the longest case."""
     longest = min(int(cases.lengths.max()), max_receptive_field or int(cases.lengths.max()))
     levels = 1 + int(max(0.0, np.log2(max(1, longest - 1) / (TAPS - 1))))
     dilation = np.repeat(2 ** np.arange(levels), groups)
-    channel = rng.choice(usable_channels(cases), len(dilation))
+    channel = rng.choice(usable_channels(cases) if channels is None else channels, len(dilation))
     order = np.lexsort((channel, dilation))
     weights = _draw_weights(len(dilation), rng)
     start, reach = np.arange(len(dilation) + 1), long_reach(int(cases.lengths.max()))

@@ -42,10 +42,16 @@ class _Combinations(NamedTuple):
     n_biases: Int64
 
 
-def build_ppv(settings: PPVSettings, cases: QuantizedCases, rng: np.random.Generator) -> PPVBank:
-    """1. draw the combinations, 2. draw their thresholds from random cases, at quantiles that fill (0, 1) evenly."""
+def build_ppv(
+    settings: PPVSettings, cases: QuantizedCases, rng: np.random.Generator, channels: Int64 | None = None
+) -> PPVBank:
+    """1. draw the combinations, 2. draw their thresholds from random cases, at quantiles that fill (0, 1) evenly.
+
+    `channels` None: all usable ones.
+    """
+    channels = usable_channels(cases) if channels is None else channels
     cases = cases.differences() if settings.difference else cases
-    drawn = _draw_combinations(settings, cases, rng)
+    drawn = _draw_combinations(settings, cases, rng, channels)
     biases = _draw_biases(drawn, cases, rng)
     return PPVBank(
         settings.name,
@@ -75,7 +81,9 @@ def choose_dilations(settings: PPVSettings, length: int) -> tuple[Int64, Int64]:
     return dilations, counts
 
 
-def _draw_combinations(settings: PPVSettings, cases: QuantizedCases, rng: np.random.Generator) -> _Combinations:
+def _draw_combinations(
+    settings: PPVSettings, cases: QuantizedCases, rng: np.random.Generator, channels: Int64
+) -> _Combinations:
     """Sorted by dilation, then by channel: the evidence of kernels that share both is spread over steps at once."""
     dilations, counts = choose_dilations(settings, int(cases.lengths.max()))
     kernel = np.tile(np.arange(len(POSITIVE_TAPS)), len(dilations))
@@ -83,7 +91,7 @@ def _draw_combinations(settings: PPVSettings, cases: QuantizedCases, rng: np.ran
     level = np.arange(len(kernel)) // len(POSITIVE_TAPS)
     padded = (kernel + level) % 2 == 0 if not settings.pad_always else np.ones(len(kernel), np.bool_)
     padded |= (TAPS - 1) * dilation >= int(cases.lengths.min())
-    channel = rng.choice(usable_channels(cases), len(kernel))
+    channel = rng.choice(channels, len(kernel))
     order = np.lexsort((channel, dilation))
     return _Combinations(
         kernel[order], dilation, np.asarray(padded[order]), channel[order], np.repeat(counts, len(POSITIVE_TAPS))
