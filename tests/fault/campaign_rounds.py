@@ -58,8 +58,8 @@ class RoundPlan:
 
     @property
     def forks(self) -> bool:
-        """Every sixth round starts its agents as a supervisor does; the others save the time for more faults."""
-        return self.seed % 6 != 0
+        """Every twelfth round starts its agents as a supervisor does; the others save the time for more faults."""
+        return self.seed % 12 != 0
 
 
 def plan_rounds(
