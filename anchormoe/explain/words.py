@@ -1,13 +1,13 @@
 """Times, channels and evidence of an explanation in words. Pure."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from anchormoe.evidence import Term
 from anchormoe.profiles.examples import Example
-from anchormoe.profiles.names import term_words
+from anchormoe.profiles.names import shorten_name, term_words
 from anchormoe.profiles.shapes import Usual, duration_words, frequency_words, shape_of
 
 if TYPE_CHECKING:
@@ -33,14 +33,10 @@ def number(value: float) -> str:
     return f"{value:.4g}" if value == 0 or 1e-4 <= abs(value) < 1e7 else f"{value:.3e}"
 
 
-def shorten_name(name: str, most: int = _SHORT) -> str:
-    """Both ends of a long name: plants tell tags apart by their beginning and their end."""
-    return name if len(name) <= most else f"{name[: most // 2 - 1]}…{name[-(most - most // 2) :]}"
-
-
 def clock(time_ns: int, period_ns: int | None, *, date: bool = False) -> str:
     """UTC; with decimals of a second only where the steps are not whole seconds."""
     fine = 1_000_000_000 if period_ns is None or period_ns % 1_000_000_000 == 0 else period_ns
+    unit: Literal["s", "ms", "us", "ns"]
     unit = "s" if fine >= 1_000_000_000 else "ms" if fine >= 1_000_000 else "us" if fine >= 1_000 else "ns"
     day, _, time = str(np.datetime_as_string(np.datetime64(time_ns, "ns"), unit=unit)).partition("T")
     time = time.rstrip("0").rstrip(".") if "." in time else time
@@ -106,11 +102,11 @@ def compare_with_normal(explanation: "Explanation", span: "Span") -> str:
 
 
 def example_words(explanation: "Explanation", example: Example) -> str:
-    """`like normal in pump-003 at 12:00:04 (0.31 deviations apart)`."""
+    """`like normal in pump-003 at 12:00:04 (distance 0.31 σ)`: in TRAIN deviations of the channel."""
     label = class_name(explanation.config.classes[example.label])
     place = f"case {example.case}" if example.recording is None else example.recording
     time = "" if example.start_ns is None else f" at {clock(example.start_ns, explanation.config.period_ns, date=True)}"
-    return f"like {label} in {place}{time} ({example.distance:.2f} deviations apart)"
+    return f"like {label} in {place}{time} (distance {example.distance:.2f} σ)"
 
 
 def waterfall(explanation: "Explanation", one: "Sum", most: int = _SHORT) -> list[tuple[str, float]]:

@@ -56,10 +56,11 @@ def require_same_windows(dataset: Dataset, config: BundleConfig) -> None:
     for number, (given, expected) in enumerate(zip(dataset.channels, config.channels, strict=True), start=1):
         if given != expected:
             raise DataError(f"{dataset.name}: channel {number} is {given!r}; the model expects {expected!r}")
-    periods = (dataset.period_s, None if config.period_ns is None else config.period_ns / 1e9)
-    if None not in periods and periods[0] != periods[1]:
+    given_s, expected_ns = dataset.period_s, config.period_ns
+    # A bundle stores whole nanoseconds, which 1/360 s is not.
+    if given_s is not None and expected_ns is not None and round(given_s * 1e9) != expected_ns:
         raise DataError(
-            f"{dataset.name} has a step every {periods[0]:g} s; the model expects one every {periods[1]:g} s"
+            f"{dataset.name} has a step every {given_s:g} s; the model expects one every {expected_ns / 1e9:g} s"
         )
 
 

@@ -70,6 +70,11 @@ def shape_words(expert: ExpertProfile, period_s: float | None) -> str:
     return expert.shape
 
 
+def shorten_name(name: str, most: int = 26) -> str:
+    """Both ends of a long name: plants tell tags apart by their beginning and their end."""
+    return name if len(name) <= most else f"{name[: most // 2 - 1]}…{name[-(most - most // 2) :]}"
+
+
 def family_of(name: str) -> str:
     """The family that an internal name such as `kernel/level` says; empty for others."""
     last = name.rpartition("/")[2].replace("_", " ")

@@ -186,7 +186,7 @@ _ANY: tuple[Rule, ...] = (_oscillation, _spike, _trend, _hump, _level, _variatio
 _FAMILIES: dict[str, tuple[tuple[Rule, ...], str]] = {
     "level": ((_level,), "usual level"),
     "spread": ((_variation,), "usual variation"),
-    "change": ((_trend, _oscillation, _variation), "usual change"),
+    "change": ((_oscillation, _trend), "change"),
 }
 FAMILIES = ("level", "spread", "change", "short shape", "long shape")
 """Names of experts that already say what they look at."""

@@ -11,6 +11,7 @@ from anchormoe.metrics.evaluate import evaluate_predictions
 from anchormoe.metrics.scores import label_test_figures
 from anchormoe.model.calibration import log_loss_of_logits, softmax
 from anchormoe.model.prediction import Prediction
+from anchormoe.profiles.names import NamedBefore
 from anchormoe.progress import DeferredInterrupt, Progress, ProgressCallback, silent
 from anchormoe.recipes.card_plots import ScoredPredictions, card_plots
 from anchormoe.recipes.fit import FittedModel, fit_model
@@ -46,8 +47,12 @@ class TrainingResult:
 def train_bundle(
     split: Split, settings: RecipeSettings, *, seeds: Sequence[int] = (0,), name: str = "model", version: str = "1",
     progress: ProgressCallback = silent, checkpoints: CheckpointsForSeed = lambda seed: None,
+    before: NamedBefore | None = None,
 ) -> TrainingResult:  # fmt: skip
-    """A KeyboardInterrupt out of `progress` keeps the best so far and starts no other seed. Raises DataError."""
+    """A KeyboardInterrupt out of `progress` keeps the best so far and starts no other seed. Raises DataError.
+
+    `before` are the experts of an earlier bundle, whose names are kept where an expert is the same.
+    """
     fits: list[tuple[int, FittedModel]] = []
     for seed in seeds:
         task = replace(split_task(split, settings), seed=seed, progress=progress, checkpoints=checkpoints(seed))
@@ -59,7 +64,9 @@ def train_bundle(
     best = min(runs, key=lambda run: run.oof_loss)
     test = best.figures | {"seeds": [_seed_facts(run) for run in runs]}
     plots = card_plots(best.fitted.report, predictions_to_plot(split, best), split.train.classes)
-    artefact = pack_bundle(best.fitted, split.train, name=name, version=version, test=test, extras=plots)
+    artefact = pack_bundle(
+        best.fitted, split.train, name=name, version=version, test=test, extras=plots, before=before, progress=deferred
+    )
     return TrainingResult(artefact, best, runs)
 
 
