@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import typer
 
 from agent.cli.errors import WRONG_USAGE, fail
+from agent.cli.explain_said import explain_said, refuse_wrong_usage
 from agent.cli.inputs import parse_time
-from agent.cli.options import DATA_DIR, DATA_HELP, DATA_SEED, RECORDINGS_CONFIG
+from agent.cli.options import DATA_DIR, DATA_HELP, DATA_SEED
 from agent.cli.progress import count_progress
 from anchormoe.errors import DataError
 from connectors.printable import printable
@@ -43,23 +44,40 @@ class _Wanted:
 
 
 def explain(
-    bundle: Path = typer.Argument(help="Directory of the bundle."),
-    data: str = typer.Option(..., "--data", help=DATA_HELP),
+    bundle: Path | None = typer.Argument(None, help="Directory of the bundle; with --asset that of the plant."),
+    data: str | None = typer.Option(None, "--data", help=DATA_HELP),
     case: int = typer.Option(0, min=0, help="Number of the case, from 0."),
     part: str = typer.Option("test", help="test or train: where --case counts."),
     recording: str | None = typer.Option(None, "--recording", help="Of recordings:DIR, a file by its name; with --at."),
     at: str | None = typer.Option(
-        None, "--at", metavar="TIME", help="The latest window of --recording that had ended then (ISO 8601, UTC)."
+        None, "--at", metavar="TIME", help="The latest window that had ended then (ISO 8601, UTC)."
+    ),
+    asset: str | None = typer.Option(
+        None, "--asset", help="What the live agent said about an asset; with --at, and --config plant.yaml."
+    ),
+    events: str | None = typer.Option(
+        None, "--events", metavar="PATH|kafka|kafka:TOPIC", help="With --asset: where events are; default: the plant's."
     ),
     out: Path | None = typer.Option(None, "--out", help="Also write a plot (.png) or a page (.html)."),
     data_dir: Path | None = DATA_DIR,
-    config: Path | None = RECORDINGS_CONFIG,
+    config: Path | None = typer.Option(
+        None, "--config", help="YAML file with the section `recordings`, for recordings:DIR; the plant, for --asset."
+    ),
     seed: int = DATA_SEED,
     as_json: bool = typer.Option(False, "--json", help="Print all numbers as one JSON object."),
 ) -> None:
     """Show how spans of time and channels add up to the score of one window, and why it is not another class."""
-    _refuse_wrong_usage(out, part, recording, at, data)
+    _refuse_wrong_usage(out, part)
     at_ns = None if at is None else parse_time("--at", at)
+    if asset is not None:
+        refuse_wrong_usage(config, at)
+        assert config is not None
+        assert at_ns is not None
+        explain_said(config, asset=asset, at_ns=at_ns, events=events, out=out, as_json=as_json)
+        return
+    if bundle is None or data is None:
+        fail("expected a BUNDLE and --data, or --asset with --at and --config", code=WRONG_USAGE)
+    _refuse_wrong_recording(recording, at, data)
     wanted = _Wanted(data, part, case, recording, at_ns, data_dir, config, seed)
     with count_progress("explaining", quiet=as_json):
         found = _explain(bundle, wanted)
@@ -106,15 +124,20 @@ def _sum_lines(rows: list[tuple[str, float]], total: tuple[str, float], found: "
         notes[place] = f"   {compare_with_normal(found, span)}"
         notes[place] += "" if span.example is None else f"; {example_words(found, span.example)}"
     width = max(len(name) for name, _ in rows)
-    lines = [f"  {value:+10.4f}  {name:<{width}}{note}" for (name, value), note in zip(rows, notes, strict=True)]
+    lines = [
+        f"  {value:+10.4f}  {name:<{width}}{note}".rstrip() for (name, value), note in zip(rows, notes, strict=True)
+    ]
     return [*lines, f"  {total[1]:+10.4f}  = {total[0]}"]
 
 
-def _refuse_wrong_usage(out: Path | None, part: str, recording: str | None, at: str | None, data: str) -> None:
+def _refuse_wrong_usage(out: Path | None, part: str) -> None:
     if out is not None and out.suffix not in FORMATS:
         fail(f"--out {out}: the name must end in {' or '.join(FORMATS)}", code=WRONG_USAGE)
     if part not in ("test", "train"):
         fail(f"--part {part}: expected test or train", code=WRONG_USAGE)
+
+
+def _refuse_wrong_recording(recording: str | None, at: str | None, data: str) -> None:
     if (recording is None) != (at is None):
         fail("--recording and --at belong together: a file of recordings:DIR and a time", code=WRONG_USAGE)
     if recording is not None and not data.startswith("recordings:"):

@@ -191,6 +191,21 @@ def test_wrong_usage_of_explain_exits_with_2(bundle: Path, wrong: list[str]) -> 
     assert run("explain", str(bundle), "--data", "uea:BasicMotions", *wrong)[0] == 2
 
 
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ([], "expected a BUNDLE and --data"),
+        (["--asset", "pump-1"], "--asset needs --at TIME"),
+        (["--asset", "pump-1", "--at", "2026-01-01"], "--asset needs --config"),
+        (["--asset", "pump-1", "--at", "noon", "--config", "plant.yaml"], "--at: "),
+    ],
+)
+def test_what_explain_needs_is_said(arguments: list[str], problem: str) -> None:
+    code, output = run("explain", *arguments)
+    assert code == 2
+    assert problem in output
+
+
 def test_settings_come_from_file_then_set_then_options(tmp_path: Path) -> None:
     file = tmp_path / "train.yaml"
     file.write_text(
