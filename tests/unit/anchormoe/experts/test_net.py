@@ -52,9 +52,9 @@ def _evidence(net: CommitteeNet, x: Tensor, valid: Tensor | None = None) -> Tens
 def _oracle(net: CommitteeNet, member: int, x: Tensor) -> Tensor:
     """a (R, B, P, Y) of one member, all experts computed, with plain convolutions and loops."""
     g, geometry, width = member, net.shape.geometry, net.shape.value_width
-    step = {"stride": geometry.stride, "padding": geometry.kernel // 2}
+    stride, padding = geometry.stride, geometry.kernel // 2
     kernel = net.stem[g].T.reshape(net.shape.width, net.shape.channels, geometry.kernel)
-    token = functional.conv1d(x, kernel, **step).transpose(1, 2) + net.stem_bias[g]  # type: ignore[arg-type]
+    token = functional.conv1d(x, kernel, stride=stride, padding=padding).transpose(1, 2) + net.stem_bias[g]
     if net.shape.positioned[g]:
         token = token + position_code(token.shape[1], geometry, x.device) @ net.place[g]
     token = functional.gelu(token)
@@ -68,7 +68,8 @@ def _oracle(net: CommitteeNet, member: int, x: Tensor) -> Tensor:
     head = net.head[g] - net.head[g].mean(-1, keepdim=True)
     channels = []
     for c in range(net.shape.channels):
-        read = functional.conv1d(x[:, c : c + 1], net.value[g, c].T[:, None], **step).transpose(1, 2)  # type: ignore[arg-type]
+        own = functional.conv1d(x[:, c : c + 1], net.value[g, c].T[:, None], stride=stride, padding=padding)
+        read = own.transpose(1, 2)
         experts = [
             (weight * kappa)[..., m, None] * (opening[..., m * width : (m + 1) * width] * read) for m in range(4)
         ]
