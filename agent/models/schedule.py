@@ -9,15 +9,18 @@ import numpy as np
 
 from agent.models.activations import CONFIGURED, Activation, positions_in_force
 from agent.models.classifier import ModelName, WindowClassifier
+from agent.models.normal_values import NormalValues
 from anchormoe.windows import Index
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ActiveModel:
-    """A loaded model and the name that events give it. Equal only to itself."""
+    """A loaded model, the name that events give it, and the channels' units and normal values. Equal only to itself."""
 
     classifier: WindowClassifier
     name: ModelName
+    units: tuple[str, ...] = ()
+    normal: NormalValues | None = None
 
 
 LoadInBackground = Callable[[Activation], "Future[ActiveModel | None]"]

@@ -48,7 +48,8 @@ def retention_needed_ms(groups: Sequence[ResolvedGroup]) -> int:
 
 
 def _rebuilt_steps(group: ResolvedGroup) -> int:
-    return group.shape.length + group.shape.lateness + group.rebuild_horizon_steps
+    remembered = (group.memory_hops - 1) * group.shape.hop
+    return group.shape.length + group.shape.lateness + group.rebuild_horizon_steps + remembered
 
 
 def kafka_problems(uses: Sequence[Use], facts: "ClusterFacts", needs: Needs) -> Problems:
