@@ -39,7 +39,7 @@ def use_plain_loops() -> None:
     compile_plain = numba.njit(nogil=True, error_model="numpy", fastmath={"contract"})
     sums.define_sum_taps = lambda taps: compile_plain(plain_loops.define_sum_taps(taps))
     hydra.define_pool_hydra = lambda *sizes: compile_plain(plain_loops.define_pool_hydra(*sizes))
-    sums.sum_rows, ppv.pool_ppv = compile_plain(plain_loops.sum_rows), compile_plain(plain_loops.pool_ppv)
+    ppv.pool_ppv = compile_plain(plain_loops.pool_ppv)
     for name in ("product", "product_from_tokens", "exp", "sigmoid", "silu", "gelu", "pool_tokens"):
         setattr(products, name, compile_plain(getattr(plain_loops, name)))
 
