@@ -73,12 +73,13 @@ def build_experts(profile: Any) -> Any:
     from anchormoe.experts.net import CommitteeNet, NetShape
     from anchormoe.experts.settings import settings_for
     from anchormoe.experts.source import Committee
-    from anchormoe.experts.tokens import Geometry
+    from anchormoe.experts.tokens import Geometry, positions_for
 
     chosen = settings_for(profile)
     flags = (True,) * chosen.folds * chosen.kept
-    geometry = Geometry.for_length(STEPS, tokens=chosen.tokens)
-    shape = NetShape(flags, flags, CHANNELS, CLASSES, chosen.width, chosen.experts, chosen.chosen, geometry)
+    geometry = Geometry.for_length(STEPS, positions=positions_for(CHANNELS, chosen.tokens))
+    widths = (chosen.width, chosen.value_width)
+    shape = NetShape(flags, flags, CHANNELS, (), CLASSES, *widths, chosen.experts, chosen.chosen, geometry)
     return Committee(CommitteeNet(shape, torch.Generator().manual_seed(0)))
 
 
