@@ -73,6 +73,18 @@ class Window(Section):
             )
 
 
+class Hysteresis(Section):
+    """A state changes when another one wins over some windows, not with a single window."""
+
+    enabled: bool = Field(default=True, description="false: every window speaks for itself.")
+    bound: Real = Field(
+        default=4.0,
+        gt=0,
+        le=20,
+        description="Log odds (nats) that another state must gather over windows, at most 3 in each; more is quieter.",
+    )
+
+
 class Group(Section):
     """Assets that are classified by the same model."""
 
@@ -87,6 +99,7 @@ class Group(Section):
         default=None, gt=0, le=1e9, description="Samples per second, instead of period; null: that of the bundle."
     )
     window: Window = Field(default=Window(), description="When a window is due, and when it can be classified.")
+    hysteresis: Hysteresis = Field(default=Hysteresis(), description="How much it takes to change a state.")
     max_assets: Count = Field(
         default=1000,
         description="Limit of assets, over all partitions of an agent; records of further ones are dead-lettered.",

@@ -32,6 +32,7 @@ class BundleFacts(Protocol):
 
 _FORGET_AFTER_WINDOWS = 2
 _REBUILD_HORIZON_WINDOWS = 8
+HYSTERESIS_HOPS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,13 @@ class ResolvedGroup:
     idle_after_steps: int
     max_assets: int
     expire_after_steps: int
+    hysteresis_bound: float | None = None
+    """None: every window speaks for itself"""
+
+    @property
+    def memory_hops(self) -> int:
+        """How many windows before it the state of a window may depend on."""
+        return 1 if self.hysteresis_bound is None else HYSTERESIS_HOPS
 
     @property
     def channel_names(self) -> tuple[str, ...]:
@@ -188,6 +196,7 @@ def _resolve(group: Group, facts: BundleFacts) -> ResolvedGroup:
         idle_after_steps=default_idle_steps if window.idle_after is None else window.idle_after // grid.period_ns,
         expire_after_steps=window.forget_after // grid.period_ns,
         max_assets=group.max_assets,
+        hysteresis_bound=group.hysteresis.bound if group.hysteresis.enabled else None,
     )
 
 

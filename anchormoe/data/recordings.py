@@ -1,14 +1,14 @@
 """Turns files of samples into labelled windows, split into TRAIN and TEST and cut exactly as the agent cuts them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from anchormoe.cases import Cases
-from anchormoe.data.dataset import Dataset, Split
+from anchormoe.data.dataset import Dataset, Origins, Split
 from anchormoe.data.recording_config import RecordingConfig, read_config
 from anchormoe.data.recording_files import RawRecording, read_recordings
 from anchormoe.data.resampling import UNLABELLED, LabelledWindows, Recording, Samples, cut_windows, resample
@@ -34,9 +34,15 @@ class _OwnedWindows:
     owner: npt.NDArray[np.int64]
 
 
-def load_recordings(directory: Path, *, config: Path | None) -> Split:
-    """Reads, resamples, cuts and splits the recordings below `directory`. Raises DataError."""
+def load_recordings(directory: Path, *, config: Path | None, overlap: float | None = None) -> Split:
+    """Reads, resamples, cuts and splits the recordings below `directory`. Raises DataError.
+
+    `overlap` is the share of a window that the next one repeats; by default that of the configuration's `hop`.
+    """
     settings = read_config(config)
+    if overlap is not None:
+        hop = max(1, round((1 - overlap) * settings.window.length))
+        settings = replace(settings, window=replace(settings.window, hop=hop))
     return split_windows(directory.name, resample_directory(directory, settings), settings)
 
 
@@ -177,4 +183,11 @@ def _dataset(
         ends=windows.ends[flags],
         alignment=config.alignment,
         fill=tuple(config.fill_rules),
+        origins=_origins(recordings, owned, config, flags),
     )
+
+
+def _origins(recordings: RecordingSet, owned: _OwnedWindows, config: RecordingConfig, flags: Flags) -> Origins:
+    names = np.array([one.name for one in recordings.recordings], dtype=object)[owned.owner[flags]]
+    first = owned.windows.ends[flags] - config.window.length
+    return Origins(names, first * config.grid.period_ns + config.grid.epoch_ns)

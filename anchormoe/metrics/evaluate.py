@@ -12,6 +12,7 @@ from anchormoe.metrics.cancellation import summarize_cancellation
 from anchormoe.metrics.known_evidence import locate_known_evidence
 from anchormoe.metrics.rankings import ExplainsCases
 from anchormoe.metrics.scores import abstention, summary
+from anchormoe.metrics.stability import measure_stability
 from anchormoe.model.prediction import Prediction
 from anchormoe.windows import same_period
 
@@ -21,7 +22,8 @@ SHOWN_CHANNELS = 6
 def evaluate_predictions(
     model: ExplainsCases, test: Dataset, *, mixed: Dataset | None = None, prediction: Prediction | None = None
 ) -> dict[str, Any]:
-    """All figures as JSON; on synthetic sets (with `truth`) those of localization, too. `mixed` windows are apart.
+    """All figures as JSON; on synthetic sets (with `truth`) those of localization, too, on windows of recordings (with
+    `ends`) that of stability. `mixed` windows are apart.
 
     `prediction` is that of `test`, where the caller has it already.
     """
@@ -34,6 +36,8 @@ def evaluate_predictions(
     figures["cancellation"] = summarize_cancellation(found).to_dict()
     if test.truth is not None:
         figures["localization"] = locate_known_evidence(model, test, found)
+    if test.ends is not None:
+        figures["stability"] = measure_stability(model, test, found)
     if mixed is not None:
         figures["mixed"] = _mixed(model, mixed)
     return figures

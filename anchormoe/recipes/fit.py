@@ -139,7 +139,7 @@ def _patching(cases: Cases, settings: RecipeSettings, fits: list[AnyFit]) -> Pat
     """The user's patches; else those of the paper's net, so that its units are shown unchanged; else by rule."""
     if settings.patch_length is not None:
         length = min(settings.patch_length, cases.steps)
-        stride = settings.patch_stride or max(1, length // 2)
+        stride = settings.patch_stride or length
         if stride > length:
             raise DataError(f"patch_stride {stride} must not exceed patch_length {length}")
         return Patching(length, stride)

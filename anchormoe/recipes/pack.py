@@ -19,7 +19,11 @@ from anchormoe.metrics.scores import summary
 from anchormoe.model.calibration import softmax
 from anchormoe.model.channel_profile import ChannelProfile
 from anchormoe.predictor import Predictor
+from anchormoe.profiles.names import NamedBefore
+from anchormoe.progress import Progress, ProgressCallback, silent
 from anchormoe.recipes.card import model_card
+from anchormoe.recipes.expert_plot import plot_experts
+from anchormoe.recipes.expert_profiles import fit_profiles, vocabulary
 from anchormoe.recipes.fit import FittedModel
 
 _BATCH_ENTRIES = 2_000_000
@@ -58,9 +62,11 @@ def pack_bundle(
     fitted: FittedModel, train: Dataset, *, name: str, version: str = "1",
     test: Mapping[str, Json] | None = None, extras: Mapping[str, bytes] | None = None,
     usefulness: Usefulness | None = None,
+    before: NamedBefore | None = None, progress: ProgressCallback = silent,
 ) -> Artefact:  # fmt: skip
-    """For `write_bundle`. `test` are the figures on TEST, `extras` the plots of the card."""
-    predictor = build_predictor(fitted, train, name=name, version=version)
+    """For `write_bundle`. `test` are the figures on TEST, `extras` plots, `before` the experts of an earlier bundle."""
+    profile = ChannelProfile.fit(train.cases, train.y, len(train.classes))
+    predictor = Predictor(bundle_config(fitted, train, name=name, version=version), fitted.model, profile)
     metrics = {
         "protocol": fitted.settings.protocol,
         "out_of_fold": out_of_fold_figures(fitted, train.y, train.classes) | _accuracy_without_channel(fitted, train),
@@ -69,17 +75,27 @@ def pack_bundle(
         KEY: None if usefulness is None else usefulness.to_dict(),
     }
     data = _data_facts(train)
+    experts = fit_profiles(
+        fitted,
+        train,
+        predictor,
+        before=before,
+        on_progress=lambda done, count: progress(Progress("experts", done, count)),
+    )
     plots = dict(extras or {})
+    if plots and (picture := plot_experts(experts, vocabulary(predictor))) is not None:
+        plots["experts.png"] = picture
     return Artefact(
         config=predictor.config,
         model=fitted.model,
         golden=make_golden(golden_cases(train.cases, train.y), predictor.predict_cases),
-        card=model_card(predictor.config, fitted, data, metrics, plots=sorted(plots)),
+        card=model_card(predictor.config, fitted, data, metrics, plots=sorted(plots), experts=experts),
         data=data,
         metrics=metrics,
         settings=fitted.settings.to_dict(),
         extras=plots | {"metrics.jsonl": metrics_lines(fitted, metrics)},
-        profile=ChannelProfile.fit(train.cases, train.y, len(train.classes)),
+        profile=profile,
+        experts=experts,
     )
 
 

@@ -12,6 +12,7 @@ from anchormoe.metrics.evaluate import evaluate_predictions
 from anchormoe.metrics.scores import label_test_figures
 from anchormoe.model.calibration import log_loss_of_logits, softmax
 from anchormoe.model.prediction import Prediction
+from anchormoe.profiles.names import NamedBefore
 from anchormoe.progress import DeferredInterrupt, Progress, ProgressCallback, silent
 from anchormoe.recipes.card_plots import ScoredPredictions, card_plots
 from anchormoe.recipes.fit import FittedModel, fit_model
@@ -49,8 +50,12 @@ class TrainingResult:
 def train_bundle(
     split: Split, settings: RecipeSettings, *, seeds: Sequence[int] = (0,), name: str = "model", version: str = "1",
     progress: ProgressCallback = silent, checkpoints: CheckpointsForSeed = lambda seed: None,
+    before: NamedBefore | None = None,
 ) -> TrainingResult:  # fmt: skip
-    """A KeyboardInterrupt out of `progress` keeps the best so far and starts no other seed. Raises DataError."""
+    """A KeyboardInterrupt out of `progress` keeps the best so far and starts no other seed. Raises DataError.
+
+    `before` are the experts of an earlier bundle, whose names are kept where an expert is the same.
+    """
     fits: list[tuple[int, FittedModel]] = []
     for seed in seeds:
         task = replace(split_task(split, settings), seed=seed, progress=progress, checkpoints=checkpoints(seed))
@@ -64,8 +69,9 @@ def train_bundle(
     plots = card_plots(best.fitted.report, predictions_to_plot(split, best), split.train.classes)
     usefulness = judge_usefulness(best.fitted, replace(split_task(split, settings), seed=best.seed))
     artefact = pack_bundle(
-        best.fitted, split.train, name=name, version=version, test=test, extras=plots, usefulness=usefulness
-    )
+        best.fitted, split.train, name=name, version=version, test=test, extras=plots, usefulness=usefulness,
+        before=before, progress=deferred,
+    )  # fmt: skip
     return TrainingResult(artefact, best, runs, usefulness)
 
 

@@ -90,3 +90,7 @@ def test_a_period_that_is_no_whole_number_of_nanoseconds_is_the_models_own(rate_
 def test_a_step_of_unknown_length_is_not_refused() -> None:
     require_same_windows(labelled(2), replace(CONFIG, period_ns=2_000_000_000))
     require_same_windows(replace(labelled(2), period_s=1.0), replace(CONFIG, period_ns=None))
+
+
+def test_a_period_that_is_no_whole_number_of_nanoseconds_is_the_same_period() -> None:
+    require_same_windows(replace(labelled(2), period_s=1 / 360), replace(CONFIG, period_ns=round(1e9 / 360)))
