@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from agent.events.evidence import explain, strongest_patches
+from agent.events.evidence import WindowView, explain
 from agent.events.fault import Fault
 from agent.events.group import GroupRuntime
 from agent.events.payloads import (
@@ -33,6 +33,7 @@ from agent.windows.hysteresis import Said, Tracks
 from agent.windows.ingest import ClockRegression, DataGap, DueWindow, Ingested
 from agent.windows.ring_buffers import NEVER
 from anchormoe.windows import Floats
+from connectors.failpoints import IN_MODEL, raise_armed
 from connectors.records import Partition
 
 Progressed = Callable[[], None]
@@ -206,6 +207,7 @@ def _classify_together(model: ActiveModel, windows: Sequence[DueWindow]) -> list
     try:
         # Contiguous, as everywhere else a model is asked: in the ring buffers a step's channels are side by side.
         values = np.ascontiguousarray(np.stack([window.values for window in windows]))  # (B, C, T)
+        raise_armed(IN_MODEL, together=len(windows))
         found = model.classifier.classify(values)
         return [
             ScoredWindow(window, model, _unless_lost(one, window)) for one, window in zip(found, windows, strict=True)
@@ -276,7 +278,8 @@ def _window_events(
 ) -> list[OutgoingEvent]:
     """Changes of channels, then the state if the emission policy wants it."""
     changed = previous is None or previous.state != state.state
-    published = group.publishing.emission.publishes(changed=changed, end=state.end)
+    emission = group.publishing.emission
+    published = emission.publishes(changed=changed, end=state.end)
     odd = state.missing or state.sensors or (previous is not None and (previous.missing or previous.sensors))
     if not published and not odd:
         return []  # nearly always
@@ -302,8 +305,7 @@ def _window_events(
             offset=one.window.offset,
             previous=previous,
             model=one.model.name,
-            evidence=_evidence(group, one),
-            channel_method=group.publishing.channel_method,
+            explained=_explain(group, one, why_not=emission.explains_margin(changed=changed)),
             implausible=describe_findings(one.classified.findings, channels, origin, start),
         )
         events.append(OutgoingEvent(event, origin, channels, state, one.window.values))
@@ -317,29 +319,20 @@ def _window_result(group: GroupRuntime, one: ScoredWindow, state: AssetState) ->
     return WindowResult(one.window.asset, group.spec.name, state, time_ns, since_ns, best, state.reason)
 
 
-def _evidence(group: GroupRuntime, one: ScoredWindow) -> dict[str, Any] | None:
-    prediction, at = one.classified.prediction, one.classified.at
+def _explain(group: GroupRuntime, one: ScoredWindow, *, why_not: bool) -> dict[str, Any] | None:
+    prediction, spec = one.classified.prediction, group.spec
     if prediction is None:
         return None
-    spec, publishing = group.spec, group.publishing
-    label = int(prediction.label[at])
-    shown = strongest_patches(
-        prediction.contributions[at, :, label], prediction.context[at, label], publishing.evidence
-    )
-    effects = None
-    if publishing.channel_method is not None and shown:
-        spans = [(int(prediction.starts[patch]), int(prediction.stops[patch])) for patch in shown]
-        effects = one.model.classifier.channel_effects(one.window.values, spans, label)
+    start = one.window.end - spec.shape.length
+    values = one.model.classifier.plausible(one.window.values) if one.classified.findings else one.window.values
+    view = WindowView(values, spec.channels, one.model.units, one.model.normal, spec.grid, start)
     return explain(
         prediction,
-        at,
+        one.classified.at,
         classes=one.classified.classes,
-        shown=shown,
-        effects=effects,
-        channels=spec.channels,
-        grid=spec.grid,
-        start=one.window.end - spec.shape.length,
-        policy=publishing.evidence,
+        view=view,
+        policy=group.publishing.evidence,
+        why_not=why_not,
     )
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import orjson
 
 from agent.events.emission import Emission, Policy
-from agent.events.evidence import EvidencePolicy
 from agent.events.group import GroupRuntime, Publishing
+from agent.events.spans import EvidencePolicy
 from agent.models.classifier import ModelName, WindowClassifier
 from agent.models.schedule import ActiveModel
 from agent.runtime.instruments import Instruments
@@ -39,7 +39,6 @@ A, B = Partition("readings", 0), Partition("readings", 1)
 class ThresholdModel:
     """`high` where the mean of the first channel is above 0; every step is a patch that adds its own value."""
 
-    channel_method = "occlusion"
     judge = None
     config = SimpleNamespace(classes=CLASSES, name="threshold", version="1", digest="d" * 64)
 
@@ -68,9 +67,6 @@ class ThresholdModel:
             abstention=(None,) * batch,
             label=label,
         )
-
-    def attribute_channels(self, window: Any, mask: Any, spans: Sequence[tuple[int, int]], label: int) -> np.ndarray:
-        return np.array([[1.0, 0.0]] * len(spans))
 
 
 def strict_judge(length: int = 4) -> Judge:
@@ -109,7 +105,7 @@ def pumps(
     )
     model: Any = ThresholdModel()
     classifier = WindowClassifier(model, CLASSES, CHANNELS, [FillRule(), FillRule()], 0.5, judge)
-    publishing = Publishing("test", Emission(policy), EvidencePolicy(), "occlusion")
+    publishing = Publishing("test", Emission(policy), EvidencePolicy())
     model_name = ModelName("threshold", "1", "d" * 64)
     return GroupRuntime(spec, ActiveModel(classifier, model_name), publishing, hysteresis_milli=hysteresis_milli)
 
