@@ -35,6 +35,8 @@ def state_sentence(data: Json) -> str:
         text += _missing(data, before="; no data from ")
     if data["abstention"] != "implausible_values":
         text += _implausible(data, before="; not used: ")
+    if data["window"].get("unsettled"):
+        text += f"; {_class_name(data['state'])} stays until more windows say so"
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
