@@ -44,6 +44,7 @@ from agent.settings import (
     record_format,
 )
 from agent.settings.connections import cluster_of, server_of, sink_cluster, window_prefix
+from agent.windows.hysteresis import milli_bound
 from agent.windows.spec import GroupSpec
 from anchormoe.errors import ModelError
 from connectors.append_log import AppendLog, FileAppendLog
@@ -253,6 +254,7 @@ def make_group(group: ResolvedGroup, settings: Plant, predictor: "Predictor") ->
             emission=Emission(emission.policy, heartbeat_steps, emission.why_not),
             evidence=EvidencePolicy(emission.evidence_share, emission.spans_limit),
         ),
+        hysteresis_milli=None if group.hysteresis_bound is None else milli_bound(group.hysteresis_bound),
     )
 
 

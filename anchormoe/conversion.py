@@ -4,6 +4,7 @@ Unknown keys and numbers that are not finite are refused. A message names the ke
 """
 
 import math
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from types import NoneType, UnionType
@@ -19,9 +20,17 @@ Size = Annotated[int, Meta(ge=1, le=1 << 20)]
 """Of an array's axis in a stored model: a damaged file cannot ask for all of the memory."""
 Amount = Annotated[float, Meta(ge=0)]
 Share = Annotated[float, Meta(ge=0, le=1)]
+Text = Annotated[str, Meta(max_length=500)]
 
 T = TypeVar("T")
 _SHOWN_CHARACTERS = 60
+_NOT_IN_NAMES = frozenset({"Cc", "Cs", "Zl", "Zp"})
+_DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def is_plain_text(text: str) -> bool:
+    """Without control characters, line separators and marks that turn the direction: names go to terminals and logs."""
+    return not any(unicodedata.category(each) in _NOT_IN_NAMES or each in _DIRECTIONS for each in text)
 
 
 def from_settings(kind: type[T], value: Any, where: str) -> T:

@@ -1,7 +1,8 @@
 """A loaded model: numpy in, numpy out, thread-safe, batch-invariant."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,9 @@ from anchormoe.model.additive import AdditiveModel
 from anchormoe.model.channel_profile import ChannelProfile
 from anchormoe.model.judgement import Judge
 from anchormoe.model.prediction import Prediction, concatenate
+from anchormoe.profiles.examples import ExampleIndex
+from anchormoe.profiles.normal import NormalRange
+from anchormoe.profiles.profile import ExpertProfiles
 
 
 class Predictor:
@@ -27,10 +31,16 @@ class Predictor:
 
     channel_method = occlusion.METHOD
 
-    def __init__(self, config: BundleConfig, model: AdditiveModel, profile: ChannelProfile | None = None) -> None:
+    def __init__(
+        self, config: BundleConfig, model: AdditiveModel, profile: ChannelProfile | None = None,
+        experts: ExpertProfiles | None = None,
+    ) -> None:  # fmt: skip
         self.config = config
         self.model = model
         self.profile = profile
+        self.experts = experts
+        self.expert_names: Mapping[str, str] = {} if experts is None else experts.titles
+        """readable names by the internal ones of `Prediction.experts`; empty in a bundle without expert profiles"""
 
     @classmethod
     def load(
@@ -52,10 +62,21 @@ class Predictor:
         require_memory(read.config, [part.source for part in read.model.parts])
         _use_threads(threads)
         parts = tuple(replace(part, source=move_source(part.source, device)) for part in read.model.parts)
-        predictor = cls(read.config, replace(read.model, parts=parts), read.profile)
+        predictor = cls(read.config, replace(read.model, parts=parts), read.profile, read.experts)
         tolerance = TOLERANCE_CPU if device == "cpu" else TOLERANCE_GPU
         require_golden(read.golden, predictor.predict_cases, tolerance=tolerance)
         return predictor
+
+    @cached_property
+    def examples(self) -> ExampleIndex | None:
+        """Finds the TRAIN segment that is most like a span; None in a bundle without expert profiles."""
+        scaling = self.model.normalizer
+        return None if self.experts is None else ExampleIndex(self.experts, scaling.mean, scaling.scale)
+
+    @cached_property
+    def normal(self) -> NormalRange:
+        """What is normal for each channel, by TRAIN."""
+        return NormalRange.of(self.profile, self.model.normalizer, self.config.classes)
 
     @property
     def judge(self) -> Judge | None:

@@ -8,6 +8,8 @@ from urllib.parse import quote
 
 import orjson
 
+from agent.alarms.text import count_held
+
 Format = Literal["alertmanager", "generic"]
 _FIRING = ("unacknowledged", "acknowledged")
 _STRONGEST = 3
@@ -81,7 +83,7 @@ def _annotations(alarm: Mapping[str, Any]) -> dict[str, str]:
     rationale, strongest = alarm["rationale"] or {}, alarm["strongest"] or {}
     probability = strongest.get("probability")
     members = alarm["members"]
-    held = f"{len(members)} alarms held: {', '.join(members)}" if members else ""
+    held = f"{count_held(members)} alarms held: {', '.join(members)}" if members else ""
     return {
         "summary": f"{alarm['rule']} at {alarm['asset']}",
         "description": rationale.get("cause", held or "more alarms than a person can follow"),

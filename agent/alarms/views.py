@@ -5,7 +5,7 @@ from typing import Any
 
 from agent.alarms.alert_payloads import span_text, strongest_spans
 from agent.alarms.core.lifecycle import duration_text
-from agent.alarms.text import printable
+from agent.alarms.text import count_held, printable
 
 _STATES = ("unacknowledged", "returned", "acknowledged", "latched", "shelved", "suppressed", "out_of_service", "normal")
 _PRIORITIES = ("high", "medium", "low")
@@ -71,5 +71,5 @@ def _hiding(alarm: Mapping[str, Any]) -> str:
 
 def _held(alarm: Mapping[str, Any]) -> str:
     if alarm["members"]:
-        return f"holds {len(alarm['members'])}: {', '.join(alarm['members'])}"
+        return f"holds {count_held(alarm['members'])}: {', '.join(alarm['members'])}"
     return "held by the flood's summary" if alarm["held"] else ""

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-from agent.cli.options import DEVICE_HELP, find_device
+from agent.cli.errors import FAILED, WRONG_USAGE, fail
+from agent.cli.options import ALLOW_USELESS, DEVICE_HELP, find_device, refuse_useless
 
 if TYPE_CHECKING:
     from anchormoe.bundle.store import Bundle
@@ -28,28 +30,68 @@ def group() -> None:
     """Inspect or verify a bundle."""
 
 
-@commands.command(epilog="Example: `anchormoe-agent bundle inspect bundles/motions`")
-def inspect(directory: Path = DIRECTORY, as_json: bool = AS_JSON) -> None:
-    """Show the classes, channels, window, sources, figures and abstention rules of a bundle."""
+@commands.command(epilog="Example: `anchormoe-agent bundle inspect bundles/motions --experts --out experts.png`")
+def inspect(
+    directory: Path = DIRECTORY,
+    experts: bool = typer.Option(False, "--experts", help="Show what each expert knows instead."),
+    out: Path | None = typer.Option(None, "--out", help="With --experts: also write the pictures (.png)."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Show the classes, channels, window, sources, figures and abstention rules of a bundle, or its experts."""
     from anchormoe.bundle.store import load_bundle
 
+    if out is not None and (not experts or out.suffix != ".png"):
+        fail(f"--out {out}: belongs to --experts, and the name must end in .png", code=WRONG_USAGE)
     found = load_bundle(directory)
-    if as_json:
+    if experts:
+        _show_experts(found, out, as_json=as_json)
+    elif as_json:
         typer.echo(json.dumps(_facts(found), ensure_ascii=False, indent=2))
     else:
         _print(found)
+
+
+def _show_experts(found: "Bundle", out: Path | None, *, as_json: bool) -> None:
+    from anchormoe.profiles.names import Vocabulary
+    from anchormoe.profiles.table import COLUMNS, judged_words, profile_rows
+
+    profiles, config = found.experts, found.config
+    if profiles is None:
+        fail(f"{config.name}: this bundle is from before expert profiles were stored; train it again", code=FAILED)
+    words = Vocabulary(config.channels, config.classes, None if config.period_ns is None else config.period_ns / 1e9)
+    if out is not None:
+        from anchormoe.recipes.expert_plot import plot_experts
+
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_bytes(plot_experts(profiles, words) or b"")
+    if as_json:
+        typer.echo(json.dumps(profiles.to_dict(), ensure_ascii=False, indent=2))
+        return
+    table = Table(*COLUMNS, box=None)
+    for row in profile_rows(profiles, words):
+        table.add_row(*map(escape, row))
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(escape(judged_words(profiles)))
+    if out is not None:
+        console.print(f"written to {out}", markup=False)
 
 
 @commands.command(epilog="Example: `anchormoe-agent bundle verify bundles/motions --json`")
 def verify(
     directory: Path = DIRECTORY,
     device: str = typer.Option("cpu", help=DEVICE_HELP + " The golden windows are predicted there."),
+    allow_useless: bool = ALLOW_USELESS,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Check hashes, types, shapes, finiteness and the golden windows; exit code 1 and the reason if one is wrong."""
+    """Check hashes, types, shapes, finiteness, the golden windows, and that the model is worth serving.
+
+    Exit code 1 and the reason if one is wrong.
+    """
     from anchormoe.predictor import Predictor
 
     predictor = Predictor.load(directory, device=find_device(device))
+    refuse_useless(directory, allowed=allow_useless)
     unlisted = _unlisted(directory)
     if as_json:
         facts = {"ok": True, "digest": predictor.config.digest, "name": predictor.config.name, "unlisted": unlisted}
@@ -62,9 +104,9 @@ def verify(
 
 
 def _unlisted(directory: Path) -> list[str]:
-    from anchormoe.bundle.files import EXTRAS, MANIFEST, REQUIRED
+    from anchormoe.bundle.files import CHANNEL_PROFILE, EXPERTS, EXTRAS, MANIFEST, REQUIRED, SEGMENTS
 
-    known = {*REQUIRED, *EXTRAS, MANIFEST}
+    known = {*REQUIRED, CHANNEL_PROFILE, EXPERTS, SEGMENTS, *EXTRAS, MANIFEST}
     return sorted(path.name for path in directory.iterdir() if path.name not in known)
 
 

@@ -1,82 +1,189 @@
-"""`anchormoe-agent explain`: one case with its evidence, as text, plot, page or JSON."""
+"""`anchormoe-agent explain`: one window with its evidence, as text, plot, page or JSON."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from agent.cli.errors import WRONG_USAGE, fail
-from agent.cli.options import DATA_DIR, DATA_HELP, DATA_SEED, RECORDINGS_CONFIG
+from agent.cli.explain_said import explain_said, refuse_wrong_usage
+from agent.cli.inputs import parse_time
+from agent.cli.options import DATA_DIR, DATA_HELP, DATA_SEED
 from agent.cli.progress import count_progress
 from anchormoe.errors import DataError
+from connectors.printable import printable
 
 if TYPE_CHECKING:
     from anchormoe.explain.explanation import Explanation
+    from anchormoe.predictor import Predictor
 
 FORMATS = (".png", ".html")
+_EXPERTS = 5
 
 
 def register(app: typer.Typer) -> None:
     """Adds the command to the console script."""
-    example = "anchormoe-agent explain bundles/motions --data uea:BasicMotions --case 3 --out case3.png"
+    example = "anchormoe-agent explain bundles/motions --data uea:BasicMotions --case 3 --out case3.html"
     app.command(epilog=f"Example: `{example}`")(explain)
 
 
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """Which window."""
+
+    data: str
+    part: str
+    case: int
+    recording: str | None
+    at_ns: int | None
+    data_dir: Path | None
+    config: Path | None
+    seed: int
+
+
 def explain(
-    bundle: Path = typer.Argument(help="Directory of the bundle."),
-    data: str = typer.Option(..., "--data", help=DATA_HELP),
+    bundle: Path | None = typer.Argument(None, help="Directory of the bundle; with --asset that of the plant."),
+    data: str | None = typer.Option(None, "--data", help=DATA_HELP),
     case: int = typer.Option(0, min=0, help="Number of the case, from 0."),
-    part: str = typer.Option("test", help="test or train."),
+    part: str = typer.Option("test", help="test or train: where --case counts."),
+    recording: str | None = typer.Option(None, "--recording", help="Of recordings:DIR, a file by its name; with --at."),
+    at: str | None = typer.Option(
+        None, "--at", metavar="TIME", help="The latest window that had ended then (ISO 8601, UTC)."
+    ),
+    asset: str | None = typer.Option(
+        None, "--asset", help="What the live agent said about an asset; with --at, and --config plant.yaml."
+    ),
+    events: str | None = typer.Option(
+        None, "--events", metavar="PATH|kafka|kafka:TOPIC", help="With --asset: where events are; default: the plant's."
+    ),
     out: Path | None = typer.Option(None, "--out", help="Also write a plot (.png) or a page (.html)."),
     data_dir: Path | None = DATA_DIR,
-    config: Path | None = RECORDINGS_CONFIG,
+    config: Path | None = typer.Option(
+        None, "--config", help="YAML file with the section `recordings`, for recordings:DIR; the plant, for --asset."
+    ),
     seed: int = DATA_SEED,
     as_json: bool = typer.Option(False, "--json", help="Print all numbers as one JSON object."),
 ) -> None:
-    """Show how spans, channels and experts add up to the score of one case."""
-    if out is not None and out.suffix not in FORMATS:
-        fail(f"--out {out}: the name must end in {' or '.join(FORMATS)}", code=WRONG_USAGE)
-    if part not in ("test", "train"):
-        fail(f"--part {part}: expected test or train", code=WRONG_USAGE)
+    """Show how spans of time and channels add up to the score of one window, and why it is not another class."""
+    _refuse_wrong_usage(out, part)
+    at_ns = None if at is None else parse_time("--at", at)
+    if asset is not None:
+        refuse_wrong_usage(config, at)
+        assert config is not None
+        assert at_ns is not None
+        explain_said(config, asset=asset, at_ns=at_ns, events=events, out=out, as_json=as_json)
+        return
+    if bundle is None or data is None:
+        fail("expected a BUNDLE and --data, or --asset with --at and --config", code=WRONG_USAGE)
+    _refuse_wrong_recording(recording, at, data)
+    wanted = _Wanted(data, part, case, recording, at_ns, data_dir, config, seed)
     with count_progress("explaining", quiet=as_json):
-        found = _explain(bundle, data, part, case, (data_dir, config, seed))
+        found = _explain(bundle, wanted)
+    show_explanation(found, out, as_json=as_json)
+
+
+def show_explanation(found: "Explanation", out: Path | None, *, as_json: bool) -> None:
+    """Writes the picture or page that was asked for, and prints the rest."""
     if out is not None:
         from anchormoe.explain.html import write_explanation
 
         out.parent.mkdir(parents=True, exist_ok=True)
-        write_explanation(out, found, title=f"{data} {part.upper()}, case {case}")
+        write_explanation(out, found, title=found.origin.words)
     if as_json:
         typer.echo(json.dumps(found.to_dict(), ensure_ascii=False, indent=2))
-    else:
-        _print(found, out)
+        return
+    for line in text_lines(found):
+        typer.echo(printable(line))
+    if out is not None:
+        typer.echo(f"written to {out}")
 
 
-def _explain(
-    bundle: Path, data: str, part: str, case: int, source: tuple[Path | None, Path | None, int]
-) -> "Explanation":
-    from anchormoe.data.loading import load_dataset
-    from anchormoe.explain.explanation import explain_case
-    from anchormoe.metrics.evaluate import require_same_windows
+def text_lines(found: "Explanation") -> list[str]:
+    """The sentence, the sum, why not the runner-up, the experts, what is missing."""
+    from anchormoe.explain.words import class_name, headline, waterfall, window_words
+
+    lines = [f"{found.origin.words}: {window_words(found)}", found.sentence, headline(found), "how the score adds up:"]
+    lines += _sum_lines(waterfall(found, found.score, 40), ("score", found.logit), found)
+    lines.append(f"why not {class_name(found.rival)}:")
+    lines += _sum_lines(waterfall(found, found.margin, 40), ("margin", found.margin.total), None)
+    lines.append("experts:")
+    lines += [f"  {one.contribution:+10.4f}  {one.title}" for one in found.experts[:_EXPERTS]]
+    missing = [f"{found.config.channels[at]} {share:.0%}" for at, share in list(found.missing.items())[:8]]
+    return [*lines, f"missing: {', '.join(missing)}"] if missing else lines
+
+
+def _sum_lines(rows: list[tuple[str, float]], total: tuple[str, float], found: "Explanation | None") -> list[str]:
+    """One line per summand; those of the score with what a person compares, and a similar TRAIN segment."""
+    from anchormoe.explain.words import compare_with_normal, example_words
+
+    notes = [""] * len(rows)
+    for place, span in enumerate(() if found is None else found.score.spans, start=1):
+        assert found is not None
+        notes[place] = f"   {compare_with_normal(found, span)}"
+        notes[place] += "" if span.example is None else f"; {example_words(found, span.example)}"
+    width = max(len(name) for name, _ in rows)
+    lines = [
+        f"  {value:+10.4f}  {name:<{width}}{note}".rstrip() for (name, value), note in zip(rows, notes, strict=True)
+    ]
+    return [*lines, f"  {total[1]:+10.4f}  = {total[0]}"]
+
+
+def _refuse_wrong_usage(out: Path | None, part: str) -> None:
+    if out is not None and out.suffix not in FORMATS:
+        fail(f"--out {out}: the name must end in {' or '.join(FORMATS)}", code=WRONG_USAGE)
+    if part not in ("test", "train"):
+        fail(f"--part {part}: expected test or train", code=WRONG_USAGE)
+
+
+def _refuse_wrong_recording(recording: str | None, at: str | None, data: str) -> None:
+    if (recording is None) != (at is None):
+        fail("--recording and --at belong together: a file of recordings:DIR and a time", code=WRONG_USAGE)
+    if recording is not None and not data.startswith("recordings:"):
+        fail(f"--recording: {data} has none; it needs --data recordings:DIR", code=WRONG_USAGE)
+
+
+def _explain(bundle: Path, wanted: _Wanted) -> "Explanation":
     from anchormoe.predictor import Predictor
 
     predictor = Predictor.load(bundle)
-    split = load_dataset(data, data_dir=source[0], config=source[1], seed=source[2])
-    chosen = split.test if part == "test" else split.train
+    return _recorded(predictor, wanted) if wanted.recording is not None else _numbered(predictor, wanted)
+
+
+def _numbered(predictor: "Predictor", wanted: _Wanted) -> "Explanation":
+    from anchormoe.data.loading import load_dataset
+    from anchormoe.explain.explanation import Origin, explain_case
+    from anchormoe.metrics.evaluate import require_same_windows
+
+    split = load_dataset(wanted.data, data_dir=wanted.data_dir, config=wanted.config, seed=wanted.seed)
+    chosen = split.test if wanted.part == "test" else split.train
     require_same_windows(chosen, predictor.config)
-    if case >= len(chosen):
-        raise DataError(f"--case {case}: {data} has {len(chosen)} {part.upper()} cases, numbered from 0")
-    return explain_case(predictor, chosen.cases.subset(slice(case, case + 1)), truth=chosen.classes[chosen.y[case]])
+    case, count = wanted.case, len(chosen)
+    if case >= count:
+        raise DataError(f"--case {case}: {wanted.data} has {count} {wanted.part.upper()} cases, numbered from 0")
+    words = f"{wanted.data} {wanted.part.upper()}, case {case}"
+    start_ns = None
+    if chosen.origins is not None:
+        words += f", {chosen.origins.recordings[case]}"
+        start_ns = int(chosen.origins.start_ns[case])
+    origin = Origin(words, start_ns, case if wanted.part == "train" else None)
+    one = chosen.cases.subset(slice(case, case + 1))
+    return explain_case(predictor, one, truth=chosen.classes[chosen.y[case]], origin=origin)
 
 
-def _print(found: "Explanation", out: Path | None) -> None:
-    from anchormoe.explain.plot import headline, waterfall
+def _recorded(predictor: "Predictor", wanted: _Wanted) -> "Explanation":
+    from anchormoe.data.recording_window import find_window
+    from anchormoe.explain.explanation import Origin, explain_case
 
-    typer.echo(headline(found))
-    for name, value in waterfall(found):
-        typer.echo(f"  {name:>18} {value:+10.4f}")
-    typer.echo(f"  {'logit':>18} {found.logit:+10.4f}   (residual {found.residual:.1e})")
-    for expert in sorted(found.experts, key=lambda one: -abs(one.contribution))[:8]:
-        typer.echo(f"  expert {expert.name:>11} {expert.contribution:+10.4f}")
-    if out is not None:
-        typer.echo(f"written to {out}")
+    assert wanted.recording is not None
+    assert wanted.at_ns is not None
+    directory = Path(wanted.data.partition(":")[2])
+    found = find_window(directory, wanted.config, recording=wanted.recording, at_ns=wanted.at_ns)
+    if found.channels != predictor.config.channels or found.case.steps != predictor.config.length:
+        raise DataError(
+            f"{wanted.config}: {len(found.channels)} channels × {found.case.steps} steps; the bundle has "
+            f"{len(predictor.config.channels)} × {predictor.config.length}, with the names "
+            f"{', '.join(predictor.config.channels[:5])} …"
+        )
+    return explain_case(predictor, found.case, truth=found.label, origin=Origin(found.recording, found.start_ns))

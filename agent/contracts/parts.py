@@ -27,6 +27,13 @@ class ImplausibleSamples(Contract):
     masked: bool = contract_field("Whether the model did not get them.")
 
 
+class Unsettled(Contract):
+    """What a window alone says, while hysteresis holds another state."""
+
+    state: str = contract_field("One of the model's classes, or `unknown`.", min_length=1)
+    abstention: str | None = contract_field("Why it is `unknown`; null when it is not.")
+
+
 class NormalRange(Contract):
     """The range of a channel in the training data."""
 
@@ -49,6 +56,10 @@ class ClassifiedWindow(Window):
     beyond_training: list[str] = contract_field(
         "Channels outside the range of the training data at a tenth of the steps or more; absent where there are none.",
         default_factory=list,
+    )
+    unsettled: Unsettled | None = contract_field(
+        "What this window alone says, where it takes more windows to change the state; absent where it says the same.",
+        default=None,
     )
 
 

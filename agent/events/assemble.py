@@ -29,9 +29,11 @@ from agent.models.classifier import HISTORY_LOST, INTERNAL, UNKNOWN, Classificat
 from agent.models.schedule import ActiveModel
 from agent.windows.asset_state import AssetState, StateChanges, next_state, state_one_hop_before
 from agent.windows.group import GroupWindows
+from agent.windows.hysteresis import Said, Tracks
 from agent.windows.ingest import ClockRegression, DataGap, DueWindow, Ingested
 from agent.windows.ring_buffers import NEVER
 from anchormoe.windows import Floats
+from connectors.failpoints import IN_MODEL, raise_armed
 from connectors.records import Partition
 
 Progressed = Callable[[], None]
@@ -205,6 +207,7 @@ def _classify_together(model: ActiveModel, windows: Sequence[DueWindow]) -> list
     try:
         # Contiguous, as everywhere else a model is asked: in the ring buffers a step's channels are side by side.
         values = np.ascontiguousarray(np.stack([window.values for window in windows]))  # (B, C, T)
+        raise_armed(IN_MODEL, together=len(windows))
         found = model.classifier.classify(values)
         return [
             ScoredWindow(window, model, _unless_lost(one, window)) for one, window in zip(found, windows, strict=True)
@@ -232,14 +235,37 @@ def _unless_lost(classified: Classification, window: DueWindow) -> Classificatio
 
 def _next_state(group: GroupRuntime, previous: AssetState | None, one: ScoredWindow) -> AssetState:
     found, end = one.classified, one.window.end
+    tracks = _tracks(group, previous, one)
     return next_state(
         previous,
         end=end,
-        state=found.state,
+        state=found.state if tracks is None else tracks.older.state,
         missing=found.missing,
-        reason=found.reason,
+        reason=found.reason if tracks is None else tracks.older.reason,
         sensors=sensor_faults(found.findings, group.spec.channels, end - group.spec.shape.length),
+        tracks=tracks,
     )
+
+
+def _tracks(group: GroupRuntime, previous: AssetState | None, one: ScoredWindow) -> Tracks | None:
+    """None without hysteresis. States that were stored without tracks begin with what was said last."""
+    if group.hysteresis_milli is None:
+        return None
+    found = one.classified
+    begin = Tracks.begin(found.state, found.reason)
+    if previous is None:
+        return begin
+    tracks = previous.tracks or Tracks.begin(previous.state, previous.reason)
+    if tracks == begin:
+        return tracks  # nearly always
+    said = Said(found.state, found.reason, _probabilities(found))
+    return tracks.after(said, window=one.window.end // group.spec.shape.hop, bound=group.hysteresis_milli)
+
+
+def _probabilities(found: Classification) -> dict[str, float] | None:
+    if found.prediction is None:
+        return None
+    return dict(zip(found.classes, found.prediction.probabilities[found.at].tolist(), strict=True))
 
 
 def _log_order(outgoing: OutgoingEvent) -> tuple[int, int]:
@@ -275,7 +301,7 @@ def _window_events(
         event = state_event(
             origin,
             one.classified,
-            end=state.end,
+            state,
             offset=one.window.offset,
             previous=previous,
             model=one.model.name,
@@ -290,7 +316,7 @@ def _window_result(group: GroupRuntime, one: ScoredWindow, state: AssetState) ->
     grid, found = group.spec.grid, one.classified
     best = None if found.prediction is None else float(found.prediction.probabilities[found.at].max())
     time_ns, since_ns = grid.time_ns(state.end), grid.time_ns(state.since)
-    return WindowResult(one.window.asset, group.spec.name, state, time_ns, since_ns, best, found.reason)
+    return WindowResult(one.window.asset, group.spec.name, state, time_ns, since_ns, best, state.reason)
 
 
 def _explain(group: GroupRuntime, one: ScoredWindow, *, why_not: bool) -> dict[str, Any] | None:

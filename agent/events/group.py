@@ -28,6 +28,8 @@ class GroupRuntime:
     configured: ActiveModel
     publishing: Publishing
     schedule: ModelSchedule = field(default_factory=ModelSchedule)
+    hysteresis_milli: int | None = None
+    """what another state needs to win, in thousandths of a nat; None: every window speaks for itself"""
 
     def origin(self, asset: str, partition: Partition) -> Origin:
         spec = self.spec

@@ -66,20 +66,25 @@ class Event:
 def state_event(
     origin: Origin,
     classified: Classification,
+    state: AssetState,
     *,
-    end: int,
     offset: int,
     previous: AssetState | None,
     model: ModelName,
     explained: dict[str, Any] | None,
     implausible: Sequence[dict[str, Any]] = (),
 ) -> Event:
-    """The state of a window, with the model and the evidence behind it; `explained` is None where it was not asked."""
+    """The state of an asset after a window, with the model and the evidence behind it.
+
+    `explained` is None where the model was not asked. What the window alone says is `unsettled` where hysteresis holds
+    another state.
+    """
+    end, held = state.end, classified.state != state.state
     data = {
         **event_head(origin, STATE, "process"),
-        "state": classified.state,
+        "state": state.state,
         "previous_state": previous.state if previous else None,
-        "abstention": classified.reason,
+        "abstention": state.reason,
         "text": "",
         **(explained or _NOT_EXPLAINED),
         "window": {
@@ -89,6 +94,7 @@ def state_event(
             "missing_channels": list(classified.missing),
             **({"implausible": list(implausible)} if implausible else {}),
             **({"beyond_training": list(classified.beyond)} if classified.beyond else {}),
+            **({"unsettled": {"state": classified.state, "abstention": classified.reason}} if held else {}),
         },
         "model": {"name": model.name, "version": model.version, "digest": model.digest},
         "input": event_input(origin.partition, offset),

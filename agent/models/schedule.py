@@ -44,6 +44,13 @@ class ScheduledModel:
             self._requested = True
             return self._loaded
 
+    def forget_refusal(self) -> None:
+        """The next request tries a refused bundle again: it may have been copied, or its share mounted, meanwhile."""
+        with self._lock:
+            tried = self._loaded
+            if tried is not None and tried.done() and not tried.exception() and tried.result() is None:
+                self._loaded = None
+
     def unload_if_unused(self) -> bool:
         """True when it was loaded and nobody has requested it since the last call. A later request loads it again."""
         with self._lock:
@@ -90,6 +97,10 @@ class ModelSchedule:
         line = self._line
         first = int(positions_in_force([each.activation.effective_ns for each in line], np.array([now_ns]))[0])
         return list(line[max(first, 0) :])
+
+    def pending(self) -> "list[ScheduledModel]":
+        """Those that no window has asked for yet: whether they are refused has no effect so far."""
+        return [each for each in self._line if each.activation.effective_ns > self.newest_ns]
 
     def unload_unused(self, now_ns: int) -> list[Activation]:
         """Unload models that are no longer active and that nobody has requested since the last call."""

@@ -12,6 +12,7 @@ from agent.app import Overrides, breaker_limits, build_pipeline, skip_log
 from agent.health.counters import Counters
 from agent.models.compatibility import LoadModel
 from agent.offline.event_set import EventSet
+from agent.runtime.instruments import Instruments, Observer
 from agent.runtime.lifecycle import gc_tuning, run_with_helpers
 from agent.runtime.pipeline import Pipeline, PipelineLimits
 from agent.settings import LoadedPlant, ResolvedGroup
@@ -100,7 +101,9 @@ class ReplaySink:
 def warm_up_ms(groups: Iterable[ResolvedGroup]) -> int:
     """How far before its start a replay reads to fill the windows: as far as a live agent that rebuilds lost ones."""
     return max(
-        (group.rebuild_horizon_steps + group.shape.hop + group.shape.lateness) * group.grid.period_ns // NS_PER_MS
+        (group.rebuild_horizon_steps + group.memory_hops * group.shape.hop + group.shape.lateness)
+        * group.grid.period_ns
+        // NS_PER_MS
         for group in groups
     )
 
@@ -112,6 +115,7 @@ async def replay(
     stop: asyncio.Event,
     report: Report,
     load_model: LoadModel | None = None,
+    observer: Observer | None = None,
 ) -> ReplayResult:
     """As fast as possible, until the source ends or `stop` is set. Raises what the live agent would."""
     result = ReplayResult()
@@ -119,7 +123,8 @@ async def replay(
     skips = skip_log(plant.settings) if isinstance(source, BoundedKafkaSource) else None
     limits = _without_checkpoints(plant)
     overrides = Overrides(source, MemoryWindowStore(), ReplaySink(result, source), limits, skips=skips)
-    pipeline = build_pipeline(plant, load_model=load_model, overrides=overrides)
+    instruments = Instruments() if observer is None else Instruments(observer=observer)
+    pipeline = build_pipeline(plant, instruments=instruments, load_model=load_model, overrides=overrides)
     started_s = time.monotonic()
     with gc_tuning():
         await run_with_helpers(pipeline.run(stop), [_report_progress(pipeline, report)])

@@ -198,4 +198,5 @@ def _reason(data: Json) -> str:
     notes = [data["abstention"].replace("_", " ")] if data["abstention"] else []
     notes += [", ".join(odd)] if odd else []
     notes += [f"beyond training: {', '.join(beyond)}"] if beyond else []
+    notes += [f"this window alone: {window['unsettled']['state']}"] if window.get("unsettled") else []
     return f"  ({'; '.join(notes)})" if notes else ""

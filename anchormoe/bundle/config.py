@@ -1,6 +1,5 @@
 """The description of a bundle: the part of config.json that its users read. Pure."""
 
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
@@ -8,24 +7,16 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from anchormoe.cases import Alignment
-from anchormoe.conversion import from_stored
+from anchormoe.conversion import Text, from_stored, is_plain_text
 from anchormoe.errors import ModelError
 from anchormoe.windows import FillRule
 
 Recipe = Literal["paper", "experts", "kernel", "joint"]
 
 MAX_STEPS, MAX_CHANNELS, MAX_CLASSES, MAX_ROWS = 1_000_000, 100_000, 10_000, 4096
-Text = Annotated[str, Meta(max_length=500)]
 Steps = Annotated[int, Meta(ge=1, le=MAX_STEPS)]
-_NOT_IN_NAMES = frozenset({"Cc", "Cs", "Zl", "Zp"})
-_DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _LATER_KEYS: dict[str, Any] = {"fill": []}
 """Bundles that were written before these keys existed stay readable."""
-
-
-def is_plain_text(text: str) -> bool:
-    """Without control characters, line separators and marks that turn the direction: names go to terminals and logs."""
-    return not any(unicodedata.category(each) in _NOT_IN_NAMES or each in _DIRECTIONS for each in text)
 
 
 @dataclass(frozen=True, slots=True)

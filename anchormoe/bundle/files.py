@@ -25,7 +25,9 @@ REQUIRED = (MODEL, CONFIG, NORMALIZER, CALIBRATION, GOLDEN, CARD)
 """In addition to the manifest."""
 CHANNEL_PROFILE = "channel_profile.safetensors"
 """Read where it is there: bundles of format 1 have none."""
-EXTRAS = (PLAUSIBILITY, "metrics.jsonl", "curves.png", "reliability.png", "confusion.png")
+EXPERTS, SEGMENTS = "experts.json", "experts.safetensors"
+"""Expert profiles, both or neither: bundles from before they were stored have none."""
+EXTRAS = (PLAUSIBILITY, "metrics.jsonl", "curves.png", "reliability.png", "confusion.png", "experts.png")
 
 _MEGABYTE = 1 << 20
 MAX_BYTES: Mapping[str, int] = {MODEL: 2048 * _MEGABYTE, GOLDEN: 512 * _MEGABYTE}

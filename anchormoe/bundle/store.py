@@ -15,6 +15,7 @@ from anchormoe.bundle.files import (
     CARD,
     CHANNEL_PROFILE,
     CONFIG,
+    EXPERTS,
     EXTRAS,
     GOLDEN,
     MANIFEST,
@@ -22,6 +23,7 @@ from anchormoe.bundle.files import (
     NORMALIZER,
     PLAUSIBILITY,
     REQUIRED,
+    SEGMENTS,
     Tensors,
     dump_json,
     dump_tensors,
@@ -43,10 +45,10 @@ from anchormoe.model.calibration import Calibration
 from anchormoe.model.channel_profile import ChannelProfile
 from anchormoe.model.normalizer import Normalizer
 from anchormoe.model.plausibility import Plausibility
+from anchormoe.profiles.profile import ExpertProfiles
 
 FORMAT = 2
-_READABLE = (1, 2)
-"""Format 1 has no channel profile."""
+_KNOWN = {*REQUIRED, CHANNEL_PROFILE, EXPERTS, SEGMENTS, *EXTRAS}
 _MAX_PARTS = 8
 _PACKAGES = ("anchormoe-agent", "numpy", "torch")
 
@@ -64,6 +66,7 @@ class Artefact:
     settings: Mapping[str, Any] = field(default_factory=dict)
     extras: Mapping[str, bytes] = field(default_factory=dict)
     profile: ChannelProfile | None = None
+    experts: ExpertProfiles | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,7 @@ class Bundle:
     manifest: Mapping[str, Any]
     settings: Mapping[str, Any]
     profile: ChannelProfile | None = None
+    experts: ExpertProfiles | None = None
 
 
 def write_bundle(directory: Path, artefact: Artefact, *, force: bool = False) -> str:
@@ -105,9 +109,9 @@ def load_bundle(directory: Path, *, sources: SourceTypes = SOURCE_TYPES) -> Bund
     manifest = parse_json(content, MANIFEST)
     files = _read_files(directory, manifest)
     stored = parse_json(files[CONFIG], CONFIG)
-    if stored.get("format") not in _READABLE:
+    if stored.get("format") != FORMAT:
         raise ModelError(
-            f"{CONFIG}: format {stored.get('format')!r:.60}, this version reads {_READABLE[0]} to {FORMAT}; "
+            f"{CONFIG}: format {stored.get('format')!r:.60}, this version reads format {FORMAT}; "
             "train the model again with this version, or read it with the version that wrote it"
         )
     config = BundleConfig.from_dict(stored, sha256(content))
@@ -116,7 +120,8 @@ def load_bundle(directory: Path, *, sources: SourceTypes = SOURCE_TYPES) -> Bund
         channels=len(config.channels), steps=config.length, classes=len(config.classes),
     )  # fmt: skip
     settings = from_stored(dict[str, Any], stored.get("settings", {}), f"{CONFIG}: settings")
-    return Bundle(config, _model(config, stored, files, sources), golden, manifest, settings, _profile(config, files))
+    model, profile, experts = _model(config, stored, files, sources), _profile(config, files), _experts(config, files)
+    return Bundle(config, model, golden, manifest, settings, profile, experts)
 
 
 def _files(artefact: Artefact) -> dict[str, bytes]:
@@ -144,6 +149,7 @@ def _files(artefact: Artefact) -> dict[str, bytes]:
         CARD: artefact.card.encode(),
         **({} if model.plausibility is None else {PLAUSIBILITY: dump_json(model.plausibility.to_dict())}),
         **({} if artefact.profile is None else {CHANNEL_PROFILE: dump_tensors(artefact.profile.tensors())}),
+        **_expert_files(artefact.experts),
         **artefact.extras,
     }
 
@@ -171,7 +177,7 @@ def _version(package: str) -> str:
 
 def _read_files(directory: Path, manifest: Mapping[str, Any]) -> dict[str, bytes]:
     listed = manifest.get("files")
-    if not isinstance(listed, dict) or not set(REQUIRED) <= set(listed) <= {*REQUIRED, CHANNEL_PROFILE, *EXTRAS}:
+    if not isinstance(listed, dict) or not set(REQUIRED) <= set(listed) <= _KNOWN:
         raise ModelError(f"{MANIFEST}: files: expected {', '.join(REQUIRED)}, and no unknown file")
     files = {}
     for name, facts in listed.items():
@@ -189,6 +195,24 @@ def _profile(config: BundleConfig, files: Mapping[str, bytes]) -> ChannelProfile
         return ChannelProfile.from_tensors(tensors, classes=len(config.classes), channels=len(config.channels))
     except ModelError as error:
         raise ModelError(f"{CHANNEL_PROFILE}: {error}") from None
+
+
+def _expert_files(experts: ExpertProfiles | None) -> dict[str, bytes]:
+    return {} if experts is None else {EXPERTS: dump_json(experts.to_dict()), SEGMENTS: dump_tensors(experts.tensors())}
+
+
+def _experts(config: BundleConfig, files: Mapping[str, bytes]) -> ExpertProfiles | None:
+    if (EXPERTS in files) != (SEGMENTS in files):
+        raise ModelError(f"{MANIFEST}: files: expected both {EXPERTS} and {SEGMENTS}, or neither")
+    if EXPERTS not in files:
+        return None
+    stored, tensors = parse_json(files[EXPERTS], EXPERTS), parse_tensors(files[SEGMENTS], SEGMENTS)
+    try:
+        return ExpertProfiles.from_stored(
+            stored, tensors, channels=len(config.channels), classes=len(config.classes), steps=config.length
+        )
+    except ModelError as error:
+        raise ModelError(f"{EXPERTS}, {SEGMENTS}: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)

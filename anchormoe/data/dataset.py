@@ -12,6 +12,17 @@ from anchormoe.windows import FillRule
 
 
 @dataclass(frozen=True, slots=True)
+class Origins:
+    """Where cases were cut: the recording of each (N,), and the time of its first step in nanoseconds UTC (N,)."""
+
+    recordings: npt.NDArray[np.object_]
+    start_ns: npt.NDArray[np.int64]
+
+    def subset(self, chosen: npt.NDArray[np.int64]) -> "Origins":
+        return Origins(self.recordings[chosen], self.start_ns[chosen])
+
+
+@dataclass(frozen=True, slots=True)
 class Dataset:
     """N cases. `y` (N,) indexes `classes`; `groups` (N,) numbers recordings; `ends` (N,) their ends, in steps."""
 
@@ -29,6 +40,8 @@ class Dataset:
     alignment: Alignment = "aligned"
     fill: tuple[FillRule, ...] = ()
     """how missing values were filled, one rule per channel; empty where that is not known"""
+    origins: Origins | None = None
+    """None where the cases were not cut out of recordings"""
 
     def __post_init__(self) -> None:
         _refuse_mismatch(self)
@@ -57,6 +70,7 @@ class Dataset:
             truth=None if self.truth is None else self.truth[chosen],
             alignment=self.alignment,
             fill=self.fill,
+            origins=None if self.origins is None else self.origins.subset(chosen),
         )
 
 

@@ -1,35 +1,68 @@
-"""The explanation of one window's score as a value: patches, experts, channels, and the sum they make."""
+"""The explanation of one window's score as a value: time × channel evidence, the sums it makes, experts, examples."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from anchormoe.bundle.config import BundleConfig
 from anchormoe.cases import Bool, Cases, Float32, Float64
+from anchormoe.evidence import Term
+from anchormoe.explain.spans import strongest_spans
+from anchormoe.metrics.cancellation import cancellation
 from anchormoe.model.prediction import Prediction
 from anchormoe.predictor import Predictor
+from anchormoe.profiles.build import furthest_channel
+from anchormoe.profiles.examples import Example, ExampleIndex
+from anchormoe.profiles.normal import NormalRange
+from anchormoe.profiles.profile import ExpertProfiles
+from anchormoe.profiles.segments import leading_run
 
-SHOWN_PATCHES = 8
-ATTRIBUTED_PATCHES = 4
+SHOWN_SPANS = 7
+MARGIN_SPANS = 5
+_HALF_MISSING = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Patch:
-    """Steps [start, stop) and what they add to the explained class; `channels` (C,) by occlusion, where tried."""
+class Origin:
+    """Where a window comes from, in words, and the time of its first step; None where only steps are known."""
 
+    words: str = ""
+    start_ns: int | None = None
+    train_case: int | None = None
+    """its number in TRAIN, so that it is not its own example"""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Steps [start, stop) of a term, what they add, which expert added most of it, and a TRAIN segment like it."""
+
+    term: Term
+    channel: int
+    """of a set, the channel furthest from normal"""
     start: int
     stop: int
-    contribution: float
-    far_share: float
-    channels: Float64 | None = None
+    value: float
+    expert: str = ""
+    example: Example | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """total = context + spans + remainder, for the score of a class or for the margin between two."""
+
+    context: float
+    spans: tuple[Span, ...]
+    remainder: float
+    total: float
 
 
 @dataclass(frozen=True, slots=True)
 class Expert:
-    """Summed over the window; weight and reliability are means over the patches where it was used, or None."""
+    """Summed over the window; weight and reliability are means over the units where it was used, or None."""
 
     name: str
+    title: str
     contribution: float
     weight: float | None
     reliability: float | None
@@ -37,117 +70,236 @@ class Expert:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The arg-max class of one window: logit = context + Σ patches = context + Σ steps."""
+    """The arg-max class of one window: logit = context + Σ evidence (T, K)."""
 
     config: BundleConfig
+    origin: Origin
+    normal: NormalRange
     window: Float32
     """(C, T) raw"""
     mask: Bool
     label: int
+    runner_up: int
     truth: str | None
     probabilities: Float64
-    logit: float
-    context: float
-    steps: Float64
-    """(T,)"""
-    patches: tuple[Patch, ...]
-    """all of them, in time order"""
+    logits: Float64
+    terms: tuple[Term, ...]
+    evidence: Float64
+    """(T, K) for the label"""
+    score: Sum
+    margin: Sum
+    """over the runner-up"""
     experts: tuple[Expert, ...]
+    profiles: ExpertProfiles | None
     abstention: str | None
     residual: float
-    channel_method: str
+    sentence: str = ""
+    """for a person; made of the facts above"""
 
     @property
     def state(self) -> str:
         return self.config.classes[self.label]
 
     @property
-    def strongest(self) -> list[int]:
-        """Indices of the patches with the largest contributions, the largest first."""
-        order = np.argsort([-abs(patch.contribution) for patch in self.patches], kind="stable")
-        return [int(index) for index in order[:SHOWN_PATCHES]]
+    def rival(self) -> str:
+        return self.config.classes[self.runner_up]
+
+    @property
+    def logit(self) -> float:
+        return self.score.total
+
+    @property
+    def context(self) -> float:
+        return self.score.context
+
+    @property
+    def by_term(self) -> Float64:
+        """(K,) over the whole window"""
+        return np.asarray(self.evidence.sum(axis=0))
+
+    @property
+    def cancellation(self) -> float | None:
+        """(Σ |evidence| + |context|) / |logit| over patch strides: 1 if nothing cancels; None if all does."""
+        parts = np.add.reduceat(self.evidence.sum(axis=1), np.arange(0, len(self.evidence), self.config.patch_stride))
+        found = float(cancellation(parts[None], np.array([self.context]), np.array([self.logit]))[0])
+        return found if np.isfinite(found) else None
+
+    @property
+    def missing(self) -> dict[int, float]:
+        """Channel to the share of its steps without a value, for those that lack any, most first."""
+        share = 1 - self.mask.mean(axis=1)
+        order = np.argsort(-share, kind="stable")
+        return {int(channel): float(share[channel]) for channel in order if share[channel] > 0}
 
     def share(self, contribution: float) -> float:
-        """|contribution| / (|context| + Σ |contributions|)."""
-        total = abs(self.context) + sum(abs(patch.contribution) for patch in self.patches)
+        """Of |context| + Σ |evidence| by step and term."""
+        total = abs(self.context) + float(np.abs(self.evidence).sum())
         return abs(contribution) / total if total else 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON; channels that were not tried are null."""
+        """JSON: everything but the arrays of steps."""
+        names = self.config.classes
         return {
             "model": {"name": self.config.name, "version": self.config.version, "digest": self.config.digest},
+            "origin": self.origin.words,
+            "sentence": self.sentence,
             "state": self.state,
             "truth": self.truth,
             "abstention": self.abstention,
-            "probabilities": dict(zip(self.config.classes, self.probabilities.tolist(), strict=True)),
+            "probabilities": dict(zip(names, self.probabilities.tolist(), strict=True)),
+            "logits": dict(zip(names, self.logits.tolist(), strict=True)),
             "logit": self.logit,
-            "context": self.context,
-            "residual": self.residual,
-            "channel_method": self.channel_method,
-            "patches": [self._patch_dict(patch) for patch in self.patches],
+            "score": self._sum_dict(self.score),
+            "why_not": {"class": self.rival, **self._sum_dict(self.margin)},
+            "channels": [
+                {"channels": [self.config.channels[one] for one in term], "contribution": float(value)}
+                for term, value in zip(self.terms, self.by_term, strict=True)
+            ],
             "experts": [
-                {"name": one.name, "contribution": one.contribution, "weight": one.weight,
+                {"name": one.name, "title": one.title, "contribution": one.contribution, "weight": one.weight,
                  "reliability": one.reliability}
                 for one in self.experts
             ],
+            "missing": {self.config.channels[channel]: share for channel, share in self.missing.items()},
+            "cancellation": self.cancellation,
+            "residual": self.residual,
         }  # fmt: skip
 
-    def _patch_dict(self, patch: Patch) -> dict[str, Any]:
-        facts: dict[str, Any] = {
-            "start": patch.start, "stop": patch.stop, "contribution": patch.contribution,
-            "share": self.share(patch.contribution), "far_share": patch.far_share,
+    def _sum_dict(self, one: Sum) -> dict[str, Any]:
+        spans = [self._span_dict(span) for span in one.spans]
+        return {"context": one.context, "spans": spans, "remainder": one.remainder, "total": one.total}
+
+    def _span_dict(self, span: Span) -> dict[str, Any]:
+        example = span.example
+        return {
+            "channels": [self.config.channels[one] for one in span.term],
+            "start": span.start,
+            "stop": span.stop,
+            "contribution": span.value,
+            "expert": span.expert or None,
+            "example": None if example is None else {
+                "class": self.config.classes[example.label], "recording": example.recording, "case": example.case,
+                "start": example.start, "stop": example.stop, "distance": example.distance,
+            },
         }  # fmt: skip
-        if patch.channels is not None:
-            values = [None if np.isnan(value) else float(value) for value in patch.channels]
-            facts["channels"] = dict(zip(self.config.channels, values, strict=True))
-        return facts
 
 
-def explain_case(predictor: Predictor, case: Cases, *, truth: str | None = None) -> Explanation:
+def explain_case(
+    predictor: Predictor, case: Cases, *, truth: str | None = None, origin: Origin | None = None
+) -> Explanation:
     """Explains the first of the raw cases."""
-    one = case.subset(slice(0, 1)).resized(predictor.config.length)
-    found = predictor.predict_cases(case.subset(slice(0, 1)))
+    from anchormoe.explain.words import sentence
+
+    first = case.subset(slice(0, 1))
+    one, found = first.resized(predictor.config.length), predictor.predict_cases(first)
+    origin = origin or Origin()
     label = int(found.label[0])
-    return Explanation(
+    runner_up = int(next((at for at in np.argsort(-found.logits[0], kind="stable") if at != label), label))
+    steps = predictor.steps(first)
+    of_class = steps.values[0, :, :, label]
+    window = _Window(predictor, one, found, steps.terms, origin)
+    explanation = Explanation(
         config=predictor.config,
+        origin=origin,
+        normal=predictor.normal,
         window=one.x[0],
         mask=one.mask[0],
         label=label,
+        runner_up=runner_up,
         truth=truth,
         probabilities=found.probabilities[0],
-        logit=float(found.logits[0, label]),
-        context=float(found.context[0, label]),
-        steps=np.asarray(predictor.steps(case.subset(slice(0, 1))).over_time[0, :, label]),
-        patches=_patches(predictor, one, found, label),
-        experts=_experts(found),
+        logits=found.logits[0],
+        terms=steps.terms,
+        evidence=of_class,
+        score=window.sum_up(of_class, float(found.context[0, label]), float(found.logits[0, label]), SHOWN_SPANS, True),
+        margin=window.sum_up(
+            of_class - steps.values[0, :, :, runner_up],
+            float(found.context[0, label] - found.context[0, runner_up]),
+            float(found.logits[0, label] - found.logits[0, runner_up]),
+            MARGIN_SPANS,
+            False,
+        ),
+        experts=_experts(found, predictor),
+        profiles=predictor.experts,
         abstention=found.abstention[0],
         residual=float(found.residual[0]),
-        channel_method=predictor.channel_method,
     )
+    return replace(explanation, sentence=sentence(explanation))
 
 
-def _patches(predictor: Predictor, one: Cases, found: Prediction, label: int) -> tuple[Patch, ...]:
-    contributions = found.contributions[0, :, label]
-    bounds = list(zip(found.starts.tolist(), found.stops.tolist(), strict=True))
-    strongest = [int(index) for index in np.argsort(-np.abs(contributions), kind="stable")[:ATTRIBUTED_PATCHES]]
-    channels = predictor.attribute_channels(one.x[0], one.mask[0], [bounds[index] for index in strongest], label)
-    by_patch = dict(zip(strongest, channels, strict=True))
-    return tuple(
-        Patch(start, stop, float(contributions[index]), float(found.far_share[0, index]), by_patch.get(index))
-        for index, (start, stop) in enumerate(bounds)
-    )
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """What is needed to turn spans of terms into spans with their channel, expert and example."""
+
+    predictor: Predictor
+    one: Cases
+    found: Prediction
+    terms: tuple[Term, ...]
+    origin: Origin
+
+    def sum_up(self, steps: Float64, context: float, total: float, most: int, with_experts: bool) -> Sum:
+        """The remainder is what is left of the independently pooled total."""
+        chosen = strongest_spans(steps, cell=self.predictor.config.patch_stride, most=most)
+        spans = []
+        for span in chosen:
+            term = self.terms[span.term]
+            expert = self._leading_expert(span.term, (span.start, span.stop), span.value) if with_experts else None
+            channel = self._channel(term, (span.start, span.stop))
+            example = None if expert is None else self._example(expert, span.term, channel, (span.start, span.stop))
+            title = "" if expert is None else self._title(expert)
+            spans.append(Span(term, channel, span.start, span.stop, span.value, title, example))
+        return Sum(context, tuple(spans), total - context - sum(span.value for span in spans), total)
+
+    def _title(self, expert: int) -> str:
+        name = self.found.experts[expert]
+        return self.predictor.expert_names.get(name, name)
+
+    def _channel(self, term: Term, steps: tuple[int, int]) -> int:
+        normal, scale = self.predictor.normal, self.predictor.model.normalizer.scale
+        return furthest_channel(term, self.one.x[0], self.one.mask[0], steps, normal.mean, scale)
+
+    def _leading_expert(self, term: int, steps: tuple[int, int], value: float) -> int | None:
+        """The one that added most in these steps, in the direction of their sum; patches count by their overlap."""
+        found = self.found
+        place = found.terms.index(self.terms[term])
+        common = np.minimum(found.stops, steps[1]) - np.maximum(found.starts, steps[0])
+        share = np.maximum(common, 0) / (found.stops - found.starts)
+        total = share @ found.expert_evidence[0, :, place]
+        return int(np.argmax(total if value > 0 else -total)) if len(total) else None
+
+    def _example(self, expert: int, term: int, channel: int, steps: tuple[int, int]) -> Example | None:
+        """For the span; else for the run of patches that this expert speaks on, as the index was made of."""
+        index = self.predictor.examples
+        if index is None:
+            return None
+        nearest = self._nearest(index, expert, channel, steps)
+        if nearest is not None:
+            return nearest
+        place = self.found.terms.index(self.terms[term])
+        first, stop = leading_run(self.found.expert_evidence[0, :, place, expert])
+        wider = int(self.found.starts[first]), int(self.found.stops[stop - 1])
+        return self._nearest(index, expert, self._channel(self.terms[term], wider), wider)
+
+    def _nearest(self, index: ExampleIndex, expert: int, channel: int, steps: tuple[int, int]) -> Example | None:
+        part = slice(*steps)
+        return index.nearest(
+            self.found.experts[expert], channel, self.one.x[0, channel, part], self.one.mask[0, channel, part],
+            other_than=self.origin.train_case,
+        )  # fmt: skip
 
 
-def _experts(found: Prediction) -> tuple[Expert, ...]:
-    return tuple(
+def _experts(found: Prediction, predictor: Predictor) -> tuple[Expert, ...]:
+    rows = [
         Expert(
             name,
+            predictor.expert_names.get(name, name),
             float(found.expert_contributions[0, :, index].sum()),
             _mean(found.weight[0, ..., index]),
             _mean(found.reliability[0, ..., index], found.weight[0, ..., index]),
         )
         for index, name in enumerate(found.experts)
-    )
+    ]
+    return tuple(sorted(rows, key=lambda one: -abs(one.contribution)))
 
 
 def _mean(values: Float64, weight: Float64 | None = None) -> float | None:

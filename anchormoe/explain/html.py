@@ -4,8 +4,25 @@ import base64
 import html
 from pathlib import Path
 
-from anchormoe.explain.explanation import Explanation
-from anchormoe.explain.plot import class_name, headline, plot_explanation, waterfall
+import numpy as np
+
+from anchormoe.explain.explanation import Explanation, Span, Sum
+from anchormoe.explain.plot import OPPOSE, SUPPORT, expert_lines, plot_explanation
+from anchormoe.explain.words import (
+    channels_of,
+    class_name,
+    clock,
+    compare_with_normal,
+    example_words,
+    headline,
+    number,
+    when,
+    window_words,
+)
+
+_CLASSES = 20
+_CHANNELS = 20
+_EXPERTS = 20
 
 
 def write_explanation(path: Path, explanation: Explanation, *, title: str) -> None:
@@ -18,62 +35,207 @@ def write_explanation(path: Path, explanation: Explanation, *, title: str) -> No
 
 def explanation_html(explanation: Explanation, plot: bytes, *, title: str) -> str:
     """A single file without scripts; nothing is loaded from elsewhere."""
+    state, rival = class_name(explanation.state), class_name(explanation.rival)
+    cancellation = "–" if explanation.cancellation is None else f"{explanation.cancellation:.2f}"
     return _PAGE.format(
-        title=html.escape(title), headline=html.escape(headline(explanation)),
-        picture=base64.b64encode(plot).decode(), tables=_sum_table(explanation) + _expert_table(explanation)
-        + _class_table(explanation), residual=explanation.residual, model=html.escape(explanation.config.name),
+        title=html.escape(title), sentence=html.escape(explanation.sentence),
+        headline=html.escape(headline(explanation)),
+        window=html.escape(window_words(explanation)), picture=base64.b64encode(plot).decode(),
+        score=_score_table(explanation), channels=_channel_table(explanation),
+        rival=html.escape(rival), state=html.escape(state), margin=_margin_table(explanation, explanation.margin),
+        experts=_expert_table(explanation), classes=_class_table(explanation), missing=_missing(explanation),
+        cancellation=cancellation, residual=explanation.residual, model=html.escape(explanation.config.name),
         version=html.escape(explanation.config.version), digest=explanation.config.digest[:12],
     )  # fmt: skip
 
 
-def _sum_table(explanation: Explanation) -> str:
-    long_range = {f"{patch.start}–{patch.stop - 1}": f"{patch.far_share:.0%}" for patch in explanation.patches}
-    rows = [[name, f"{value:+.4f}", long_range.get(name, "")] for name, value in waterfall(explanation)]
-    total = [f"logit of {class_name(explanation.state)}", f"{explanation.logit:+.4f}", ""]
-    return _table(["steps", "contribution", "long-range"], rows, total)
+def _score_table(explanation: Explanation) -> str:
+    """context + spans + everything else = score, each span with what a person compares."""
+    one = explanation.score
+    rows = [["context", "", "", f"{one.context:+.4f}", "", ""]]
+    rows += [_span_row(explanation, span) for span in one.spans]
+    rows.append(["everything else", "", "", f"{one.remainder:+.4f}", "", ""])
+    total = [f"score of {class_name(explanation.state)}", "", "", f"{one.total:+.4f}", "", ""]
+    head = ["channel", "when", "what", "contribution", "expert", "most similar in TRAIN"]
+    return _table(head, rows, total, numbers=(3,))
+
+
+def _span_row(explanation: Explanation, span: Span) -> list[str]:
+    example = "" if span.example is None else example_words(explanation, span.example)
+    return [
+        channels_of(explanation, span.term), when(explanation, span.start, span.stop),
+        compare_with_normal(explanation, span), f"{span.value:+.4f}", span.expert, example,
+    ]  # fmt: skip
+
+
+def _margin_table(explanation: Explanation, one: Sum) -> str:
+    rows = [["context", "", f"{one.context:+.4f}"]]
+    rows += [
+        [channels_of(explanation, span.term), when(explanation, span.start, span.stop), f"{span.value:+.4f}"]
+        for span in one.spans
+    ]
+    rows.append(["everything else", "", f"{one.remainder:+.4f}"])
+    return _table(["channel", "when", "difference"], rows, ["margin", "", f"{one.total:+.4f}"], numbers=(2,))
+
+
+def _channel_table(explanation: Explanation) -> str:
+    """By channel over the whole window; with the context they, too, add up to the score."""
+    totals = explanation.by_term
+    order = [int(one) for one in np.argsort(-np.abs(totals), kind="stable") if totals[one] != 0]
+    shown, rest = order[:_CHANNELS], order[_CHANNELS:]
+    rows = [["context", f"{explanation.context:+.4f}", "", ""]]
+    for at in shown:
+        term = explanation.terms[at]
+        now, normal = ("", "") if len(term) > 1 else _now_and_normal(explanation, term[0])
+        rows.append([channels_of(explanation, term), f"{totals[at]:+.4f}", now, normal])
+    if rest:
+        rows.append([f"{len(rest)} others", f"{float(totals[rest].sum()):+.4f}", "", ""])
+    total = [f"score of {class_name(explanation.state)}", f"{explanation.logit:+.4f}", "", ""]
+    return _table(["channel", "contribution", "mean (range) in the window", "normal"], rows, total, numbers=(1,))
+
+
+def _now_and_normal(explanation: Explanation, channel: int) -> tuple[str, str]:
+    unit = explanation.config.units[channel]
+    unit = f" {unit}" if unit else ""
+    values = explanation.window[channel][explanation.mask[channel]].astype(np.float64)
+    normal = explanation.normal
+    usual = f"{number(float(normal.mean[channel]))} ({_range(float(normal.low[channel]), float(normal.high[channel]))})"
+    if not len(values):
+        return "no data", usual + unit
+    now = f"{number(float(values.mean()))} ({_range(float(values.min()), float(values.max()))})"
+    return now + unit, usual + unit
+
+
+def _range(low: float, high: float) -> str:
+    return f"{number(low)} to {number(high)}"
 
 
 def _expert_table(explanation: Explanation) -> str:
-    """All experts; with the context they, too, add up to the logit."""
-    order = sorted(explanation.experts, key=lambda one: -abs(one.contribution))
-    rows = [["context", f"{explanation.context:+.4f}", "", ""]]
-    rows += [[one.name, f"{one.contribution:+.4f}", _figure(one.weight), _figure(one.reliability)] for one in order]
-    total = [f"logit of {class_name(explanation.state)}", f"{explanation.logit:+.4f}", "", ""]
-    return _table(["expert", "contribution", "weight", "reliability κ"], rows, total)
+    """All experts; with the context they, too, add up to the score. Each with its prototypes."""
+    rows = [["context", f"{explanation.context:+.4f}", "", "", "", ""]]
+    pictures = [""]
+    for one in explanation.experts[:_EXPERTS]:
+        rows.append([
+            one.title, f"{one.contribution:+.4f}", _figure(one.weight), _figure(one.reliability),
+            expert_lines(explanation, one.name), "" if one.title == one.name else one.name,
+        ])  # fmt: skip
+        pictures.append(_prototypes(explanation, one.name))
+    rest = explanation.experts[_EXPERTS:]
+    if rest:
+        rows.append([f"{len(rest)} others", f"{sum(one.contribution for one in rest):+.4f}", "", "", "", ""])
+        pictures.append("")
+    total = [f"score of {class_name(explanation.state)}", f"{explanation.logit:+.4f}", "", "", "", ""]
+    head = ["expert", "contribution", "weight", "reliability", "what it knows, by TRAIN", "internal name"]
+    body = "".join(
+        _row(row, numbers=(1, 2, 3)) + (f"<tr><td colspan=6>{picture}</td></tr>" if picture else "")
+        for row, picture in zip(rows, pictures, strict=True)
+    )
+    return _whole_table(head, body, _row(total, " class=sum", numbers=(1,)))
+
+
+def _prototypes(explanation: Explanation, name: str) -> str:
+    profiles = explanation.profiles
+    if profiles is None or name not in profiles.numbers:
+        return ""
+    segments = profiles.segments
+    figures = []
+    for row in profiles.experts[profiles.numbers[name]].prototypes:
+        place = int(segments.recording[row])
+        where = f"case {int(segments.case[row])}" if place < 0 else profiles.recordings[place]
+        known = int(segments.start_ns[row]) > np.iinfo(np.int64).min
+        time = f" {clock(int(segments.start_ns[row]), explanation.config.period_ns, date=True)}" if known else ""
+        label = class_name(explanation.config.classes[int(segments.label[row])])
+        channel = explanation.config.channels[int(segments.channel[row])]
+        contribution = float(segments.contribution[row])
+        text = f"{channel}, {label}, {contribution:+.2f}, {where}{time}"
+        figures.append(
+            f"<figure>{_curve(segments.values[row], contribution)}<figcaption>{html.escape(text)}</figcaption></figure>"
+        )
+    return "".join(figures)
+
+
+def _curve(values: "np.typing.NDArray[np.float32]", contribution: float) -> str:
+    """A small line as SVG."""
+    low, high = float(values.min()), float(values.max())
+    scaled = (values - low) / ((high - low) or 1.0)
+    points = " ".join(f"{4 + 3.6 * at:.1f},{42 - 36 * float(value):.1f}" for at, value in enumerate(scaled))
+    colour = SUPPORT if contribution > 0 else OPPOSE
+    text = f"from {number(low)} to {number(high)}"
+    return (
+        f'<svg viewBox="0 0 120 46" width="120" height="46" role="img" aria-label="{text}"><title>{text}</title>'
+        f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.5"/></svg>'
+    )
 
 
 def _class_table(explanation: Explanation) -> str:
-    pairs = zip(explanation.config.classes, explanation.probabilities, strict=True)
-    rows = [[name, f"{value:.4f}"] for name, value in sorted(pairs, key=lambda pair: -pair[1])]
-    return _table(["class", "probability"], rows, None)
+    order = np.argsort(-explanation.probabilities, kind="stable")
+    rows = [
+        [
+            class_name(explanation.config.classes[at]),
+            f"{explanation.probabilities[at]:.4f}",
+            f"{explanation.logits[at]:+.4f}",
+        ]
+        for at in order[:_CLASSES].tolist()
+    ]
+    if len(order) > _CLASSES:
+        rows.append([f"{len(order) - _CLASSES} others", f"{explanation.probabilities[order[_CLASSES:]].sum():.4f}", ""])
+    return _table(["class", "probability", "score"], rows, None, numbers=(1, 2))
+
+
+def _missing(explanation: Explanation) -> str:
+    if not explanation.missing:
+        return "<p>Nothing is missing: every channel has a value at every step.</p>"
+    rows = [
+        [explanation.config.channels[one], f"{share:.0%}"]
+        for one, share in list(explanation.missing.items())[:_CHANNELS]
+    ]
+    return _table(["channel", "share of the steps without a value"], rows, None, numbers=(1,))
 
 
 def _figure(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
 
 
-def _table(head: list[str], rows: list[list[str]], total: list[str] | None) -> str:
-    names = "".join(f"<th>{html.escape(name)}</th>" for name in head)
-    return f"<table><tr>{names}</tr>{''.join(map(_row, rows))}{_row(total, ' class=sum') if total else ''}</table>"
+def _table(head: list[str], rows: list[list[str]], total: list[str] | None, *, numbers: tuple[int, ...]) -> str:
+    last = _row(total, " class=sum", numbers=numbers) if total else ""
+    return _whole_table(head, "".join(_row(row, numbers=numbers) for row in rows), last)
 
 
-def _row(cells: list[str], kind: str = "") -> str:
-    return f"<tr{kind}>{''.join(f'<td>{html.escape(cell)}</td>' for cell in cells)}</tr>"
+def _whole_table(head: list[str], body: str, last: str) -> str:
+    names = "".join(f"<th scope=col>{html.escape(name)}</th>" for name in head)
+    return f"<table><thead><tr>{names}</tr></thead><tbody>{body}{last}</tbody></table>"
+
+
+def _row(cells: list[str], kind: str = "", *, numbers: tuple[int, ...]) -> str:
+    inner = "".join(
+        f"<td{' class=n' if at in numbers else ''}>{html.escape(cell)}</td>" for at, cell in enumerate(cells)
+    )
+    return f"<tr{kind}>{inner}</tr>"
 
 
 _PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
-<style>body{{font:15px/1.5 system-ui,sans-serif;color:#1f2933;max-width:1300px;margin:2rem auto;padding:0 1rem}}
-img{{max-width:100%}} table{{border-collapse:collapse;margin:1rem 2rem 1rem 0;display:inline-table;vertical-align:top}}
-td,th{{padding:.15rem .8rem;border-bottom:1px solid #e4e7eb}} th{{text-align:left;font-weight:600;color:#52606d}}
-td+td,th+th{{text-align:right;font-variant-numeric:tabular-nums}}
-.sum td{{font-weight:600;border-top:2px solid #1f2933}}</style></head><body>
-<h1>{title}</h1><p>{headline}</p><img alt="The window with its evidence" src="data:image/png;base64,{picture}">
-<h2>The sum</h2>{tables}
-<p>Long-range: the share of a contribution from kernels that span more than max(33, a quarter of the window) steps; its
-position is less certain.</p>
-<p>Residual of the sum {residual:.1e}. Model {model} {version}, digest {digest}. A contribution is what these steps add
-to the score in this model, not how the score would change without them. Not a medical device and not a primary
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>
+<style>body{{font:15px/1.5 system-ui,sans-serif;color:#1f2933;max-width:1400px;margin:2rem auto;padding:0 1rem}}
+img{{max-width:100%}} table{{border-collapse:collapse;margin:.5rem 0 1.5rem}}
+h2{{margin:1.5rem 0 .2rem;font-size:1.15rem}}
+td,th{{padding:.2rem .8rem .2rem 0;border-bottom:1px solid #e4e7eb;vertical-align:top;overflow-wrap:anywhere}}
+th{{text-align:left;font-weight:600;color:#52606d}} td.n{{font-variant-numeric:tabular-nums;white-space:nowrap}}
+th{{overflow-wrap:normal}}
+.sum td{{font-weight:600;border-top:2px solid #1f2933}} .lead{{font-size:1.15rem}}
+figure{{display:inline-block;margin:.2rem 1rem .2rem 0;max-width:14rem;vertical-align:top}}
+figcaption{{font-size:.75rem;color:#52606d;line-height:1.25;overflow-wrap:anywhere}}</style></head><body>
+<h1>{title}</h1><p class=lead>{sentence}</p><p>{headline}<br>{window}</p>
+<img alt="Signals with what is normal, evidence by time and channel, the sums, experts"
+ src="data:image/png;base64,{picture}">
+<h2>How the score of {state} adds up</h2>{score}
+<h2>By channel</h2>{channels}
+<h2>Why not {rival}</h2>{margin}
+<h2>By expert</h2>{experts}
+<h2>All classes</h2>{classes}
+<h2>What was missing</h2>{missing}
+<p>Cancellation {cancellation} (1: nothing cancels). Residual of the sum {residual:.1e}. Model {model} {version}, digest
+{digest}. σ is the deviation of a channel in TRAIN. A contribution is what these steps of these channels
+add to the score in this model, not how the score would change without them. Not a medical device and not a primary
 alarm.</p>
 </body></html>
 """

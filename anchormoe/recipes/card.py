@@ -4,8 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from anchormoe.bundle.config import BundleConfig
+from anchormoe.bundle.usefulness import KEY
 from anchormoe.evidence import Json
 from anchormoe.metrics.cancellation import describe_cancellation
+from anchormoe.profiles.names import Vocabulary
+from anchormoe.profiles.profile import ExpertProfiles
+from anchormoe.profiles.table import COLUMNS, judged_words, profile_rows
 from anchormoe.recipes.fit import FittedModel
 from anchormoe.windows import FillRule
 
@@ -13,30 +17,42 @@ _CAPTIONS = {
     "curves.png": "Training",
     "reliability.png": "Reliability: accuracy at each level of confidence",
     "confusion.png": "Confusion",
+    "experts.png": "Experts: classes, prototypes, and the cosines of posterior anchors where there are any",
 }
 _MEANING = """A score is the sum of its evidence: `logit = context + Σ contributions`, within 1e-5, and
-`softmax(logits)` is the probability. A contribution is what a patch of the window adds to the score in this model. It
-does not say how the score would change if the patch were deleted, and it is not a cause. Channels inside a span are
-ranked by occlusion, a separate method that is not part of this sum."""
+`softmax(logits)` is the probability. A contribution is what some steps of a channel, or of several channels that are
+read together, add to the score in this model. It does not say how the score would change if they were deleted, and it
+is not a cause."""
 _LIMITS = """Not a medical device and not a primary alarm. The figures hold for data like TRAIN; for other data the
 rules above make the model answer `unknown`, and each event names the rule."""
 
 
 def model_card(
     config: BundleConfig, fitted: FittedModel, data: Mapping[str, Json], metrics: Mapping[str, Json],
-    *, plots: Sequence[str] = (),
+    *, plots: Sequence[str] = (), experts: ExpertProfiles | None = None,
 ) -> str:  # fmt: skip
     parts = [
         f"# {config.name}, version {config.version}",
         _facts(config, data),
-        "## Figures\n\n" + _figures(metrics) + _warnings(data),
+        "## Figures\n\n" + _figures(metrics) + _warnings(data) + _usefulness(metrics[KEY]),
         "## Evidence\n\n" + _MEANING + "\n\n" + _cancellation(metrics["cancellation"]) + "\n\n" + _sources(fitted),
+        *_experts(config, experts),
         "## When it answers `unknown`\n\n" + _rules(fitted),
         *_without(metrics["out_of_fold"]),
         "## Limits\n\n" + _LIMITS,
     ]
     images = [f"![{_CAPTIONS[name]}]({name})" for name in plots if name in _CAPTIONS]
     return "\n\n".join(parts + images) + "\n"
+
+
+def _experts(config: BundleConfig, experts: ExpertProfiles | None) -> list[str]:
+    if experts is None or not experts.experts:
+        return []
+    period_s = None if config.period_ns is None else config.period_ns / 1e9
+    rows = profile_rows(experts, Vocabulary(config.channels, config.classes, period_s))
+    table = [COLUMNS, ["---"] * len(COLUMNS), *rows]
+    lines = [f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in table]
+    return ["## Experts\n\n" + f"What each expert learnt from TRAIN; {judged_words(experts)}.\n\n" + "\n".join(lines)]
 
 
 def _facts(config: BundleConfig, data: Mapping[str, Any]) -> str:
@@ -83,6 +99,17 @@ def _figures(metrics: Mapping[str, Any]) -> str:
 
 def _warnings(data: Mapping[str, Any]) -> str:
     return "".join(f"\n\n**Warning:** {note}." for note in data["fold_notes"])
+
+
+def _usefulness(judged: Mapping[str, Any] | None) -> str:
+    """Baselines on the same folds, and what speaks against the model."""
+    if judged is None:
+        return ""
+    rows = [(f"this model (`unknown` {judged['unknown']:.1%})", judged), *((b["name"], b) for b in judged["baselines"])]
+    table = "\n".join(f"| {name} | {one['accuracy']:.3f} | {one['balanced_accuracy']:.3f} |" for name, one in rows)
+    remarks = [f"**Not useful:** {one}." for one in judged["useless"]] + [f"Note: {one}." for one in judged["notes"]]
+    head = "\n\n| out-of-fold | accuracy | balanced accuracy |\n|---|---|---|\n"
+    return "\n\n".join([head + table, *remarks])
 
 
 def _row(name: str, figures: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from anchormoe.bundle.config import BundleConfig
 from anchormoe.bundle.golden import golden_cases, make_golden
 from anchormoe.bundle.store import Artefact
+from anchormoe.bundle.usefulness import KEY, Usefulness
 from anchormoe.cases import Int64, fingerprint
 from anchormoe.data.dataset import Dataset
 from anchormoe.data.fold_notes import fold_notes
@@ -18,7 +19,11 @@ from anchormoe.metrics.scores import summary
 from anchormoe.model.calibration import softmax
 from anchormoe.model.channel_profile import ChannelProfile
 from anchormoe.predictor import Predictor
+from anchormoe.profiles.names import NamedBefore
+from anchormoe.progress import Progress, ProgressCallback, silent
 from anchormoe.recipes.card import model_card
+from anchormoe.recipes.expert_plot import plot_experts
+from anchormoe.recipes.expert_profiles import fit_profiles, vocabulary
 from anchormoe.recipes.fit import FittedModel
 
 _BATCH_ENTRIES = 2_000_000
@@ -56,27 +61,41 @@ def build_predictor(fitted: FittedModel, train: Dataset, *, name: str = "model",
 def pack_bundle(
     fitted: FittedModel, train: Dataset, *, name: str, version: str = "1",
     test: Mapping[str, Json] | None = None, extras: Mapping[str, bytes] | None = None,
+    usefulness: Usefulness | None = None,
+    before: NamedBefore | None = None, progress: ProgressCallback = silent,
 ) -> Artefact:  # fmt: skip
-    """For `write_bundle`. `test` are the figures on TEST, `extras` the plots of the card."""
-    predictor = build_predictor(fitted, train, name=name, version=version)
+    """For `write_bundle`. `test` are the figures on TEST, `extras` plots, `before` the experts of an earlier bundle."""
+    profile = ChannelProfile.fit(train.cases, train.y, len(train.classes))
+    predictor = Predictor(bundle_config(fitted, train, name=name, version=version), fitted.model, profile)
     metrics = {
         "protocol": fitted.settings.protocol,
         "out_of_fold": out_of_fold_figures(fitted, train.y, train.classes) | _accuracy_without_channel(fitted, train),
         "test": None if test is None else dict(test),
         "cancellation": train_cancellation(predictor, train),
+        KEY: None if usefulness is None else usefulness.to_dict(),
     }
     data = _data_facts(train)
+    experts = fit_profiles(
+        fitted,
+        train,
+        predictor,
+        before=before,
+        on_progress=lambda done, count: progress(Progress("experts", done, count)),
+    )
     plots = dict(extras or {})
+    if plots and (picture := plot_experts(experts, vocabulary(predictor))) is not None:
+        plots["experts.png"] = picture
     return Artefact(
         config=predictor.config,
         model=fitted.model,
         golden=make_golden(golden_cases(train.cases, train.y), predictor.predict_cases),
-        card=model_card(predictor.config, fitted, data, metrics, plots=sorted(plots)),
+        card=model_card(predictor.config, fitted, data, metrics, plots=sorted(plots), experts=experts),
         data=data,
         metrics=metrics,
         settings=fitted.settings.to_dict(),
         extras=plots | {"metrics.jsonl": metrics_lines(fitted, metrics)},
-        profile=ChannelProfile.fit(train.cases, train.y, len(train.classes)),
+        profile=profile,
+        experts=experts,
     )
 
 
@@ -84,7 +103,7 @@ def out_of_fold_figures(fitted: FittedModel, y: Int64, classes: Sequence[str]) -
     """Accuracy, F1 and calibration of the out-of-fold predictions on TRAIN."""
     logits = fitted.oof_logits
     figures = summary(y, np.asarray(logits.argmax(axis=1), np.int64), softmax(logits), classes)
-    return figures | {"abstention_rates": dict(fitted.report["abstention_rates"])}
+    return figures | {name: fitted.report[name] for name in ("abstention_rates", "unknown_rate")}
 
 
 def train_cancellation(predictor: Predictor, train: Dataset) -> dict[str, Json]:

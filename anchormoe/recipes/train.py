@@ -5,17 +5,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from anchormoe.bundle.store import Artefact
+from anchormoe.bundle.usefulness import Usefulness
 from anchormoe.data.dataset import Split
 from anchormoe.evidence import Json
 from anchormoe.metrics.evaluate import evaluate_predictions
 from anchormoe.metrics.scores import label_test_figures
 from anchormoe.model.calibration import log_loss_of_logits, softmax
 from anchormoe.model.prediction import Prediction
+from anchormoe.profiles.names import NamedBefore
 from anchormoe.progress import DeferredInterrupt, Progress, ProgressCallback, silent
 from anchormoe.recipes.card_plots import ScoredPredictions, card_plots
 from anchormoe.recipes.fit import FittedModel, fit_model
 from anchormoe.recipes.pack import build_predictor, pack_bundle
 from anchormoe.recipes.settings import RecipeSettings
+from anchormoe.recipes.usefulness import judge_usefulness
 from anchormoe.training.checkpoints import Checkpoints
 from anchormoe.training.run_checkpoints import RunCheckpoints
 from anchormoe.training.task import FitTask
@@ -41,13 +44,18 @@ class TrainingResult:
     artefact: Artefact
     best: SeedRun
     runs: tuple[SeedRun, ...]
+    usefulness: Usefulness
 
 
 def train_bundle(
     split: Split, settings: RecipeSettings, *, seeds: Sequence[int] = (0,), name: str = "model", version: str = "1",
     progress: ProgressCallback = silent, checkpoints: CheckpointsForSeed = lambda seed: None,
+    before: NamedBefore | None = None,
 ) -> TrainingResult:  # fmt: skip
-    """A KeyboardInterrupt out of `progress` keeps the best so far and starts no other seed. Raises DataError."""
+    """A KeyboardInterrupt out of `progress` keeps the best so far and starts no other seed. Raises DataError.
+
+    `before` are the experts of an earlier bundle, whose names are kept where an expert is the same.
+    """
     fits: list[tuple[int, FittedModel]] = []
     for seed in seeds:
         task = replace(split_task(split, settings), seed=seed, progress=progress, checkpoints=checkpoints(seed))
@@ -59,8 +67,12 @@ def train_bundle(
     best = min(runs, key=lambda run: run.oof_loss)
     test = best.figures | {"seeds": [_seed_facts(run) for run in runs]}
     plots = card_plots(best.fitted.report, predictions_to_plot(split, best), split.train.classes)
-    artefact = pack_bundle(best.fitted, split.train, name=name, version=version, test=test, extras=plots)
-    return TrainingResult(artefact, best, runs)
+    usefulness = judge_usefulness(best.fitted, replace(split_task(split, settings), seed=best.seed))
+    artefact = pack_bundle(
+        best.fitted, split.train, name=name, version=version, test=test, extras=plots, usefulness=usefulness,
+        before=before, progress=deferred,
+    )  # fmt: skip
+    return TrainingResult(artefact, best, runs, usefulness)
 
 
 def split_task(split: Split, settings: RecipeSettings) -> FitTask:

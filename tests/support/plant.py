@@ -17,6 +17,7 @@ from agent.models.schedule import ActiveModel
 from agent.runtime.instruments import Instruments
 from agent.runtime.pipeline import Endpoints, Pipeline, PipelineLimits
 from agent.runtime.skipped_records import SkippedRecords
+from agent.settings.resolve import HYSTERESIS_HOPS
 from agent.windows.spec import NEVER_EXPIRE_STEPS, GroupSpec
 from anchormoe.cases import Cases
 from anchormoe.model.judgement import Judge
@@ -87,6 +88,7 @@ def pumps(
     max_advance_steps: int | None = None,
     total_assets: int | None = None,
     judge: Judge | None = None,
+    hysteresis_milli: int | None = None,
 ) -> GroupRuntime:
     spec = GroupSpec(
         name=name,
@@ -99,11 +101,13 @@ def pumps(
         expire_after_steps=expire_after_steps,
         max_advance_steps=max_advance_steps,
         total_assets=total_assets,
+        memory_hops=1 if hysteresis_milli is None else HYSTERESIS_HOPS,
     )
     model: Any = ThresholdModel()
     classifier = WindowClassifier(model, CLASSES, CHANNELS, [FillRule(), FillRule()], 0.5, judge)
     publishing = Publishing("test", Emission(policy), EvidencePolicy())
-    return GroupRuntime(spec, ActiveModel(classifier, ModelName("threshold", "1", "d" * 64)), publishing)
+    model_name = ModelName("threshold", "1", "d" * 64)
+    return GroupRuntime(spec, ActiveModel(classifier, model_name), publishing, hysteresis_milli=hysteresis_milli)
 
 
 def decoder() -> Decoder:

@@ -1,24 +1,30 @@
 """The commands train, bundle and explain, from the outside: exit codes, files, and no traceback for a mistake."""
 
+import html
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from typer.testing import CliRunner
 
 from agent.cli.evaluate import mistaken_for
 from agent.cli.main import app
+from agent.cli.train import cancellation_lines
 from agent.cli.train_settings import train_settings
 from agent.errors import SettingsError
 from anchormoe.errors import DataError, ModelError
-from anchormoe.explain.plot import class_name
+from anchormoe.explain.words import class_name
+from anchormoe.metrics.cancellation import CancellationSummary
 
 QUICK = ["--recipe", "kernel", "--profile", "fast", "--device", "cpu"]
 
@@ -42,7 +48,8 @@ def test_a_bundle_has_every_file_of_the_design(bundle: Path) -> None:
     names = {path.name for path in bundle.iterdir()}
     assert names >= {
         "model.safetensors", "config.json", "normalizer.json", "calibration.json", "golden.safetensors",
-        "MODEL_CARD.md", "manifest.json", "metrics.jsonl", "reliability.png", "confusion.png",
+        "MODEL_CARD.md", "manifest.json", "metrics.jsonl", "reliability.png", "confusion.png", "experts.json",
+        "experts.safetensors", "experts.png",
     }  # fmt: skip
     manifest = json.loads((bundle / "manifest.json").read_text())
     assert manifest["metrics"]["test"]["accuracy"] >= 0.9
@@ -52,6 +59,8 @@ def test_a_bundle_has_every_file_of_the_design(bundle: Path) -> None:
     assert "protocol **honest**" in card
     assert manifest["metrics"]["cancellation"]["cases"] == 40
     assert "Cancellation of the evidence: median 1." in card
+    assert "## Experts" in card
+    assert "![Experts" in card
 
 
 def test_every_line_of_the_metrics_is_json(bundle: Path) -> None:
@@ -95,7 +104,6 @@ def test_inspect_and_verify_speak_of_the_same_bundle(bundle: Path) -> None:
 
 
 def test_a_damaged_bundle_does_not_verify(bundle: Path, tmp_path: Path) -> None:
-    import shutil
 
     shutil.copytree(bundle, tmp_path / "copy")
     (tmp_path / "copy" / "config.json").write_text("{}")
@@ -108,32 +116,54 @@ def test_an_explanation_is_drawn(bundle: Path, tmp_path: Path, suffix: str) -> N
     out = tmp_path / f"case.{suffix}"
     code, output = run("explain", str(bundle), "--data", "uea:BasicMotions", "--case", "3", "--out", str(out))
     assert code == 0
-    assert "logit" in output
+    assert "how the score adds up:" in output
+    assert "why not " in output
     content = out.read_bytes()
-    assert content.startswith(b"\x89PNG") if suffix == "png" else b"<h2>The sum</h2>" in content
+    assert content.startswith(b"\x89PNG") if suffix == "png" else b"<h2>By channel</h2>" in content
 
 
 def test_the_numbers_of_an_explanation_add_up(bundle: Path) -> None:
     _, output = run("explain", str(bundle), "--data", "uea:BasicMotions", "--json")
     facts = json.loads(output)
-    total = facts["context"] + sum(patch["contribution"] for patch in facts["patches"])
-    assert total == pytest.approx(facts["logit"], abs=1e-5)
-    assert sum(expert["contribution"] for expert in facts["experts"]) + facts["context"] == pytest.approx(
-        facts["logit"], abs=1e-5
-    )
-    assert facts["channel_method"] == "occlusion"
-    assert sum("channels" in patch for patch in facts["patches"]) == 4
+    score = facts["score"]
+    total = score["context"] + sum(span["contribution"] for span in score["spans"]) + score["remainder"]
+    assert total == pytest.approx(facts["logit"], abs=1e-9)
+    for parts in ("experts", "channels"):
+        assert sum(one["contribution"] for one in facts[parts]) + score["context"] == pytest.approx(
+            facts["logit"], abs=1e-5
+        )
 
 
-def test_the_page_names_every_expert_and_both_sums_end_in_the_logit(bundle: Path, tmp_path: Path) -> None:
+def test_the_page_names_every_expert_and_all_sums_end_in_the_score(bundle: Path, tmp_path: Path) -> None:
     run("explain", str(bundle), "--data", "uea:BasicMotions", "--case", "3", "--out", str(tmp_path / "case.html"))
     page = (tmp_path / "case.html").read_text()
-    sums = re.findall(r"<tr class=sum><td>logit of Standing</td><td>([+-][\d.]+)</td>", page)
-    assert len(sums) == 2
-    assert sums[0] == sums[1]
-    assert "<td>kernel</td>" in page
-    assert re.search(r"<td>\d+–\d+</td><td>[+-][\d.]+</td><td>\d+%</td>", page)
+    sums = re.findall(r"<tr class=sum><td>score of Standing</td>.*?<td class=n>([+-][\d.]+)</td>", page)
+    assert len(sums) == 3
+    assert len(set(sums)) == 1
+    stored = json.loads((bundle / "experts.json").read_text())
+    assert all(html.escape(expert["title"]) in page for expert in stored["experts"])
     assert "<script" not in page
+
+
+def test_the_experts_of_a_bundle_are_told_and_drawn(bundle: Path, tmp_path: Path) -> None:
+    code, output = run("bundle", "inspect", str(bundle), "--experts", "--out", str(tmp_path / "experts.png"))
+    assert code == 0
+    assert "(out-of-fold)" in " ".join(output.split())
+    assert (tmp_path / "experts.png").read_bytes().startswith(b"\x89PNG")
+    stored = json.loads(run("bundle", "inspect", str(bundle), "--experts", "--json")[1])
+    assert stored == json.loads((bundle / "experts.json").read_text())
+    assert run("bundle", "inspect", str(bundle), "--out", "x.png")[0] == 2
+
+
+def test_a_bundle_from_before_the_profiles_says_so(bundle: Path, tmp_path: Path) -> None:
+    shutil.copytree(bundle, tmp_path / "old")
+    manifest = json.loads((tmp_path / "old" / "manifest.json").read_text())
+    for name in ("experts.json", "experts.safetensors"):
+        del manifest["files"][name]
+    (tmp_path / "old" / "manifest.json").write_text(json.dumps(manifest))
+    code, output = run("bundle", "inspect", str(tmp_path / "old"), "--experts")
+    assert code == 1
+    assert "train it again" in output
 
 
 def test_a_class_called_by_a_number_is_spoken_of_as_a_class() -> None:
@@ -147,9 +177,33 @@ def test_a_case_that_does_not_exist_is_named(bundle: Path) -> None:
         run("explain", str(bundle), "--data", "uea:BasicMotions", "--case", "40")
 
 
-@pytest.mark.parametrize("wrong", [["--out", "x.doc"], ["--part", "validation"]])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["--out", "x.doc"],
+        ["--part", "validation"],
+        ["--recording", "a"],
+        ["--at", "2026-01-01"],
+        ["--recording", "a", "--at", "2026-01-01"],
+    ],
+)
 def test_wrong_usage_of_explain_exits_with_2(bundle: Path, wrong: list[str]) -> None:
     assert run("explain", str(bundle), "--data", "uea:BasicMotions", *wrong)[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ([], "expected a BUNDLE and --data"),
+        (["--asset", "pump-1"], "--asset needs --at TIME"),
+        (["--asset", "pump-1", "--at", "2026-01-01"], "--asset needs --config"),
+        (["--asset", "pump-1", "--at", "noon", "--config", "plant.yaml"], "--at: "),
+    ],
+)
+def test_what_explain_needs_is_said(arguments: list[str], problem: str) -> None:
+    code, output = run("explain", *arguments)
+    assert code == 2
+    assert problem in output
 
 
 def test_settings_come_from_file_then_set_then_options(tmp_path: Path) -> None:
@@ -206,6 +260,14 @@ def test_data_of_another_machine_are_neither_judged_nor_explained(bundle: Path) 
     for command in ("evaluate", "explain"):
         with pytest.raises(DataError, match="JapaneseVowels has 12 channels"):
             run(command, str(bundle), "--data", "uea:JapaneseVowels")
+
+
+def test_training_warns_when_the_evidence_cancels_too_much() -> None:
+    figures = CancellationSummary(1.2, 2.0, channel_median=1.4, channel_p90=2.5, context_share=0.03, cases=40)
+    assert len(cancellation_lines(figures.to_dict())) == 1
+    line, warning = cancellation_lines(replace(figures, p90=3.5).to_dict())
+    assert "median 1.20, p90 3.50 (at most 1.5 and 3: EXCEEDED), by channel 1.40 and 2.50; context 3%" in line
+    assert warning.startswith("warning: parts of the evidence are much larger than the scores")
 
 
 def test_evaluate_says_what_a_class_was_taken_for() -> None:
@@ -288,3 +350,51 @@ def test_torchrun_trains_one_bundle_with_two_processes(tmp_path: Path) -> None:
     assert done.stdout.count("written in") == 1
     assert run("bundle", "verify", str(tmp_path / "bundle"))[0] == 0
     assert [path.name for path in tmp_path.iterdir()] == ["bundle"]
+
+
+@pytest.fixture(scope="module")
+def guesses(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Recordings whose labels have nothing to do with their values."""
+    place = tmp_path_factory.mktemp("guesses")
+    for number in range(4):
+        rng = np.random.default_rng(number)
+        labels = np.repeat(rng.permutation(np.tile(list("abcdef"), 10)), 8)
+        pairs = zip(rng.normal(size=480), labels, strict=True)
+        rows = [f"{at},{value:.3f},{label}" for at, (value, label) in enumerate(pairs)]
+        (place / f"r{number}.csv").write_text("\n".join(["t,v,state", *rows]) + "\n")
+    (place / "config.yaml").write_text(
+        "recordings:\n  timestamp: t\n  timestamp_unit: s\n  channels: {v: {}}\n  labels: {column: state}\n"
+        "  window: {period_s: 1, length: 8, hop: 8}\n  split: {test: [r3]}\n"
+    )
+    return ["--data", f"recordings:{place}", "--config", str(place / "config.yaml"), *QUICK]
+
+
+def test_a_model_near_chance_is_not_written_unless_that_is_allowed(guesses: list[str], tmp_path: Path) -> None:
+    out = tmp_path / "bundle"
+    code, output = run("train", *guesses, "--out", str(out))
+    assert code == 1
+    assert "no bundle was written, because the model is not useful" in output
+    assert "near chance: out-of-fold balanced accuracy 0." in output
+    assert not out.exists()
+    code, output = run("train", *guesses, "--out", str(out), "--resume", "--allow-useless")
+    assert code == 0, output
+    assert "warning: not a useful model" in output
+    assert "**Not useful:** it is near chance" in (out / "MODEL_CARD.md").read_text()
+    code, output = run("bundle", "verify", str(out))
+    assert code == 1
+    assert "the model is not useful" in output
+    code, output = run("bundle", "verify", str(out), "--allow-useless")
+    assert code == 0, output
+
+
+def test_a_training_shows_simple_models_and_the_share_of_unknown(tmp_path: Path) -> None:
+    code, output = run("train", "--data", "uea:BasicMotions", "--out", str(tmp_path / "b"), *QUICK)
+    assert code == 0
+    assert re.search(r"beside simple models \(`unknown` \d+\.\d%\):", output)
+    assert re.search(r"the majority class +accuracy 0\.\d{3}, balanced 0\.\d{3}", output)
+    assert "a linear model on levels and spreads" in output
+    judged = json.loads((tmp_path / "b" / "manifest.json").read_text())["metrics"]["usefulness"]
+    assert judged["useless"] == []
+    assert [one["name"] for one in judged["baselines"]] == [
+        "the majority class", "a linear model on levels and spreads"
+    ]  # fmt: skip

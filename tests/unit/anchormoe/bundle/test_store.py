@@ -22,6 +22,7 @@ from anchormoe.errors import DataError, ModelError
 from anchormoe.model.channel_profile import ChannelProfile
 from anchormoe.model.prediction import Prediction
 from anchormoe.predictor import Predictor
+from tests.support.expert_profiles import linear_profiles
 from tests.support.linear_source import SOURCES, LinearSource, linear_model, windows
 
 
@@ -29,7 +30,7 @@ def artefact() -> Artefact:
     config, model = linear_model()
     cases = golden_cases(Cases.from_windows(*windows(12)), np.arange(12) % 3)
     golden = make_golden(cases, Predictor(config, model).predict_cases)
-    return Artefact(config, model, golden, card="# demo\n", profile=profile())
+    return Artefact(config, model, golden, card="# demo\n", profile=profile(), experts=linear_profiles())
 
 
 def profile() -> ChannelProfile:

@@ -1,0 +1,162 @@
+"""Explanations of the small linear model: every sum is exact, every name and time is said, pages hold all numbers."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from anchormoe.cases import Cases
+from anchormoe.explain.explanation import Explanation, Origin, explain_case
+from anchormoe.explain.html import explanation_html
+from anchormoe.explain.plot import plot_explanation, shown_channels, shown_terms
+from anchormoe.explain.spans import strongest_spans
+from anchormoe.explain.words import (
+    clock,
+    compare_with_normal,
+    headline,
+    sentence,
+    waterfall,
+    when,
+    window_words,
+)
+from anchormoe.predictor import Predictor
+from anchormoe.profiles.names import shorten_name
+from tests.support.expert_profiles import linear_predictor, linear_profiles
+from tests.support.linear_source import windows
+
+START = 1_700_000_000_000_000_000
+
+
+def predictor(*, profiles: bool = True) -> Predictor:
+    plain = linear_predictor()
+    return Predictor(plain.config, plain.model, plain.profile, linear_profiles() if profiles else None)
+
+
+def explain(at: int = 0, *, profiles: bool = True, start_ns: int | None = START) -> Explanation:
+    case = Cases.from_windows(*windows(12)).subset(slice(at, at + 1))
+    return explain_case(predictor(profiles=profiles), case, truth="a", origin=Origin("rec", start_ns, 10 * at))
+
+
+@pytest.mark.parametrize("at", range(6))
+def test_every_way_of_adding_up_gives_the_score(at: int) -> None:
+    found = explain(at)
+    assert found.context + found.evidence.sum() == pytest.approx(found.logit, abs=1e-9)
+    assert sum(value for _, value in waterfall(found, found.score)) == pytest.approx(found.logit, abs=1e-12)
+    assert found.context + found.by_term.sum() == pytest.approx(found.logit, abs=1e-9)
+    assert found.context + sum(one.contribution for one in found.experts) == pytest.approx(found.logit, abs=1e-9)
+    margin = found.logits[found.label] - found.logits[found.runner_up]
+    assert sum(value for _, value in waterfall(found, found.margin)) == pytest.approx(margin, abs=1e-12)
+    assert found.runner_up == np.argsort(-found.logits)[1]
+
+
+def test_a_span_is_the_sum_of_its_steps_and_spans_do_not_overlap() -> None:
+    found = explain(2)
+    assert found.score.spans
+    for span in found.score.spans:
+        term = found.terms.index(span.term)
+        assert span.value == pytest.approx(found.evidence[span.start : span.stop, term].sum())
+        for other in found.score.spans:
+            apart = other is span or other.term != span.term or other.start >= span.stop or other.stop <= span.start
+            assert apart
+
+
+def test_spans_are_runs_of_one_sign_and_the_strongest_come_first() -> None:
+    steps = np.zeros((8, 2))
+    steps[2:5, 0], steps[5, 0], steps[1:3, 1] = 1.0, -2.5, -1.0
+    found = strongest_spans(steps, cell=1, most=9)
+    assert [(one.term, one.start, one.stop, one.value) for one in found] == [
+        (0, 2, 5, 3.0), (0, 5, 6, -2.5), (1, 1, 3, -2.0),
+    ]  # fmt: skip
+    assert len(strongest_spans(steps, cell=1, most=1)) == 1
+    assert strongest_spans(np.zeros((8, 2)), cell=2, most=9) == []
+
+
+def test_spans_say_who_spoke_and_what_they_are_like_but_never_the_same_case() -> None:
+    titles = {expert.title for expert in linear_profiles().experts}
+    spans = [span for at in range(6) for span in explain(at).score.spans]
+    assert {span.expert for span in spans} <= titles
+    examples = [(at, span.example) for at in range(6) for span in explain(at).score.spans if span.example]
+    assert examples
+    assert all(example.case != 10 * at for at, example in examples)
+
+
+def test_a_bundle_without_profiles_is_explained_with_internal_names() -> None:
+    found = explain(profiles=False)
+    assert {span.expert for span in found.score.spans} <= {"linear/even", "linear/odd"}
+    assert all(span.example is None for span in found.score.spans)
+    assert b"PNG" in plot_explanation(found)[:8]
+
+
+def test_times_are_told_as_far_as_they_are_known() -> None:
+    known, seconds = explain(), explain(start_ns=None)
+    steps = replace(seconds, config=replace(seconds.config, period_ns=None))
+    assert when(known, 2, 6) == "22:13:21 to 22:13:23"
+    assert when(seconds, 2, 6) == "1 to 3 s"
+    assert when(steps, 2, 6) == "steps 2 to 5"
+    assert when(known, 0, 24) == "whole window"
+    assert window_words(known) == "2023-11-14 22:13:20 to 22:13:32 UTC (24 steps of 0.5 s)"
+    assert window_words(steps) == "24 steps"
+    assert clock(START + 500_000_000, 500_000_000) == "22:13:20.5"
+    assert clock(START + 1_000, 1_000) == "22:13:20.000001"
+    night = replace(known, origin=Origin("rec", START - 22 * 3600 * 10**9 - 13 * 60 * 10**9 - 22 * 10**9))
+    assert when(night, 2, 6) == "2023-11-13 23:59:59 to 2023-11-14 00:00:01"
+
+
+def test_the_sentence_names_the_state_the_channels_and_the_runner_up() -> None:
+    found = explain(1)
+    text = sentence(found)
+    assert text.startswith((f"{found.state} (", "unknown, "))
+    assert f"Not {found.rival} (" in text
+    spoken = next((span for span in found.score.spans if span.value > 0), None)
+    assert spoken is None or compare_with_normal(found, spoken) in text
+    assert f"true class a;  score {found.logit:+.3f}" in headline(found)
+
+
+def test_a_channel_without_data_is_named() -> None:
+    x, mask = windows(1)
+    mask[:, 1] = False
+    found = explain_case(predictor(), Cases.from_windows(x, mask))
+    assert found.missing[1] == 1.0
+    assert found.sentence.endswith("No data from q.")
+    assert "channel that the model needs is missing" in headline(found)
+
+
+def test_the_page_is_one_file_with_all_numbers_and_no_script() -> None:
+    found = explain(3)
+    page = explanation_html(found, b"png", title="<script>alert(1)</script>")
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)" in page
+    assert "http" not in page
+    for value in (found.context, found.logit, found.margin.total, *(span.value for span in found.score.spans)):
+        assert f"{value:+.4f}" in page
+    assert page.count("<svg") == sum(len(expert.prototypes) for expert in linear_profiles().experts)
+    assert found.sentence.split(" because")[0] in page
+
+
+def test_names_that_look_like_formulas_or_are_very_long_are_drawn() -> None:
+    found = explain(1)
+    names = ("$x^2", "a_channel_with_a_name_that_is_longer_than_any_axis_could_be_" * 3)
+    odd = replace(found, config=replace(found.config, channels=names, units=("$", "%")))
+    assert plot_explanation(odd, title="$ \\frac{ $")[:4] == b"\x89PNG"
+    assert shorten_name(names[1], 20) == f"{names[1][:9]}…{names[1][-10:]}"
+
+
+def test_of_many_channels_the_ones_with_evidence_are_shown() -> None:
+    found = explain(1)
+    many = replace(
+        found, terms=tuple((channel,) for channel in range(50)), evidence=np.eye(24, 50) * np.arange(1, 51),
+        config=replace(found.config, channels=tuple(f"c{at}" for at in range(50)), units=("",) * 50),
+    )  # fmt: skip
+    assert shown_channels(many) == [18, 19, 20, 21, 22, 23]
+    assert shown_terms(many) == list(range(23, 11, -1))
+
+
+def test_the_json_has_every_sum() -> None:
+    stored = explain(1).to_dict()
+    score = stored["score"]
+    total = score["context"] + sum(one["contribution"] for one in score["spans"]) + score["remainder"]
+    assert total == pytest.approx(stored["logit"])
+    assert stored["why_not"]["total"] == pytest.approx(
+        stored["logits"][stored["state"]] - stored["logits"][stored["why_not"]["class"]]
+    )
+    assert sum(one["contribution"] for one in stored["channels"]) + score["context"] == pytest.approx(stored["logit"])
