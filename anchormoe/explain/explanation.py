@@ -9,6 +9,7 @@ from anchormoe.bundle.config import BundleConfig
 from anchormoe.cases import Bool, Cases, Float32, Float64
 from anchormoe.evidence import Term
 from anchormoe.explain.spans import strongest_spans
+from anchormoe.metrics.cancellation import cancellation
 from anchormoe.model.prediction import Prediction
 from anchormoe.predictor import Predictor
 from anchormoe.profiles.build import furthest_channel
@@ -19,7 +20,6 @@ from anchormoe.profiles.segments import leading_run
 
 SHOWN_SPANS = 7
 MARGIN_SPANS = 5
-_HALF_MISSING = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +92,8 @@ class Explanation:
     profiles: ExpertProfiles | None
     abstention: str | None
     residual: float
+    cancellation: float | None
+    """(Σ |patches × channels| + |context|) / |logit|: 1 where nothing cancels; None where the parts add up to 0"""
     sentence: str = ""
     """for a person; made of the facts above"""
 
@@ -115,12 +117,6 @@ class Explanation:
     def by_term(self) -> Float64:
         """(K,) over the whole window"""
         return np.asarray(self.evidence.sum(axis=0))
-
-    @property
-    def cancellation(self) -> float | None:
-        """(Σ |evidence| + |context|) / |logit| over cells of the patch stride: 1 where nothing cancels."""
-        cells = np.add.reduceat(self.evidence, np.arange(0, len(self.evidence), self.config.patch_stride), axis=0)
-        return (float(np.abs(cells).sum()) + abs(self.context)) / abs(self.logit) if self.logit else None
 
     @property
     def missing(self) -> dict[int, float]:
@@ -221,6 +217,7 @@ def explain_case(
         profiles=predictor.experts,
         abstention=found.abstention[0],
         residual=float(found.residual[0]),
+        cancellation=_cancellation(found, label),
     )
     return replace(explanation, sentence=sentence(explanation))
 
@@ -284,6 +281,13 @@ class _Window:
             self.found.experts[expert], channel, self.one.x[0, channel, part], self.one.mask[0, channel, part],
             other_than=self.origin.train_case,
         )  # fmt: skip
+
+
+def _cancellation(found: Prediction, label: int) -> float | None:
+    """As `evaluate` has it, by patch and channel."""
+    evidence, context = found.evidence[:1, :, :, label], found.context[:1, label]
+    value = float(cancellation(evidence, context, found.logits[:1, label])[0])
+    return value if np.isfinite(value) else None
 
 
 def _experts(found: Prediction, predictor: Predictor) -> tuple[Expert, ...]:
