@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from agent.errors import SettingsError
 from agent.events.emission import Emission
-from agent.events.evidence import EvidencePolicy
 from agent.events.group import GroupRuntime, Publishing
+from agent.events.spans import EvidencePolicy
 from agent.health.counters import Counters
 from agent.health.input_monitor import InputMonitor, monitor_input
 from agent.health.loop_delay import measure_loop_delay
@@ -44,6 +44,7 @@ from agent.settings import (
     record_format,
 )
 from agent.settings.connections import cluster_of, server_of, sink_cluster, window_prefix
+from agent.windows.hysteresis import milli_bound
 from agent.windows.spec import GroupSpec
 from anchormoe.errors import ModelError
 from connectors.append_log import AppendLog, FileAppendLog
@@ -250,10 +251,10 @@ def make_group(group: ResolvedGroup, settings: Plant, predictor: "Predictor") ->
         active_model(group, predictor),
         Publishing(
             namespace=settings.namespace,
-            emission=Emission(emission.policy, heartbeat_steps),
-            evidence=EvidencePolicy(emission.evidence_share, emission.max_patches),
-            channel_method=None if emission.channels == "none" else predictor.channel_method,
+            emission=Emission(emission.policy, heartbeat_steps, emission.why_not),
+            evidence=EvidencePolicy(emission.evidence_share, emission.spans_limit),
         ),
+        hysteresis_milli=None if group.hysteresis_bound is None else milli_bound(group.hysteresis_bound),
     )
 
 

@@ -167,9 +167,9 @@ class Patching:
 
     @classmethod
     def for_steps(cls, steps: int) -> "Patching":
-        """An eighth of the window, 4 to 64 steps, half overlapping: 16/8 for 128 steps."""
-        length = min(steps, max(4, min(64, steps // 8)))
-        return cls(length, max(1, length // 2))
+        """A sixteenth of the window, 2 to 32 steps, without overlap, so that evidence is shown where it is."""
+        length = min(steps, max(2, min(32, steps // 16)))
+        return cls(length, length)
 
 
 def patch_grid(length: int, patch_length: int, stride: int) -> tuple[Int64, Int64]:

@@ -34,6 +34,11 @@ class Grid:
         return self.epoch_ns + index * self.period_ns
 
 
+def same_period(one_ns: int, other_ns: int) -> bool:
+    """Rates such as 360 Hz have no whole period: what was rounded to nanoseconds, or to five digits, is the same."""
+    return abs(one_ns - other_ns) <= max(1, other_ns // 100_000)
+
+
 @dataclass(frozen=True, slots=True)
 class WindowShape:
     """In steps. A window is due when the newest index − lateness reaches its end."""

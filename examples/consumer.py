@@ -1,4 +1,4 @@
-"""Prints the strongest evidence whenever an asset is not in its normal state; resumes where it stopped.
+"""Prints why, whenever an asset is not in its normal state; resumes where it stopped.
 
 python examples/consumer.py broker:9092 events
 """
@@ -13,8 +13,8 @@ from agent.contracts import ExplainedEvent
 async def main(bootstrap: str, topic: str) -> None:
     async for event in read_events(bootstrap, topic=topic, group="consumer-example"):
         if isinstance(event.data, ExplainedEvent) and event.data.state != "normal" and event.data.evidence:
-            strongest = max(event.data.evidence.patches, key=lambda patch: abs(patch.contribution), default=None)
-            print(event.time, event.asset, event.data.state, strongest and strongest.start, flush=True)
+            strongest = next(iter(event.data.evidence.spans), None)  # the strongest one is first
+            print(event.time, event.asset, event.data.state, strongest and strongest.start, event.text, flush=True)
 
 
 if __name__ == "__main__":

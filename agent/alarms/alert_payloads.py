@@ -8,6 +8,8 @@ from urllib.parse import quote
 
 import orjson
 
+from agent.alarms.text import count_held
+
 Format = Literal["alertmanager", "generic"]
 _FIRING = ("unacknowledged", "acknowledged")
 _STRONGEST = 3
@@ -57,18 +59,20 @@ def signature(secret: str, timestamp: str, payload: bytes) -> str:
 
 
 def evidence_text(event: Mapping[str, Any] | None) -> str:
-    """The strongest patches: when, how much, which channels."""
-    return "; ".join(patch_text(one) for one in strongest_patches(event or {}))
+    """The strongest spans: when, how much, which channels."""
+    return "; ".join(span_text(one) for one in strongest_spans(event or {}))
 
 
-def strongest_patches(event: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def strongest_spans(event: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Spans, or the patches of an event of version 1 of the contract."""
     evidence = event.get("evidence") or {}
-    return sorted(evidence.get("patches", ()), key=lambda one: -abs(one["contribution"]))[:_STRONGEST]
+    spans = evidence.get("spans") or evidence.get("patches") or ()
+    return sorted(spans, key=lambda one: -abs(one["contribution"]))[:_STRONGEST]
 
 
-def patch_text(patch: Mapping[str, Any]) -> str:
-    channels = ", ".join(one["name"] for one in patch["channels"][:_STRONGEST])
-    return f"{patch['start']}–{patch['end']} {patch['contribution']:+.2f}{f' ({channels})' if channels else ''}"
+def span_text(span: Mapping[str, Any]) -> str:
+    channels = ", ".join(one if isinstance(one, str) else one["name"] for one in span["channels"][:_STRONGEST])
+    return f"{span['start']}–{span['end']} {span['contribution']:+.2f}{f' ({channels})' if channels else ''}"
 
 
 def _status(alarm: Mapping[str, Any]) -> str:
@@ -79,7 +83,7 @@ def _annotations(alarm: Mapping[str, Any]) -> dict[str, str]:
     rationale, strongest = alarm["rationale"] or {}, alarm["strongest"] or {}
     probability = strongest.get("probability")
     members = alarm["members"]
-    held = f"{len(members)} alarms held: {', '.join(members)}" if members else ""
+    held = f"{count_held(members)} alarms held: {', '.join(members)}" if members else ""
     return {
         "summary": f"{alarm['rule']} at {alarm['asset']}",
         "description": rationale.get("cause", held or "more alarms than a person can follow"),
@@ -88,6 +92,7 @@ def _annotations(alarm: Mapping[str, Any]) -> dict[str, str]:
         "respond_within": f"{rationale['respond_within_s']:.0f}s" if rationale else "",
         "state": alarm["state"],
         "probability": "" if probability is None else f"{probability:.3f}",
+        "why": (alarm["raised_by"] or {}).get("text") or "",
         "evidence": evidence_text(alarm["raised_by"]),
         "strongest_evidence": evidence_text(alarm["strongest"]),
         "holds": held,

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agent.alarms.alert_payloads import patch_text, strongest_patches
+from agent.alarms.alert_payloads import span_text, strongest_spans
 from agent.alarms.core.lifecycle import duration_text
-from agent.alarms.text import printable
+from agent.alarms.text import count_held, printable
 
 _STATES = ("unacknowledged", "returned", "acknowledged", "latched", "shelved", "suppressed", "out_of_service", "normal")
 _PRIORITIES = ("high", "medium", "low")
@@ -45,7 +45,8 @@ def _detail_lines(alarm: Mapping[str, Any]) -> Iterator[str]:
     for title, event in (("raised by", alarm["raised_by"]), ("strongest since", alarm["strongest"])):
         if event:
             yield f"  {title}: {_event_text(event)}"
-            yield from (f"    {patch_text(one)}" for one in strongest_patches(event))
+            yield from (f"    {text}" for text in [event.get("text")] if text)
+            yield from (f"    {span_text(one)}" for one in strongest_spans(event))
     yield f"  {alarm['notice']}"
 
 
@@ -70,5 +71,5 @@ def _hiding(alarm: Mapping[str, Any]) -> str:
 
 def _held(alarm: Mapping[str, Any]) -> str:
     if alarm["members"]:
-        return f"holds {len(alarm['members'])}: {', '.join(alarm['members'])}"
+        return f"holds {count_held(alarm['members'])}: {', '.join(alarm['members'])}"
     return "held by the flood's summary" if alarm["held"] else ""

@@ -9,10 +9,11 @@ from contextlib import asynccontextmanager
 from agent.chaos.agents import AgentProcess, ChaosError, wait_until
 from agent.chaos.context import RESTART_GOAL_S, FaultContext
 from agent.chaos.report import FaultOutcome
-from connectors.failpoints import DURING_TAKEOVER
+from connectors.failpoints import DURING_TAKEOVER, RAISED
 
 _WAKE_TIMEOUT_S = 20.0
 _JOIN_TIMEOUT_S = 90.0
+_RAISE_TIMEOUT_S = 20.0
 
 
 async def kill_agent(context: FaultContext) -> FaultOutcome:
@@ -47,6 +48,20 @@ async def kill_at_failpoint(point: str, context: FaultContext) -> FaultOutcome:
         other.keep_running = True
     recovered_s = await context.wait_for_recovery(restarted_s)
     return FaultOutcome(failpoint_name(point), recovered_s, RESTART_GOAL_S, f"hit {hits}")
+
+
+async def raise_inside(point: str, context: FaultContext) -> FaultOutcome:
+    """An exception that no code expects, once: the batch is tried again in parts, and nothing of it may be lost."""
+    agent = context.random_agent()
+    agent.keep_running = False
+    agent.kill()
+    position = len(agent.read_log())
+    agent.start(failpoint=f"{point}:{context.random.randint(1, 4)}")
+    started_s, agent.keep_running = agent.started_s, True
+    reached = await wait_until(lambda: RAISED.encode() in agent.read_log(position), _RAISE_TIMEOUT_S)
+    note = "" if reached else "not reached"
+    recovered_s = await context.wait_for_recovery(started_s)
+    return FaultOutcome(raising_name(point), recovered_s, RESTART_GOAL_S, note)
 
 
 async def rebalance(context: FaultContext) -> FaultOutcome:
@@ -169,6 +184,10 @@ async def _wait_for_refusal(agent: AgentProcess, log_position: int, starts: int)
     if refusal is None and not decided:
         raise ChaosError(f"{agent.name} resumed, was not refused and took no partition:\n{agent.log_tail()}")
     return refusal
+
+
+def raising_name(point: str) -> str:
+    return f"raise-{point.replace('_', '-')}"
 
 
 def failpoint_name(point: str) -> str:

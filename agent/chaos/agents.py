@@ -149,7 +149,7 @@ class AgentProcess:
     @property
     def has_partition(self) -> bool:
         """Whether it has taken a partition since its last start."""
-        return self.running and any(events_with_code(self.read_log(self._log_at_start), PARTITION_TAKEN))
+        return self.running and any(events_with_code(self.log_since_start, PARTITION_TAKEN))
 
     @property
     def partitions_taken(self) -> int:
@@ -168,6 +168,11 @@ class AgentProcess:
         with self.log.open("rb") as log:
             log.seek(since)
             return log.read()
+
+    @property
+    def log_since_start(self) -> bytes:
+        """What its last start has logged."""
+        return self.read_log(self._log_at_start)
 
     def log_tail(self) -> str:
         return "\n".join(self.read_log().decode(errors="replace").splitlines()[-_LOG_LINES_SHOWN:])

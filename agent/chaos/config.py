@@ -56,22 +56,28 @@ def experiment_document(
     pace: ExperimentPace,
     *,
     sinks: Sequence[Mapping[str, Any]] = (),
+    models: Path | None = None,
 ) -> dict[str, Any]:
     """What the agents of the experiment get as plant.yaml. `content` is the user's file, which is in `base`.
 
-    `sinks` are further ones, of the experiment's own.
+    `sinks` are further ones, of the experiment's own; `models` is the directory of bundles that may be activated in it.
     """
     resolved = _absolute(dict(content), plant.model_dump(), base)
     copied = {name: resolved[name] for name in _COPIED_SECTIONS if name in resolved}
-    return copied | {
-        "namespace": names.namespace,
-        "source": _source(resolved["source"], names, pace),
-        "store": resolved["store"] | {"timeout": _duration(pace.store_timeout_s)},
-        "sinks": [_sink(resolved["sinks"], names), *map(dict, sinks)],
-        "checkpoint": {"every": _duration(pace.checkpoint_every_s), "revoke_deadline": "8s"},
-        "http": None,
-        "logging": {"format": "json"},
-    }
+    activated = {} if models is None else {"models": {"directory": str(models)}}
+    return (
+        copied
+        | activated
+        | {
+            "namespace": names.namespace,
+            "source": _source(resolved["source"], names, pace),
+            "store": resolved["store"] | {"timeout": _duration(pace.store_timeout_s)},
+            "sinks": [_sink(resolved["sinks"], names), *map(dict, sinks)],
+            "checkpoint": {"every": _duration(pace.checkpoint_every_s), "revoke_deadline": "8s"},
+            "http": None,
+            "logging": {"format": "json"},
+        }
+    )
 
 
 def _source(given: Mapping[str, Any], names: ExperimentNames, pace: ExperimentPace) -> dict[str, Any]:

@@ -42,7 +42,8 @@ class Services:
 class FaultContext:
     """`key_prefix` is the prefix of all Redis keys of the experiment. `segment` is what the log's last break has begun.
 
-    `reach_ns` is how far a window and what it is compared with reach back.
+    `reach_ns` is how far a window and what it is compared with reach back. A window that ends within `settle_ns` of a
+    break may hold no sample of what comes after it: samples are late, broken or missing.
     """
 
     fleet: AgentFleet
@@ -56,6 +57,7 @@ class FaultContext:
     member_timeout_s: float
     workload: Workload
     reach_ns: int
+    settle_ns: int
     segment: Segment = field(default_factory=Segment)
     _offsets: GroupOffsets | None = None
 

@@ -61,7 +61,7 @@ class Experiment:
     """`config` is the user's plant.yaml; `directory` gets the agents' logs and their own plant.yaml.
 
     `sinks` are further ones that get all events, such as a receiver of the experiment's own. `source`: packages of
-    another version, with which the agents start.
+    another version, with which the agents start. `models`: bundles that the experiment may activate.
     """
 
     config: Path
@@ -75,6 +75,7 @@ class Experiment:
     source: Path | None = None
     keep: bool = False
     launch: Launch = start_anew
+    models: Path | None = None
 
 
 def plan_faults(kinds: Sequence[Kind], count: int, random: Random) -> list[Kind]:
@@ -112,8 +113,15 @@ def _write_plant(experiment: Experiment) -> LoadedPlant:
     settings = load_settings(experiment.config, os.environ)
     require_services(settings)
     content = read_document(experiment.config).content
-    base, sinks = experiment.config.parent, experiment.sinks
-    document = experiment_document(content, settings, base, experiment.names, experiment.pace, sinks=sinks)
+    document = experiment_document(
+        content,
+        settings,
+        experiment.config.parent,
+        experiment.names,
+        experiment.pace,
+        sinks=experiment.sinks,
+        models=experiment.models,
+    )
     experiment.directory.mkdir(parents=True, exist_ok=True)
     _plant_file(experiment).write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
     return load_plant(_plant_file(experiment), os.environ)
@@ -163,6 +171,7 @@ def _context(experiment: Experiment, plant: LoadedPlant, fleet: AgentFleet, work
         member_timeout_s=experiment.pace.member_timeout_s,
         workload=workload,
         reach_ns=_REACHES * max(_reach_ns(group) for group in plant.groups),
+        settle_ns=max(_settle_ns(group) for group in plant.groups),
     )
 
 
@@ -170,6 +179,10 @@ def _reach_ns(group: ResolvedGroup) -> int:
     """A window, the one before it, and what may still arrive late."""
     shape = group.shape
     return (shape.length + shape.hop + shape.lateness) * group.grid.period_ns
+
+
+def _settle_ns(group: ResolvedGroup) -> int:
+    return (group.shape.hop + group.shape.lateness) * group.grid.period_ns
 
 
 def _workload(experiment: Experiment, plant: LoadedPlant) -> Workload:

@@ -7,7 +7,7 @@ from agent.chaos import log_faults as logs
 from agent.chaos import record_faults as records
 from agent.chaos import service_faults as services
 from agent.chaos.fault import Fault
-from connectors.failpoints import POINTS
+from connectors.failpoints import POINTS, RAISING
 
 __all__ = ["FAULTS", "Fault"]
 
@@ -22,6 +22,15 @@ _AGENTS = (
             partial(agents.kill_at_failpoint, point),
         )
         for point in POINTS
+    ),
+    *(
+        Fault(
+            agents.raising_name(point),
+            f"an exception that no code expects, {point.replace('_', ' ')}",
+            "experiment",
+            partial(agents.raise_inside, point),
+        )
+        for point in RAISING
     ),
     Fault("agent-stop", "SIGTERM of an agent", "experiment", agents.stop_agent),
     Fault("agent-pause", "SIGSTOP of an agent, shorter than the member time-out", "experiment", agents.pause_briefly),

@@ -6,7 +6,8 @@ A break divides an experiment into segments, and each is judged by itself, again
 2. Nothing else may have been published.
 3. A window that reaches back to the break may say `history_lost` instead, the one after it may not know the state
    before it, and technical events there are not compared: what they would need is gone. A window that had ended at
-   the break and only became due after it may be missing. Beyond that reach nothing is excused.
+   the break, or ends so soon after it that no sample of the new log may be in it, may be missing. Beyond that reach
+   nothing is excused.
 4. The break must have been reported, by an event or a log line with the code of its kind; not that offsets were moved:
    whoever moves them knows it.
 5. Where an operator has moved the offsets forwards, the records in between must not have been used.

@@ -98,8 +98,9 @@ async def begin_segment(
     skipped: Mapping[int, range] | None = None,
 ) -> None:
     """`times_ms`: where each asset is at the break. Writes enough that its last windows do not reach back to it."""
-    ended_ns = {asset: at * NS_PER_MS for asset, at in times_ms.items()}
-    reach_ns = {asset: at + context.reach_ns for asset, at in ended_ns.items()}
+    broken_ns = {asset: at * NS_PER_MS for asset, at in times_ms.items()}
+    ended_ns = {asset: at + context.settle_ns for asset, at in broken_ns.items()}
+    reach_ns = {asset: at + context.reach_ns for asset, at in broken_ns.items()}
     context.segment = Segment(context.segment.events_from, begin, skipped or {}, ended_ns, reach_ns, reported_as)
     newest_ms = context.workload.newest_by_asset
     while any(newest_ms[asset] * NS_PER_MS < at for asset, at in reach_ns.items()):

@@ -11,6 +11,7 @@ from agent.errors import SettingsError
 from agent.offline.simulate import RecordConverter, asset_ids, simulated_assets
 from agent.offline.simulate_outputs import AnyPartitions
 from agent.settings import LoadedPlant, ResolvedGroup
+from connectors.errors import ConnectorError
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.producer import RecordProducer
 from connectors.records import RecordLike
@@ -24,6 +25,7 @@ _LEAD_NS = 6 * 3_600_000_000_000
 """The stream is faster than real time; it starts so far in the past that it does not reach the future."""
 _SLOWEST_NS = 2_000_000_000
 _BURST_AT_ONCE = 500
+_TRIES = 3
 
 
 def workload_assets(plant: LoadedPlant, count: int, seed: int) -> list[SimulatedAsset]:
@@ -65,7 +67,7 @@ class _Stream:
 
 
 class Workload:
-    """Writes records until stopped; a broker that is away for less than half a minute only delays them."""
+    """Writes records until stopped; a broker that is away for less than a minute only delays them."""
 
     def __init__(
         self,
@@ -133,15 +135,29 @@ class Workload:
     async def write(self, records: Sequence[RecordLike], *, partition: int) -> None:
         """Records of the caller's own, between those of the simulation."""
         async with self._writing:
-            await self._producer.write(self._topic, records, partition=partition)
+            await self._send(records, partition)
             self.sent += len(records)
 
     async def reconnect(self) -> None:
         """For a topic that was made again or has grown: what the producer knows of it is no longer true."""
         async with self._writing:
-            await self._producer.close()
-            self._producer = RecordProducer(self._cluster)
-            await self._producer.start()
+            await self._replace_producer()
+
+    async def _replace_producer(self) -> None:
+        await self._producer.close()
+        self._producer = RecordProducer(self._cluster)
+        await self._producer.start()
+
+    async def _send(self, records: Sequence[RecordLike], partition: int) -> None:
+        """What was not acknowledged is written again: the log may hold it twice then, as any log may."""
+        for left in reversed(range(_TRIES)):
+            try:
+                await self._producer.write(self._topic, records, partition=partition)
+                return
+            except ConnectorError:
+                if not left:
+                    raise
+                await self._replace_producer()
 
     def _note(self, record: RecordLike) -> None:
         asset = (record.key or b"").decode(errors="replace")
@@ -158,7 +174,7 @@ class Workload:
         for batch in await stream.source.poll(max_records=count, timeout_s=1):
             records = [self._converter.convert(record) for record in batch.records]
             partition = stream.first_partition + batch.partition.number
-            await self._producer.write(self._topic, records, partition=partition)
+            await self._send(records, partition)
             written += len(records)
             for record in records:
                 self._note(record)

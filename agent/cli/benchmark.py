@@ -12,22 +12,25 @@ import typer
 from agent.cli.errors import fail
 from agent.cli.options import DATA_DIR
 from agent.cli.progress import show_progress
+from agent.cli.recorded_sets import recorded_sets, recording_loader
 
 if TYPE_CHECKING:
     from anchormoe.benchmark.runner import BenchmarkPlan, BenchmarkResults
 
 SHIPPED_SETS = ("BasicMotions", "JapaneseVowels")
 # Neighbouring seeds of a synthetic set would share noise: one's TEST and the next one's TRAIN.
-SEED_STEP = {"uea": 1, "synthetic": 10, "ablation": 10, "faithfulness": 1}
+SEED_STEP = {"uea": 1, "synthetic": 10, "ablation": 10, "faithfulness": 1, "stability": 1}
 METHODS = {
     "uea": ("minirocket", "multirocket-hydra", "anchormoe"),
     "synthetic": ("minirocket", "multirocket-hydra", "anchormoe", "anchormoe-localize"),
+    "stability": ("anchormoe", "anchormoe-kernel", "anchormoe-experts"),
 }
 PAGES = {
     "uea": Path("docs/results/uea.md"),
     "synthetic": Path("docs/results/localization.md"),
     "ablation": Path("docs/results/ablation.md"),
     "faithfulness": Path("docs/results/faithfulness.md"),
+    "stability": Path("docs/results/stability.md"),
 }
 SETS_HELP = (
     "Names, separated by commas. Default: all sets in --data-dir, those bundled with aeon, and the paper's. aeon also "
@@ -43,6 +46,7 @@ class BenchmarkKind(StrEnum):
     synthetic = "synthetic"
     ablation = "ablation"
     faithfulness = "faithfulness"
+    stability = "stability"
 
 
 def register(app: typer.Typer) -> None:
@@ -53,7 +57,9 @@ def register(app: typer.Typer) -> None:
 def benchmark(
     kind: BenchmarkKind = typer.Argument(
         help="uea: accuracy on UEA sets; synthetic: localization of the evidence; ablation: effect of single parts; "
-        "faithfulness: Gap, I(20) and cancellation of the evidence of each recipe on UEA sets."
+        "faithfulness: Gap, I(20) and cancellation of the evidence of each recipe on UEA sets; stability: correlation "
+        "of the evidence of overlapping windows, on simulated plants and on DATA_DIR/NAME with "
+        "configs/recordings-NAME.yaml (skab)."
     ),
     sets: str | None = typer.Option(None, help=SETS_HELP),
     seeds: int = typer.Option(3, min=1, help="Number of seeds."),
@@ -111,6 +117,8 @@ def _default_sets(kind: BenchmarkKind, data_dir: Path | None, paper: Path) -> tu
         return SETS
     if kind is BenchmarkKind.synthetic:
         return tuple(DESIGNS)
+    if kind is BenchmarkKind.stability:
+        return recorded_sets(data_dir)
     quoted = read_paper(paper)
     of_paper = quoted.faithfulness if kind is BenchmarkKind.faithfulness else quoted.classification
     return find_sets(data_dir, (*SHIPPED_SETS, *of_paper))
@@ -121,8 +129,12 @@ def _run(plan: "BenchmarkPlan", data_dir: Path | None, ledger: Path) -> "Benchma
     from anchormoe.benchmark.ledger import Ledger
     from anchormoe.benchmark.runner import STAGE, run_benchmark, split_loader
 
-    source = "uea" if plan.source == "faithfulness" else plan.source
-    load = ablation_loader(data_dir) if plan.source == "ablation" else split_loader(source, data_dir)
+    loaders = {
+        "ablation": lambda: ablation_loader(data_dir),
+        "faithfulness": lambda: split_loader("uea", data_dir),
+        "stability": lambda: recording_loader(data_dir),
+    }
+    load = loaders.get(plan.source, lambda: split_loader(plan.source, data_dir))()
     try:
         with show_progress(STAGE, lines=True) as progress:
             return run_benchmark(plan, Ledger(ledger), load, progress=progress)

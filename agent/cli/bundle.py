@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from agent.cli.errors import FAILED, WRONG_USAGE, fail
-from agent.cli.options import DEVICE_HELP, find_device
+from agent.cli.options import ALLOW_USELESS, DEVICE_HELP, find_device, refuse_useless
 
 if TYPE_CHECKING:
     from anchormoe.bundle.store import Bundle
@@ -83,12 +83,17 @@ def _show_experts(found: "Bundle", out: Path | None, *, as_json: bool) -> None:
 def verify(
     directory: Path = DIRECTORY,
     device: str = typer.Option("cpu", help=DEVICE_HELP + " The golden windows are predicted there."),
+    allow_useless: bool = ALLOW_USELESS,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Check hashes, types, shapes, finiteness and the golden windows; exit code 1 and the reason if one is wrong."""
+    """Check hashes, types, shapes, finiteness, the golden windows, and that the model is worth serving.
+
+    Exit code 1 and the reason if one is wrong.
+    """
     from anchormoe.predictor import Predictor
 
     predictor = Predictor.load(directory, device=find_device(device))
+    refuse_useless(directory, allowed=allow_useless)
     unlisted = _unlisted(directory)
     if as_json:
         facts = {"ok": True, "digest": predictor.config.digest, "name": predictor.config.name, "unlisted": unlisted}

@@ -117,6 +117,8 @@ def _print(figures: dict[str, Any]) -> None:
             f"localization, {LOCALIZATION[kind]}: AUPRC {score['auprc']:.3f}, IoU@K {score['iou']:.3f}, "
             f"Precision@K {score['precision']:.3f} over {score['cases']} cases"
         )
+    if "stability" in figures:
+        console.print(stability_line(figures["stability"]))
     if "mixed" in figures:
         mixed = figures["mixed"]
         console.print(f"mixed windows (not counted above): accuracy {mixed['accuracy']:.3f}, {mixed['n']} cases")
@@ -140,6 +142,18 @@ def _abstention_line(figures: dict[str, Any]) -> str:
     answered = figures["selective_accuracy"]
     rest = "" if answered is None else f"; accuracy of the answers {answered:.3f}"
     return f"unknown: {figures['rate']:.1%} of the cases ({rules}){rest}"
+
+
+def stability_line(figures: dict[str, Any]) -> str:
+    """What `Stability` found, in one line."""
+    if figures["median"] is None:
+        return "stability of the evidence: no two windows of one state overlap"
+    names = {"p10": "tenth percentile", "patch_median": "by patch", "channel_median": "by channel"}
+    details = ", ".join(f"{name} {figures[key]:.3f}" for key, name in names.items() if figures[key] is not None)
+    return (
+        f"stability of the evidence: correlation {figures['median']:.3f} at the median ({details}) over "
+        f"{figures['pairs']} pairs of windows that share {figures['overlap']:.0%} of their steps and their state"
+    )
 
 
 def _faithfulness_table(figures: dict[str, Any]) -> Table:

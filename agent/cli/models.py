@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from agent.cli.errors import WRONG_USAGE, fail
+from agent.cli.options import ALLOW_USELESS, refuse_useless
 
 if TYPE_CHECKING:
     from agent.models.activations import Activation
@@ -54,6 +55,7 @@ def activate(
     ),
     reason: str = REASON,
     by: str | None = BY,
+    allow_useless: bool = ALLOW_USELESS,
 ) -> None:
     """Activate a bundle for a group, effective from a given window end, at least a minute ahead.
 
@@ -69,6 +71,7 @@ def activate(
     _require_group(overview, group)
     chosen = overview.propose(group, bundle)
     _verify(plant, chosen)
+    _refuse_useless(plant, chosen, allowed=allow_useless)
     effective_ns = time.time_ns() + wait_ns if wanted is None else wanted
     _write(plant, overview, chosen, effective_ns, by=by, reason=reason)
 
@@ -129,6 +132,13 @@ def _verify(plant: "LoadedPlant", chosen: "Activation") -> None:
     from agent.app import compatible_bundles
 
     compatible_bundles(plant)[chosen.group].load_activated(chosen)
+
+
+def _refuse_useless(plant: "LoadedPlant", chosen: "Activation", *, allowed: bool) -> None:
+    from agent.models.bundle_directory import bundle_path
+
+    if plant.settings.models is not None and chosen.bundle is not None:
+        refuse_useless(bundle_path(plant.settings.models.directory, chosen.bundle), allowed=allowed)
 
 
 def _write(

@@ -186,6 +186,8 @@ def _score_lines(score: "Score") -> list[str]:
         f"accuracy by state: {states}",
         f"faults: {detected}; {delays}",
         f"false alarms: {score.false_alarms} ({score.false_alarms_per_day:.1f} per day)",
+        f"changes of state: {score.changes}, {score.false_changes} of them false "
+        f"({score.false_changes_per_day:.1f} per day)",
     ]
 
 

@@ -13,6 +13,7 @@ import typer
 
 from agent.cli.errors import WRONG_USAGE, fail
 from agent.cli.inputs import parse_duration
+from agent.event_types import STATE
 from connectors.printable import printable, printable_json
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from agent.contracts import ReceivedEvent
     from agent.settings import KafkaSinkSettings
 
-_PATCHES_SHOWN = 3
+_SPANS_SHOWN = 3
 
 
 def register(app: typer.Typer) -> None:
@@ -63,13 +64,17 @@ async def _show(events: "AsyncGenerator[ReceivedEvent, None]", *, as_json: bool,
 def _text_lines(event: "ReceivedEvent") -> Iterator[str]:
     """What happened, and for states the evidence below it."""
     from agent.contracts import OtherEvent
-    from agent.terminal.story import headline, patch_lines, sum_line
+    from agent.terminal.story import headline, span_lines, sum_line, why_lines
 
     data = orjson.loads(event.raw)
     known = not isinstance(event.data, OtherEvent)
     yield f"{event.headers['ce_time']}  {headline(data) if known else f'{event.asset}: {event.type}'}"
+    if not known:
+        return
+    lines = why_lines(data) if event.type == STATE else []
     if data.get("evidence"):
-        yield from (f"    {line}" for line in [*patch_lines(data["evidence"])[:_PATCHES_SHOWN], sum_line(data)])
+        lines += [*span_lines(data["evidence"])[:_SPANS_SHOWN], sum_line(data)]
+    yield from (f"    {line}" for line in lines)
 
 
 def _json_line(event: "ReceivedEvent") -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from agent.cli.errors import FAILED, fail
-from agent.cli.options import DATA_DIR, DATA_HELP, DEVICE_HELP, find_device
+from agent.cli.options import ALLOW_USELESS, DATA_DIR, DATA_HELP, DEVICE_HELP, find_device
 from agent.cli.progress import count_progress, interrupt_at_report, show_progress
 from agent.errors import SettingsError
 
@@ -55,9 +55,14 @@ def train(
     ),
     resume: bool = typer.Option(False, "--resume", help="Resume an interrupted run from its checkpoints."),
     force: bool = typer.Option(False, "--force", help="Replace an existing bundle."),
+    allow_useless: bool = ALLOW_USELESS,
     as_json: bool = typer.Option(False, "--json", help="Print the result as one JSON object."),
 ) -> None:
-    """Fit a model on the TRAIN part of a data set, evaluate it once on TEST, and write a bundle."""
+    """Fit a model on the TRAIN part of a data set, evaluate it once on TEST, and write a bundle.
+
+    It is compared with simple models on the same folds. A bundle near chance, or nearly always `unknown`, is not
+    written unless --allow-useless is given; what was trained is kept for --resume.
+    """
     from anchormoe.bundle.store import refuse_existing, write_bundle
     from anchormoe.data.loading import load_dataset
     from anchormoe.training.distributed import process_group, rank
@@ -79,6 +84,7 @@ def train(
         result = _train(split, settings, range(seed, seed + seeds), checkpoints, names, quiet, before)
         if rank() > 0:
             return
+    _refuse_useless(result, allowed=allow_useless)
     digest = write_bundle(out, result.artefact, force=force or resume)
     if not result.best.fitted.interrupted:
         checkpoints.remove()
@@ -160,7 +166,6 @@ def _train(
 
 
 def _print(result: "TrainingResult", out: Path, digest: str, seconds: float, as_json: bool) -> None:
-    from anchormoe.metrics.cancellation import describe_cancellation
     from anchormoe.metrics.scores import label_test_figures
 
     metrics = result.artefact.metrics
@@ -176,14 +181,47 @@ def _print(result: "TrainingResult", out: Path, digest: str, seconds: float, as_
             f"{figures['balanced_accuracy']:.3f}, macro F1 {figures['macro_f1']:.3f}, "
             f"log loss {figures['nll']:.3f}, {figures['n']} cases"
         )
-    typer.echo(f"{'TRAIN':>12}: {describe_cancellation(metrics['cancellation'])}")
-    if not metrics["cancellation"]["bounds_kept"]:
-        typer.echo(CANCELS)
+    for line in [*cancellation_lines(metrics["cancellation"]), *_baseline_lines(result)]:
+        typer.echo(line)
     if len(result.runs) > 1:
         typer.echo(_seeds_line(result, test_label))
     if result.best.fitted.interrupted:
         typer.echo("interrupted: this is the best model so far; the same command with --resume continues")
     typer.echo(f"{out} written in {seconds:.0f} s, digest {digest[:12]}")
+
+
+def _refuse_useless(result: "TrainingResult", *, allowed: bool) -> None:
+    reasons = result.usefulness.useless
+    if not reasons:
+        return
+    if allowed:
+        for reason in reasons:
+            typer.echo(f"warning: not a useful model: {reason}", err=True)
+        return
+    why = "\n".join(f"- {reason}" for reason in reasons)
+    fail(
+        f"no bundle was written, because the model is not useful:\n{why}\n"
+        "--resume --allow-useless writes it nevertheless"
+    )
+
+
+def _baseline_lines(result: "TrainingResult") -> list[str]:
+    """The model beside simple ones on the same folds, and what to know about it."""
+    judged = result.usefulness
+    rows = [("this model", judged.accuracy, judged.balanced_accuracy)]
+    rows += [(one.name, one.accuracy, one.balanced_accuracy) for one in judged.baselines]
+    width = max(len(name) for name, _, _ in rows)
+    table = [f"  {name:<{width}}  accuracy {right:.3f}, balanced {even:.3f}" for name, right, even in rows]
+    unknown = f"out-of-fold, beside simple models (`unknown` {judged.unknown:.1%}):"
+    return [unknown, *table, *(f"note: {note}" for note in judged.notes)]
+
+
+def cancellation_lines(figures: dict[str, Any]) -> list[str]:
+    """The figures on TRAIN, and a warning where a bound is exceeded."""
+    from anchormoe.metrics.cancellation import describe_cancellation
+
+    line = f"{'TRAIN':>12}: {describe_cancellation(figures)}"
+    return [line] if figures["bounds_kept"] else [line, CANCELS]
 
 
 def _seeds_line(result: "TrainingResult", test_label: str) -> str:

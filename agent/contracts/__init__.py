@@ -2,15 +2,20 @@
 
 from agent.contracts.headers import DeadLetterHeaders, EventHeaders, StateHeaders
 from agent.contracts.parts import (
-    ChannelEffect,
     ClassifiedWindow,
+    ClassScore,
+    ComparedChannel,
     Evidence,
     Expert,
     Gap,
     Input,
+    MarginSpan,
     Model,
-    Patch,
+    NormalValues,
+    OtherClasses,
     RefusedBundle,
+    Span,
+    WhyNot,
     Window,
 )
 from agent.contracts.published import (
@@ -26,31 +31,42 @@ from agent.contracts.published import (
     OtherEvent,
 )
 from agent.contracts.received import ReceivedEvent, parse_event
+from agent.contracts.version_1 import ChannelEffect, ExpertOfPatch, ExplainedEventV1, Patch, PatchEvidence
 
 __all__ = [
     "EVENT_MODELS",
     "ChannelEffect",
     "ChannelEvent",
+    "ClassScore",
     "ClassifiedWindow",
     "ClockBackEvent",
+    "ComparedChannel",
     "DeadLetterHeaders",
     "EventData",
     "EventHeaders",
     "Evidence",
     "Expert",
+    "ExpertOfPatch",
     "ExplainedEvent",
+    "ExplainedEventV1",
     "Gap",
     "GapEvent",
     "Input",
     "LastState",
+    "MarginSpan",
     "Model",
     "ModelRefusedEvent",
     "NoDataEvent",
+    "NormalValues",
+    "OtherClasses",
     "OtherEvent",
     "Patch",
+    "PatchEvidence",
     "ReceivedEvent",
     "RefusedBundle",
+    "Span",
     "StateHeaders",
+    "WhyNot",
     "Window",
     "parse_event",
 ]

@@ -106,7 +106,7 @@ class PresentAlarm(AlarmHead):
     shelved: Hiding | None = contract_field("Who shelved it, why, and until when.")
     out_of_service: Hiding | None = contract_field("Who took it out of service, and why.")
     suppressed_by: list[str] = contract_field("Alarms that suppress it by design.")
-    members: list[str] = contract_field("The alarms that the summary of a flood holds.")
+    members: list[str] = contract_field("The alarms that the summary of a flood holds; the first 1,000 of them by id.")
     rationale: Rationale | None = contract_field("Why the operator must respond; null for the summary of a flood.")
     raised_by: dict[str, Any] | None = contract_field("The event that raised it: probability, window, evidence.")
     strongest: dict[str, Any] | None = contract_field("The event with the highest probability since.")

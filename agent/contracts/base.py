@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, WithJsonSchema
 
-VERSION = "1.5.0"
+VERSION = "2.0.0"
 """Version of the contract, not of the package: additions raise the minor number, other changes the major one."""
 
 RFC3339_UTC = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?Z$"

@@ -1,5 +1,7 @@
 """The parts of events: windows, evidence, model, position in the input. Pure."""
 
+from typing import Literal
+
 from agent.contracts.base import Contract, Timestamp, contract_field
 
 
@@ -25,6 +27,13 @@ class ImplausibleSamples(Contract):
     masked: bool = contract_field("Whether the model did not get them.")
 
 
+class Unsettled(Contract):
+    """What a window alone says, while hysteresis holds another state."""
+
+    state: str = contract_field("One of the model's classes, or `unknown`.", min_length=1)
+    abstention: str | None = contract_field("Why it is `unknown`; null when it is not.")
+
+
 class NormalRange(Contract):
     """The range of a channel in the training data."""
 
@@ -48,6 +57,10 @@ class ClassifiedWindow(Window):
         "Channels outside the range of the training data at a tenth of the steps or more; absent where there are none.",
         default_factory=list,
     )
+    unsettled: Unsettled | None = contract_field(
+        "What this window alone says, where it takes more windows to change the state; absent where it says the same.",
+        default=None,
+    )
 
 
 class Gap(Contract):
@@ -57,58 +70,111 @@ class Gap(Contract):
     end: Timestamp = contract_field("The step at which data returned.")
 
 
-class Expert(Contract):
-    """What one expert of the model added to a patch."""
+class ClassScore(Contract):
+    """A row of the class table."""
 
-    name: str = contract_field("Name of the expert, like `kernel` or `m0/e1`.")
-    contribution: float = contract_field(
-        "Its part of the patch's contribution; the parts of all experts add up to it.", unit="logit"
+    label: str = contract_field("The class.", alias="class")
+    probability: float = contract_field("Its calibrated probability.", unit="1", ge=0, le=1)
+    logit: float = contract_field("Its score; the probabilities are the softmax of the scores.", unit="logit")
+
+
+class OtherClasses(Contract):
+    """The classes that are not in the table, as one row."""
+
+    count: int = contract_field("How many there are.", ge=1)
+    probability: float = contract_field("Their probability, summed.", unit="1", ge=0, le=1)
+    logit: float = contract_field("Their score together: the logarithm of the sum of their exponentials.", unit="logit")
+
+
+class MarginSpan(Contract):
+    """A span of time of a channel, and its exact part of a sum. Spans of the same channels do not overlap."""
+
+    start: Timestamp = contract_field("First step of the span.")
+    end: Timestamp = contract_field("First step after the span.")
+    channels: list[str] = contract_field(
+        "The channel, or the channels that were read together; empty where they are more than six."
     )
-    weight: float | None = contract_field("Its routing weight in this patch; null where it has none.", unit="1")
-    reliability: float | None = contract_field("Its reliability in this patch; null where it has none.", unit="1")
+    contribution: float = contract_field("What it adds to the sum.", unit="logit")
 
 
-class ChannelEffect(Contract):
-    """The effect of a channel in a patch, by the event's `channel_method`."""
+class Span(MarginSpan):
+    """A span of time of a channel, and its exact part of the score; negative contributions oppose the class."""
+
+    share: float = contract_field(
+        "Its |contribution| relative to the sum over all time, channels and the context.", unit="1", ge=0, le=1
+    )
+    expert: str = contract_field("The expert that added most to it.")
+
+
+class NormalValues(Contract):
+    """What TRAIN says is normal for a channel."""
+
+    mean: float = contract_field("Mean.", unit="the channel's")
+    low: float = contract_field("End of the usual range: one value in twenty is lower.", unit="the channel's")
+    high: float = contract_field("End of the usual range: one value in twenty is higher.", unit="the channel's")
+
+
+class ComparedChannel(Contract):
+    """A channel of the spans: its evidence over the whole window, and its values against what is normal.
+
+    The values are those of its strongest span that has the sign of its evidence in all, as they were measured,
+    without implausible ones.
+    """
 
     name: str = contract_field("Name of the channel.")
-    effect: float = contract_field("Change of the score that this channel causes in this patch.", unit="logit")
+    unit: str = contract_field("Unit of its values; may be empty.")
+    contribution: float | None = contract_field(
+        "Its evidence over the whole window; null where the model read it only together with others.", unit="logit"
+    )
+    mean: float | None = contract_field("Mean over the span; null without any value.", unit="the channel's")
+    min: float | None = contract_field("Least value in the span.", unit="the channel's")
+    max: float | None = contract_field("Greatest value in the span.", unit="the channel's")
+    normal: NormalValues | None = contract_field("What is normal; null where it is not known.")
+    direction: Literal["above", "below", "rising", "falling", "wider", "narrower", "within"] | None = contract_field(
+        "How it differs from normal, the first that holds: `rising`, `falling` over the window by half of the usual "
+        "range; `above`, `below` the usual range; `wider`, `narrower`: varies more, or less; else `within`. Null where "
+        "it cannot be compared."
+    )
+    since: Timestamp | None = contract_field(
+        "The step at which it left the usual range for good, inside the window; the window's start where that was "
+        "before. Null where it did not."
+    )
 
 
-class Patch(Contract):
-    """A span of the window and its exact part of the score."""
+class Expert(Contract):
+    """What one expert of the model added in the whole window."""
 
-    start: Timestamp = contract_field("First step of the patch.")
-    end: Timestamp = contract_field("First step after the patch.")
-    contribution: float = contract_field(
-        "What it adds to the score of `class`; negative values oppose the class.", unit="logit"
-    )
-    share: float = contract_field(
-        "Its |contribution| relative to the sum over all patches and the context.", unit="1", ge=0, le=1
-    )
-    far_share: float = contract_field(
-        "Share of its evidence from kernels that reach beyond its neighbourhood: its position is less certain.",
-        unit="1",
-        ge=0,
-        le=1,
-    )
-    experts: list[Expert] = contract_field(
-        "What each expert added, strongest first; experts that added nothing are left out."
-    )
-    channels: list[ChannelEffect] = contract_field(
-        "The channels with the largest effects, strongest first; empty without a method."
-    )
+    name: str = contract_field("Name of the expert.")
+    contribution: float = contract_field("Its part of the score.", unit="logit")
+    weight: float | None = contract_field("Its mean routing weight where it spoke; null where it has none.", unit="1")
+    reliability: float | None = contract_field("Its mean reliability where it spoke; null where it has none.", unit="1")
 
 
 class Evidence(Contract):
-    """Why the model scored `class` as it did: context + patches + remainder = its logit, in the published numbers."""
+    """Why the model scored `class` as it did. The published numbers add up exactly, as decimals, in two ways:
+
+    context + spans + remainder = logit, and context + channels + other_channels = logit.
+    """
 
     label: str = contract_field("The class with the highest score, also where the agent abstains.", alias="class")
-    context: float = contract_field("Part of the score that has no position in time.", unit="logit")
-    patches: list[Patch] = contract_field("The strongest patches, in time order.")
-    remainder: float = contract_field("Sum of all patches that are not shown, and of the rounding.", unit="logit")
-    supporting: float = contract_field("Sum of all positive contributions, shown or not.", unit="logit", ge=0)
-    opposing: float = contract_field("Sum of all negative contributions, shown or not.", unit="logit", le=0)
+    context: float = contract_field("Part of the score that belongs to no time and no channel.", unit="logit")
+    spans: list[Span] = contract_field("The strongest spans of time × channel, strongest first.")
+    remainder: float = contract_field("All evidence that is in no span, and the rounding.", unit="logit")
+    channels: list[ComparedChannel] = contract_field(
+        "The channels of the spans, against what is normal; of more than three read together, those furthest from it."
+    )
+    other_channels: float = contract_field(
+        "Evidence of all other channels and of channels that were read together, and the rounding.", unit="logit"
+    )
+    compared_with: str | None = contract_field(
+        "The class whose values in TRAIN are called normal here; null: all of TRAIN, as no class is called normal."
+    )
+    experts: list[Expert] = contract_field("The experts that added most, strongest first.")
+    supporting: float = contract_field("Sum of all positive evidence, shown or not.", unit="logit", ge=0)
+    opposing: float = contract_field("Sum of all negative evidence, shown or not.", unit="logit", le=0)
+    cancellation: float | None = contract_field(
+        "(Σ |evidence| + |context|) / |logit|: 1 where nothing cancels. Null where the logit is 0.", unit="1", ge=0
+    )
     residual: float = contract_field(
         "Difference between the model's score and the sum of its parts, before rounding.", unit="logit", ge=0
     )
@@ -116,7 +182,22 @@ class Evidence(Contract):
     @property
     def total(self) -> float:
         """The sum of everything published: the logit of `class`, within the rounding of a float."""
-        return self.context + sum(patch.contribution for patch in self.patches) + self.remainder
+        return self.context + sum(span.contribution for span in self.spans) + self.remainder
+
+
+class WhyNot(Contract):
+    """Why not the runner-up: context + spans + remainder = margin, the difference of the two published logits."""
+
+    label: str = contract_field("The class with the second highest score.", alias="class")
+    margin: float = contract_field("Score of the evidence's class minus that of this one.", unit="logit", ge=0)
+    context: float = contract_field("Difference of the two contexts.", unit="logit")
+    spans: list[MarginSpan] = contract_field("Where the evidence for the two differs most, strongest first.")
+    remainder: float = contract_field("All differences that are in no span, and the rounding.", unit="logit")
+
+    @property
+    def total(self) -> float:
+        """The sum of everything published: the margin, within the rounding of a float."""
+        return self.context + sum(span.contribution for span in self.spans) + self.remainder
 
 
 class Model(Contract):
@@ -140,3 +221,12 @@ class Input(Contract):
     topic: str = contract_field("Topic, or its equivalent in sources other than Kafka.")
     partition: int = contract_field("Partition of the topic.", ge=0)
     offset: int = contract_field("Offset in the partition.", ge=0)
+
+
+class CommonFields(Contract):
+    """What every event has."""
+
+    asset: str = contract_field("The asset; also the key of the message and the subject of the event.", min_length=1)
+    group: str = contract_field("The asset group of the configuration.")
+    input: Input = contract_field("The record that caused the event.")
+    notice: str = contract_field("What these events must not be used for.")

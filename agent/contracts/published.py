@@ -5,12 +5,25 @@ A new kind is a class here, an entry in EVENT_MODELS and one in `agent.event_typ
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict
 
 from agent.contracts.base import Contract, Timestamp, contract_field
-from agent.contracts.parts import ClassifiedWindow, Evidence, Gap, Input, Model, NormalRange, RefusedBundle, Window
+from agent.contracts.parts import (
+    ClassifiedWindow,
+    ClassScore,
+    CommonFields,
+    Evidence,
+    Gap,
+    Model,
+    NormalRange,
+    OtherClasses,
+    RefusedBundle,
+    WhyNot,
+    Window,
+)
+from agent.contracts.version_1 import ExplainedEventV1
 from agent.event_types import (
     CHANNEL_BACK,
     CHANNEL_DROPOUT,
@@ -25,17 +38,6 @@ from agent.event_types import (
     STATE,
 )
 
-Probability = Annotated[float, Field(ge=0, le=1)]
-
-
-class CommonFields(Contract):
-    """What every event has."""
-
-    asset: str = contract_field("The asset; also the key of the message and the subject of the event.", min_length=1)
-    group: str = contract_field("The asset group of the configuration.")
-    input: Input = contract_field("The record that caused the event.")
-    notice: str = contract_field("What these events must not be used for.")
-
 
 class ExplainedEvent(CommonFields):
     """The state of an asset in a window, and the evidence for it."""
@@ -45,18 +47,29 @@ class ExplainedEvent(CommonFields):
     state: str = contract_field("One of the model's classes, or `unknown`.", min_length=1)
     previous_state: str | None = contract_field("State in the window one hop earlier; null if there was none.")
     abstention: str | None = contract_field("Why the state is `unknown`; null when it is not.")
-    probabilities: dict[str, Probability] | None = contract_field(
-        "Calibrated probability per class; null when the model was not asked.", unit="1"
+    text: str = contract_field(
+        "One sentence for the operator, made of the facts in this event; times in UTC.", max_length=500
     )
-    logits: dict[str, float] | None = contract_field(
-        "Score per class; the probabilities are their softmax. Null when the model was not asked.", unit="logit"
+    classes: list[ClassScore] | None = contract_field(
+        "The classes with the highest scores, at most 16, highest first; null when the model was not asked."
     )
+    other_classes: OtherClasses | None = contract_field("The other classes; null where all are in `classes`.")
     window: ClassifiedWindow = contract_field("The window that was classified.")
     evidence: Evidence | None = contract_field("The evidence; null when the model was not asked.")
-    channel_method: str | None = contract_field(
-        "The method that attributed the channels of the patches; null when they were not attributed."
+    why_not: WhyNot | None = contract_field(
+        "Why not the runner-up; null when the model was not asked, and where `emission.why_not` does not ask for it."
     )
     model: Model = contract_field("The bundle that classified the window.")
+
+    @property
+    def probabilities(self) -> dict[str, float] | None:
+        """Probability per class of the table; None when the model was not asked."""
+        return None if self.classes is None else {one.label: one.probability for one in self.classes}
+
+    @property
+    def logits(self) -> dict[str, float] | None:
+        """Score per class of the table; None when the model was not asked."""
+        return None if self.classes is None else {one.label: one.logit for one in self.classes}
 
 
 class GapEvent(CommonFields):
@@ -207,4 +220,4 @@ EVENT_MODELS: Mapping[str, type[KnownEvent]] = MappingProxyType(
 )
 """The model of each `type`."""
 
-EventData = KnownEvent | OtherEvent
+EventData = KnownEvent | ExplainedEventV1 | OtherEvent

@@ -6,7 +6,8 @@ from datetime import datetime
 from pydantic import ValidationError
 
 from agent.contracts.published import EVENT_MODELS, EventData, OtherEvent
-from agent.event_types import TYPE_PREFIX
+from agent.contracts.version_1 import ExplainedEventV1
+from agent.event_types import EVENT_SCHEMA, EVENT_SCHEMA_V1, STATE, TYPE_PREFIX
 from connectors.errors import RecordError
 from connectors.records import Headers, Partition, RecordLike
 
@@ -32,7 +33,12 @@ class ReceivedEvent:
     @property
     def state(self) -> str | None:
         """None for technical events."""
-        return getattr(self.data, "state", None)
+        return _text(self.data, "state")
+
+    @property
+    def text(self) -> str | None:
+        """The sentence for the operator; None for technical events and version 1 of the contract."""
+        return _text(self.data, "text")
 
 
 def parse_event(record: RecordLike, partition: Partition) -> ReceivedEvent:
@@ -47,7 +53,7 @@ def parse_event(record: RecordLike, partition: Partition) -> ReceivedEvent:
             source=headers["ce_source"],
             asset=headers["ce_subject"],
             time=datetime.fromisoformat(headers["ce_time"]),
-            data=_data(kind, raw),
+            data=_data(kind, headers.get("ce_dataschema"), raw),
             partition=partition,
             offset=record.offset,
             published_ms=record.timestamp,
@@ -64,11 +70,20 @@ def parse_event(record: RecordLike, partition: Partition) -> ReceivedEvent:
         raise RecordError(NOT_AN_EVENT, f"ce_time: {error}", field="ce_time") from error
 
 
-def _data(kind: str, raw: bytes) -> EventData:
-    model = EVENT_MODELS.get(kind)
+def _data(kind: str, schema: str | None, raw: bytes) -> EventData:
+    """By the version of the contract that the event names: 1 or 2; of a later one only the common fields are read."""
+    if kind == STATE and schema == EVENT_SCHEMA_V1:
+        return ExplainedEventV1.model_validate_json(raw, extra="ignore")
+    model = EVENT_MODELS.get(kind) if schema in (None, EVENT_SCHEMA, EVENT_SCHEMA_V1) else None
     if model is None:
         return OtherEvent.model_validate_json(raw, extra="allow")
     return model.model_validate_json(raw, extra="ignore")
+
+
+def _text(data: EventData, name: str) -> str | None:
+    """A kind that came later may have anything under this name."""
+    value = getattr(data, name, None)
+    return value if isinstance(value, str) else None
 
 
 def _decode_headers(headers: Headers) -> dict[str, str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from agent.events.evidence import explain, strongest_patches
+from agent.events.evidence import WindowView, explain
 from agent.events.fault import Fault
 from agent.events.group import GroupRuntime
 from agent.events.payloads import (
@@ -29,9 +29,11 @@ from agent.models.classifier import HISTORY_LOST, INTERNAL, UNKNOWN, Classificat
 from agent.models.schedule import ActiveModel
 from agent.windows.asset_state import AssetState, StateChanges, next_state, state_one_hop_before
 from agent.windows.group import GroupWindows
+from agent.windows.hysteresis import Said, Tracks
 from agent.windows.ingest import ClockRegression, DataGap, DueWindow, Ingested
 from agent.windows.ring_buffers import NEVER
 from anchormoe.windows import Floats
+from connectors.failpoints import IN_MODEL, raise_armed
 from connectors.records import Partition
 
 Progressed = Callable[[], None]
@@ -205,6 +207,7 @@ def _classify_together(model: ActiveModel, windows: Sequence[DueWindow]) -> list
     try:
         # Contiguous, as everywhere else a model is asked: in the ring buffers a step's channels are side by side.
         values = np.ascontiguousarray(np.stack([window.values for window in windows]))  # (B, C, T)
+        raise_armed(IN_MODEL, together=len(windows))
         found = model.classifier.classify(values)
         return [
             ScoredWindow(window, model, _unless_lost(one, window)) for one, window in zip(found, windows, strict=True)
@@ -232,14 +235,37 @@ def _unless_lost(classified: Classification, window: DueWindow) -> Classificatio
 
 def _next_state(group: GroupRuntime, previous: AssetState | None, one: ScoredWindow) -> AssetState:
     found, end = one.classified, one.window.end
+    tracks = _tracks(group, previous, one)
     return next_state(
         previous,
         end=end,
-        state=found.state,
+        state=found.state if tracks is None else tracks.older.state,
         missing=found.missing,
-        reason=found.reason,
+        reason=found.reason if tracks is None else tracks.older.reason,
         sensors=sensor_faults(found.findings, group.spec.channels, end - group.spec.shape.length),
+        tracks=tracks,
     )
+
+
+def _tracks(group: GroupRuntime, previous: AssetState | None, one: ScoredWindow) -> Tracks | None:
+    """None without hysteresis. States that were stored without tracks begin with what was said last."""
+    if group.hysteresis_milli is None:
+        return None
+    found = one.classified
+    begin = Tracks.begin(found.state, found.reason)
+    if previous is None:
+        return begin
+    tracks = previous.tracks or Tracks.begin(previous.state, previous.reason)
+    if tracks == begin:
+        return tracks  # nearly always
+    said = Said(found.state, found.reason, _probabilities(found))
+    return tracks.after(said, window=one.window.end // group.spec.shape.hop, bound=group.hysteresis_milli)
+
+
+def _probabilities(found: Classification) -> dict[str, float] | None:
+    if found.prediction is None:
+        return None
+    return dict(zip(found.classes, found.prediction.probabilities[found.at].tolist(), strict=True))
 
 
 def _log_order(outgoing: OutgoingEvent) -> tuple[int, int]:
@@ -252,7 +278,8 @@ def _window_events(
 ) -> list[OutgoingEvent]:
     """Changes of channels, then the state if the emission policy wants it."""
     changed = previous is None or previous.state != state.state
-    published = group.publishing.emission.publishes(changed=changed, end=state.end)
+    emission = group.publishing.emission
+    published = emission.publishes(changed=changed, end=state.end)
     odd = state.missing or state.sensors or (previous is not None and (previous.missing or previous.sensors))
     if not published and not odd:
         return []  # nearly always
@@ -274,12 +301,11 @@ def _window_events(
         event = state_event(
             origin,
             one.classified,
-            end=state.end,
+            state,
             offset=one.window.offset,
             previous=previous,
             model=one.model.name,
-            evidence=_evidence(group, one),
-            channel_method=group.publishing.channel_method,
+            explained=_explain(group, one, why_not=emission.explains_margin(changed=changed)),
             implausible=describe_findings(one.classified.findings, channels, origin, start),
         )
         events.append(OutgoingEvent(event, origin, channels, state, one.window.values))
@@ -290,32 +316,23 @@ def _window_result(group: GroupRuntime, one: ScoredWindow, state: AssetState) ->
     grid, found = group.spec.grid, one.classified
     best = None if found.prediction is None else float(found.prediction.probabilities[found.at].max())
     time_ns, since_ns = grid.time_ns(state.end), grid.time_ns(state.since)
-    return WindowResult(one.window.asset, group.spec.name, state, time_ns, since_ns, best, found.reason)
+    return WindowResult(one.window.asset, group.spec.name, state, time_ns, since_ns, best, state.reason)
 
 
-def _evidence(group: GroupRuntime, one: ScoredWindow) -> dict[str, Any] | None:
-    prediction, at = one.classified.prediction, one.classified.at
+def _explain(group: GroupRuntime, one: ScoredWindow, *, why_not: bool) -> dict[str, Any] | None:
+    prediction, spec = one.classified.prediction, group.spec
     if prediction is None:
         return None
-    spec, publishing = group.spec, group.publishing
-    label = int(prediction.label[at])
-    shown = strongest_patches(
-        prediction.contributions[at, :, label], prediction.context[at, label], publishing.evidence
-    )
-    effects = None
-    if publishing.channel_method is not None and shown:
-        spans = [(int(prediction.starts[patch]), int(prediction.stops[patch])) for patch in shown]
-        effects = one.model.classifier.channel_effects(one.window.values, spans, label)
+    start = one.window.end - spec.shape.length
+    values = one.model.classifier.plausible(one.window.values) if one.classified.findings else one.window.values
+    view = WindowView(values, spec.channels, one.model.units, one.model.normal, spec.grid, start)
     return explain(
         prediction,
-        at,
+        one.classified.at,
         classes=one.classified.classes,
-        shown=shown,
-        effects=effects,
-        channels=spec.channels,
-        grid=spec.grid,
-        start=one.window.end - spec.shape.length,
-        policy=publishing.evidence,
+        view=view,
+        policy=group.publishing.evidence,
+        why_not=why_not,
     )
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Policy = Literal["changes", "all", "changes+heartbeat"]
+WhyNot = Literal["never", "changes", "always"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,9 +13,14 @@ class Emission:
 
     policy: Policy = "changes"
     heartbeat_steps: int = 0
+    why_not: WhyNot = "changes"
 
     def publishes(self, *, changed: bool, end: int) -> bool:
         """Whether the state of the window that ends at index `end` is published."""
         if changed or self.policy == "all":
             return True
         return self.policy == "changes+heartbeat" and self.heartbeat_steps > 0 and end % self.heartbeat_steps == 0
+
+    def explains_margin(self, *, changed: bool) -> bool:
+        """Whether a published state says why it is not the runner-up."""
+        return self.why_not == "always" or (changed and self.why_not == "changes")

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 
 from agent.events.emission import Emission
-from agent.events.evidence import EvidencePolicy
 from agent.events.payloads import Origin
+from agent.events.spans import EvidencePolicy
 from agent.models.schedule import ActiveModel, ModelSchedule
 from agent.windows.spec import GroupSpec
 from anchormoe.windows import Index
@@ -13,12 +13,11 @@ from connectors.records import Partition
 
 @dataclass(frozen=True, slots=True)
 class Publishing:
-    """What is published, and under which namespace. `channel_method` is None where channels are not attributed."""
+    """What is published, and under which namespace."""
 
     namespace: str
     emission: Emission
     evidence: EvidencePolicy
-    channel_method: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +28,8 @@ class GroupRuntime:
     configured: ActiveModel
     publishing: Publishing
     schedule: ModelSchedule = field(default_factory=ModelSchedule)
+    hysteresis_milli: int | None = None
+    """what another state needs to win, in thousandths of a nat; None: every window speaks for itself"""
 
     def origin(self, asset: str, partition: Partition) -> Origin:
         spec = self.spec

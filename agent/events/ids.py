@@ -1,4 +1,4 @@
-"""Event ids and numbers that are the same in every run over the same log. Pure."""
+"""Event ids that are the same in every run over the same log. Pure."""
 
 import hashlib
 
@@ -11,8 +11,3 @@ def event_id(namespace: str, asset: str, end_ns: int, *, digest: str | None, kin
     # Each part follows its length, so that different parts never give the same text.
     text = "".join(f"{len(part)}:{part}" for part in parts)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-def six_digits(value: float) -> float:
-    """Published numbers have six significant digits, because the last bits differ between processors."""
-    return float(f"{value:.6g}")

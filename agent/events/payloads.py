@@ -24,12 +24,16 @@ from agent.event_types import (
     TYPE_PREFIX,
     Kind,
 )
-from agent.events.ids import event_id, six_digits
+from agent.events.ids import event_id
+from agent.events.numbers import six_digits
+from agent.events.sentence import state_sentence
 from agent.models.classifier import Classification, ModelName
 from agent.windows.asset_state import AssetState
 from anchormoe.windows import Grid, WindowShape
 from connectors.records import EVENTS, STATES, Message, Partition
 from connectors.timestamps import NS_PER_MS, format_iso
+
+_NOT_EXPLAINED = {"classes": None, "other_classes": None, "evidence": None, "why_not": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,23 +66,27 @@ class Event:
 def state_event(
     origin: Origin,
     classified: Classification,
+    state: AssetState,
     *,
-    end: int,
     offset: int,
     previous: AssetState | None,
     model: ModelName,
-    evidence: dict[str, Any] | None,
-    channel_method: str | None,
+    explained: dict[str, Any] | None,
     implausible: Sequence[dict[str, Any]] = (),
 ) -> Event:
-    """The state of a window, with the model and the evidence behind it."""
+    """The state of an asset after a window, with the model and the evidence behind it.
+
+    `explained` is None where the model was not asked. What the window alone says is `unsettled` where hysteresis holds
+    another state.
+    """
+    end, held = state.end, classified.state != state.state
     data = {
         **event_head(origin, STATE, "process"),
-        "state": classified.state,
+        "state": state.state,
         "previous_state": previous.state if previous else None,
-        "abstention": classified.reason,
-        "probabilities": _per_class(classified, "probabilities"),
-        "logits": _per_class(classified, "logits"),
+        "abstention": state.reason,
+        "text": "",
+        **(explained or _NOT_EXPLAINED),
         "window": {
             "start": format_iso(origin.grid.time_ns(end - origin.shape.length)),
             "end": format_iso(origin.grid.time_ns(end)),
@@ -86,13 +94,13 @@ def state_event(
             "missing_channels": list(classified.missing),
             **({"implausible": list(implausible)} if implausible else {}),
             **({"beyond_training": list(classified.beyond)} if classified.beyond else {}),
+            **({"unsettled": {"state": classified.state, "abstention": classified.reason}} if held else {}),
         },
-        "evidence": evidence,
-        "channel_method": channel_method,
         "model": {"name": model.name, "version": model.version, "digest": model.digest},
         "input": event_input(origin.partition, offset),
         "notice": NOTICE,
     }
+    data["text"] = state_sentence(data)
     return _event(origin, STATE, end, offset, data, digest=model.digest)
 
 
@@ -249,13 +257,6 @@ def event_head(origin: Origin, kind: Kind, nature: str) -> dict[str, Any]:
 def event_input(partition: Partition, offset: int) -> dict[str, Any]:
     """The record that caused an event."""
     return {"topic": partition.topic, "partition": partition.number, "offset": offset}
-
-
-def _per_class(classified: Classification, field: str) -> dict[str, float] | None:
-    if classified.prediction is None:
-        return None
-    values = getattr(classified.prediction, field)[classified.at]
-    return {name: six_digits(value) for name, value in zip(classified.classes, values, strict=True)}
 
 
 def _event(

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from agent.event_types import NOTICE, SENSOR_HEALTHY, SENSOR_UNHEALTHY, Kind
-from agent.events.ids import event_id, six_digits
+from agent.events.ids import event_id
+from agent.events.numbers import six_digits
 from agent.events.payloads import Event, Origin, event_head, event_input
 from agent.windows.asset_state import AssetState, SensorFault
 from anchormoe.windows import Floats

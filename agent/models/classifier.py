@@ -86,12 +86,12 @@ class WindowClassifier:
         without = Classification(self.classes, UNKNOWN, reason, covered, self._names(missing), None, -1)
         return without if self.judge is None else self._with_findings([without], self.judge.judge(window[None]))[0]
 
-    def channel_effects(self, window: Floats, spans: Sequence[tuple[int, int]], label: int) -> NDArray[np.float64]:
-        """How much each channel contributed to each span, (spans, C), by the predictor's `channel_method`."""
-        plausible = window[None] if self.judge is None else self.judge.judge(window[None]).windows
-        values, mask = fill(plausible, self.fill_rules)
-        effects: NDArray[np.float64] = self.predictor.attribute_channels(values[0], mask[0], spans, label)
-        return effects
+    def plausible(self, window: Floats) -> Floats:
+        """A window (C, T) as the model gets it: without implausible samples."""
+        if self.judge is None:
+            return window
+        judged: Floats = self.judge.judge(window[None]).windows[0]
+        return judged
 
     def _predict(self, windows: Floats) -> "Prediction":
         return self.predictor.predict(*fill(windows, self.fill_rules))

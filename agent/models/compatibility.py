@@ -11,6 +11,7 @@ from agent.errors import SettingsError
 from agent.models.activations import Activation
 from agent.models.bundle_directory import bundle_path
 from agent.models.classifier import ModelName, WindowClassifier
+from agent.models.normal_values import NormalValues
 from agent.models.schedule import ActiveModel
 from agent.settings import Group, ResolvedGroup, reconcile
 from anchormoe.errors import ModelError
@@ -80,4 +81,6 @@ def active_model(group: ResolvedGroup, predictor: "Predictor") -> ActiveModel:
     classifier = WindowClassifier(
         predictor, tuple(config.classes), group.channel_names, group.fill_rules, group.min_coverage, judge
     )
-    return ActiveModel(classifier, ModelName(config.name, config.version, config.digest))
+    name = ModelName(config.name, config.version, config.digest)
+    units = tuple(channel.unit for channel in group.channels)
+    return ActiveModel(classifier, name, units, NormalValues.of(predictor))

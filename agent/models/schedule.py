@@ -9,15 +9,18 @@ import numpy as np
 
 from agent.models.activations import CONFIGURED, Activation, positions_in_force
 from agent.models.classifier import ModelName, WindowClassifier
+from agent.models.normal_values import NormalValues
 from anchormoe.windows import Index
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ActiveModel:
-    """A loaded model and the name that events give it. Equal only to itself."""
+    """A loaded model, the name that events give it, and the channels' units and normal values. Equal only to itself."""
 
     classifier: WindowClassifier
     name: ModelName
+    units: tuple[str, ...] = ()
+    normal: NormalValues | None = None
 
 
 LoadInBackground = Callable[[Activation], "Future[ActiveModel | None]"]
@@ -40,6 +43,13 @@ class ScheduledModel:
                 self._loaded = self._load(self.activation)
             self._requested = True
             return self._loaded
+
+    def forget_refusal(self) -> None:
+        """The next request tries a refused bundle again: it may have been copied, or its share mounted, meanwhile."""
+        with self._lock:
+            tried = self._loaded
+            if tried is not None and tried.done() and not tried.exception() and tried.result() is None:
+                self._loaded = None
 
     def unload_if_unused(self) -> bool:
         """True when it was loaded and nobody has requested it since the last call. A later request loads it again."""
@@ -87,6 +97,10 @@ class ModelSchedule:
         line = self._line
         first = int(positions_in_force([each.activation.effective_ns for each in line], np.array([now_ns]))[0])
         return list(line[max(first, 0) :])
+
+    def pending(self) -> "list[ScheduledModel]":
+        """Those that no window has asked for yet: whether they are refused has no effect so far."""
+        return [each for each in self._line if each.activation.effective_ns > self.newest_ns]
 
     def unload_unused(self, now_ns: int) -> list[Activation]:
         """Unload models that are no longer active and that nobody has requested since the last call."""

@@ -101,7 +101,9 @@ class ReplaySink:
 def warm_up_ms(groups: Iterable[ResolvedGroup]) -> int:
     """How far before its start a replay reads to fill the windows: as far as a live agent that rebuilds lost ones."""
     return max(
-        (group.rebuild_horizon_steps + group.shape.hop + group.shape.lateness) * group.grid.period_ns // NS_PER_MS
+        (group.rebuild_horizon_steps + group.memory_hops * group.shape.hop + group.shape.lateness)
+        * group.grid.period_ns
+        // NS_PER_MS
         for group in groups
     )
 

@@ -39,6 +39,10 @@ class Score:
     delay_p90_s: float | None
     false_alarms: int
     false_alarms_per_day: float
+    changes: int
+    false_changes: int
+    """beyond one for each change of the true state"""
+    false_changes_per_day: float
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -76,6 +80,8 @@ def score(events: Iterable[Mapping[str, Any]], truth: Sequence[TruthInterval], *
         _false_alarms(intervals, timelines.get(asset, []), not_faults, tolerance_ns)
         for asset, intervals in by_asset.items()
     )
+    changes = [_changes(intervals, timelines.get(asset, [])) for asset, intervals in by_asset.items()]
+    false_changes = sum(one for _, one in changes)
     detected = [delay / _NS_PER_S for delay in delays if delay is not None]
     return Score(
         hours=total / 3600e9,
@@ -89,6 +95,9 @@ def score(events: Iterable[Mapping[str, Any]], truth: Sequence[TruthInterval], *
         delay_p90_s=float(np.quantile(detected, 0.9)) if detected else None,
         false_alarms=false,
         false_alarms_per_day=false / (total / _NS_PER_DAY),
+        changes=sum(one for one, _ in changes),
+        false_changes=false_changes,
+        false_changes_per_day=false_changes / (total / _NS_PER_DAY),
     )
 
 
@@ -134,6 +143,17 @@ def _delays(pieces: Sequence[_Piece]) -> Iterator[int | None]:
     for interval, of_interval in groupby(pieces, key=lambda piece: piece.interval):
         if interval.fault:
             yield next((piece.start_ns - interval.start_ns for piece in of_interval if piece.right), None)
+
+
+def _changes(intervals: Sequence[TruthInterval], moments: Moments) -> tuple[int, int]:
+    """How often the published state changed after its first word, and how many of these no true change explains.
+
+    One change is due in each interval but the first, soon or late; `unknown` on the way is one more.
+    """
+    times = [start for _, start, _ in _runs(moments, intervals[-1].end_ns)][1:]
+    counts = [bisect_left(times, one.end_ns) - bisect_left(times, one.start_ns) for one in intervals]
+    due = [0, *([1] * (len(intervals) - 1))]
+    return sum(counts), sum(max(count - one, 0) for count, one in zip(counts, due, strict=True))
 
 
 def _false_alarms(intervals: Sequence[TruthInterval], moments: Moments, not_faults: set[str], tolerance_ns: int) -> int:

@@ -27,6 +27,7 @@ from agent.windows.spec import GroupSpec
 from agent.windows.too_much import TooMuchAtOnce
 from connectors.base import Source
 from connectors.decoding import Decoder, Readings, Rejected
+from connectors.failpoints import IN_DECODING, IN_WINDOWING, raise_armed
 from connectors.records import Batch, RecordLike
 
 log = structlog.get_logger()
@@ -173,6 +174,7 @@ class Ingestion:
 
     def _decode(self, batch: Batch) -> _Run:
         with self._status.stage("decode"):
+            raise_armed(IN_DECODING, together=len(batch.records))
             decoded = self._decoder.decode(batch)
         if decoded.ignored:
             self._counters.ignored["unknown_asset"] += decoded.ignored
@@ -215,6 +217,7 @@ class Ingestion:
                     parts.append(self._ingest_group(owned, run.batch, readings, left))
                 except TooMuchAtOnce as error:
                     raise TooMuchAtOnce(_records_that_fit(readings, error.fits)) from error
+            raise_armed(IN_WINDOWING, together=len(run))
             letters += [letter for part in parts for letter in part.dead_letters]
             letters.sort(key=lambda letter: letter.offset)  # in log order, whatever the reasons
         ingested = IngestedBatch(owned, run.batch, len(run), parts, letters)

@@ -31,6 +31,8 @@ FOLLOW_EVERY_S = 1.0
 GIVE_UP_AFTER_S = 45.0
 """Less than the minute that activations are ahead: an agent that cannot read them must not use an outdated model."""
 UNLOAD_EVERY_S = 600.0
+RETRY_EVERY_S = 20.0
+"""A bundle that is refused is tried again until its first window is due: it may only not be there yet."""
 _LONGEST_TEXT = 2_000
 
 
@@ -61,7 +63,8 @@ class ModelReloader:
         self._refusals: deque[OutgoingEvent] = deque()
         self._started = asyncio.Event()
         self._publishing = asyncio.Lock()
-        self._last_read_s = self._last_unload_s = clock()
+        self._told: set[tuple[Activation, str]] = set()
+        self._last_read_s = self._last_unload_s = self._last_retry_s = clock()
 
     async def start(self) -> None:
         """Read every activation so far, and load the models that are active now or later.
@@ -87,6 +90,7 @@ class ModelReloader:
         """Read new activations once, load their models, announce those that were refused."""
         for entry in await self._read_new():
             self._schedule(entry)
+        self._forget_refusals()
         for scheduled in self._current():
             await asyncio.wrap_future(scheduled.load())
         self._unload_unused()
@@ -110,6 +114,8 @@ class ModelReloader:
         try:
             entries = await self._activations.read()
         except ConnectorError as error:
+            if self._closed:
+                return []  # the agent stops, and this task is about to be cancelled
             if self._clock() - self._last_read_s > GIVE_UP_AFTER_S:
                 raise
             log.warning("cannot read activations; trying again", reason=str(error))
@@ -139,6 +145,14 @@ class ModelReloader:
         now_ns = self._now_ns()
         return [each for group in self._groups.values() for each in group.runtime.schedule.from_now_on(now_ns)]
 
+    def _forget_refusals(self) -> None:
+        if self._clock() - self._last_retry_s < RETRY_EVERY_S:
+            return
+        self._last_retry_s = self._clock()
+        for group in self._groups.values():
+            for scheduled in group.runtime.schedule.pending():
+                scheduled.forget_refusal()
+
     def _unload_unused(self) -> None:
         if self._clock() - self._last_unload_s < UNLOAD_EVERY_S:
             return
@@ -167,9 +181,12 @@ class ModelReloader:
         except Exception as error:  # noqa: BLE001
             expected = isinstance(error, ModelError | OSError)
             reason = _publishable(str(error) if expected else f"{type(error).__name__}: {error}")
+            if (activation, reason) in self._told:
+                return None
+            self._told.add((activation, reason))
             self._status.model_reloads["refused"] += 1
             log.error(
-                "model refused; the previous one stays active",
+                "model refused; the previous one stays active unless it loads before its first window is due",
                 reason=reason,
                 **({} if expected else {"traceback": _publishable("".join(traceback.format_tb(error.__traceback__)))}),
                 **_log_fields(activation),

@@ -1,6 +1,7 @@
 """Messages that are larger than a sink's broker takes: what is published instead. Pure."""
 
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import orjson
@@ -18,29 +19,35 @@ _SMALL_BYTES = 16 * 1024
 def shrink_message(message: Message) -> Message | None:
     """A smaller message for the same fact, or None where there is none.
 
-    A dead letter becomes a pointer letter. An event loses its patches: the state matters more than its evidence, and
+    A dead letter becomes a pointer letter. An event loses its evidence: the state matters more than its evidence, and
     an alarm must not be missing. What is still too large becomes a pointer letter of its own, unless it is small: a
     topic that does not even take that is misconfigured, and stopping loses nothing.
     """
     if message.stream == DEAD_LETTERS:
         return None if is_pointer(message) else pointer_letter(message)
-    if (smaller := _without_patches(message)) is not None:
+    if (smaller := _without_evidence(message)) is not None:
         return smaller
     return pointer_letter(_letter(message)) if len(message.value or b"") > _SMALL_BYTES else None
 
 
-def _without_patches(message: Message) -> Message | None:
-    """The sum stays exact: context + remainder = logit."""
+def _without_evidence(message: Message) -> Message | None:
+    """The sums stay exact: context + remainder = context + other channels = logit, the first one of the table."""
     if message.stream != EVENTS:
         return None
     data = _document(message)
     evidence = data.get("evidence")
-    if not evidence or not evidence["patches"]:
+    if not evidence or not evidence["spans"]:
         return None
-    remainder = round(data["logits"][evidence["class"]] - evidence["context"], 12)
-    smaller = data | {"evidence": evidence | {"patches": [], "remainder": remainder}}
-    headers = (*message.headers, (CUT_HEADER, b"evidence.patches"))
+    rest = _difference(data["classes"][0]["logit"], evidence["context"])
+    nothing = {"spans": [], "channels": [], "experts": [], "remainder": rest, "other_channels": rest}
+    smaller = data | {"evidence": evidence | nothing, "why_not": None}
+    headers = (*message.headers, (CUT_HEADER, b"evidence.spans"))
     return replace(message, value=orjson.dumps(smaller), headers=headers)
+
+
+def _difference(logit: float, context: float) -> float:
+    """Of published decimals, as a published decimal."""
+    return float(Decimal(repr(logit)) - Decimal(repr(context)))
 
 
 def _letter(message: Message) -> Message:

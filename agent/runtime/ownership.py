@@ -219,8 +219,9 @@ class Ownership:
         return _Found(partition, committed, metadata, stored, facts, seen, epoch)
 
     async def _look_at_log(self, partition: Partition, log_id: str | None, seen: LogSeen) -> LogFacts:
-        last = None if seen.last is None else await self._source.read_at(partition, seen.last.offset)
+        """The end before the last record: a log that was cut grows, and must not look whole without that record."""
         first, end = await self._source.first_offset(partition), await self._source.end_offset(partition)
+        last = None if seen.last is None else await self._source.read_at(partition, seen.last.offset)
         return LogFacts(first, end, log_id, last)
 
     async def _restore(self, claim: Claim, spec: GroupSpec) -> Restored | None:

@@ -73,6 +73,18 @@ class Window(Section):
             )
 
 
+class Hysteresis(Section):
+    """A state changes when another one wins over some windows, not with a single window."""
+
+    enabled: bool = Field(default=True, description="false: every window speaks for itself.")
+    bound: Real = Field(
+        default=4.0,
+        gt=0,
+        le=20,
+        description="Log odds (nats) that another state must gather over windows, at most 3 in each; more is quieter.",
+    )
+
+
 class Group(Section):
     """Assets that are classified by the same model."""
 
@@ -83,14 +95,25 @@ class Group(Section):
         default=None, min_length=1, description="The channels of the model, in any order; null: as in the bundle."
     )
     period: Duration | None = Field(default=None, description="Time between two samples; null: that of the bundle.")
+    rate_hz: float | None = Field(
+        default=None, gt=0, le=1e9, description="Samples per second, instead of period; null: that of the bundle."
+    )
     window: Window = Field(default=Window(), description="When a window is due, and when it can be classified.")
+    hysteresis: Hysteresis = Field(default=Hysteresis(), description="How much it takes to change a state.")
     max_assets: Count = Field(
         default=1000,
         description="Limit of assets, over all partitions of an agent; records of further ones are dead-lettered.",
     )
 
+    @property
+    def step(self) -> Duration | None:
+        """The period, stated or as a rate; whole nanoseconds."""
+        return self.period if self.rate_hz is None else Duration(max(round(1e9 / self.rate_hz), 1))
+
     def broken_rules(self) -> Iterator[Problem]:
         yield from self._channel_rules()
+        if self.period is not None and self.rate_hz is not None:
+            yield Problem(("rate_hz",), "period is given as well", "remove one of the two")
         for at, later in enumerate(self.assets):
             if any(overlap(earlier, later) for earlier in self.assets[:at]):
                 yield Problem(("assets", at), f"{later} overlaps with an earlier entry", "name every asset once")

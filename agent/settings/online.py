@@ -126,7 +126,7 @@ def _uses(settings: Plant) -> "Iterator[tuple[Cluster, Use]]":
 
 def _sink_topics(settings: Plant, sink: KafkaSinkSettings, path: Path) -> Iterator[Use]:
     for role in _STREAMS:
-        yield Use((*path, role), getattr(sink.topics, role), role)
+        yield Use((*path, role), getattr(sink.topics, role), role, sink.max_message_bytes)
     if settings.models is not None and sink is settings.kafka_sink:
         topic = sink.topics.activations or f"{settings.namespace}-activations"
         yield Use((*path, "activations"), topic, "activations")

@@ -12,7 +12,7 @@ from agent.settings.problems import Problem
 from agent.settings.units import Duration
 from anchormoe.bundle.config import BundleConfig
 from anchormoe.bundle.files import CONFIG, parse_json, read_file
-from anchormoe.windows import FillRule, Grid, WindowShape
+from anchormoe.windows import FillRule, Grid, WindowShape, same_period
 
 
 class BundleFacts(Protocol):
@@ -32,6 +32,7 @@ class BundleFacts(Protocol):
 
 _FORGET_AFTER_WINDOWS = 2
 _REBUILD_HORIZON_WINDOWS = 8
+HYSTERESIS_HOPS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,13 @@ class ResolvedGroup:
     idle_after_steps: int
     max_assets: int
     expire_after_steps: int
+    hysteresis_bound: float | None = None
+    """None: every window speaks for itself"""
+
+    @property
+    def memory_hops(self) -> int:
+        """How many windows before it the state of a window may depend on."""
+        return 1 if self.hysteresis_bound is None else HYSTERESIS_HOPS
 
     @property
     def channel_names(self) -> tuple[str, ...]:
@@ -140,14 +148,15 @@ def _length_differences(group: Group, facts: BundleFacts) -> Iterator[Problem]:
 
 
 def _period_differences(group: Group, facts: BundleFacts) -> Iterator[Problem]:
-    stated, known = group.period, facts.period_ns
+    stated, known = group.step, facts.period_ns
+    where = ("period",) if group.rate_hz is None else ("rate_hz",)
     if stated is None and known is None:
         yield Problem(("period",), "missing, and the bundle has none", 'set it, like "100ms"')
-    elif stated is not None and known is not None and stated != known:
+    elif stated is not None and known is not None and not same_period(stated, known):
         wrong = f"the plant has {stated}; the bundle has {Duration(known)}"
-        yield Problem(("period",), wrong, f"remove it, or write {Duration(known)}")
+        yield Problem(where, wrong, f"remove it, or write period: {Duration(known)}")
     else:
-        yield from _shorter_than_a_step(group, int(stated or known or 0))
+        yield from _shorter_than_a_step(group, int(known or stated or 0))
 
 
 def _shorter_than_a_step(group: Group, period_ns: int) -> Iterator[Problem]:
@@ -164,7 +173,7 @@ def _shorter_than_a_step(group: Group, period_ns: int) -> Iterator[Problem]:
 
 def _expiry_differences(group: Group, facts: BundleFacts) -> Iterator[Problem]:
     """An asset must not expire while windows with its samples may still be due."""
-    window, period_ns = group.window, int(group.period or facts.period_ns or 0)
+    window, period_ns = group.window, int(facts.period_ns or group.step or 0)
     least = Duration(_FORGET_AFTER_WINDOWS * (facts.length + window.lateness) * period_ns)
     if window.forget_after < least:
         wrong = f"{window.forget_after} is shorter than {_FORGET_AFTER_WINDOWS} windows"
@@ -172,7 +181,7 @@ def _expiry_differences(group: Group, facts: BundleFacts) -> Iterator[Problem]:
 
 
 def _resolve(group: Group, facts: BundleFacts) -> ResolvedGroup:
-    grid = Grid(int(group.period or facts.period_ns or 0))
+    grid = Grid(int(facts.period_ns or group.step or 0))
     window = group.window
     shape = WindowShape(facts.length, window.hop or max(1, facts.length // 8), window.lateness)
     default_idle_steps = shape.length + shape.lateness
@@ -187,6 +196,7 @@ def _resolve(group: Group, facts: BundleFacts) -> ResolvedGroup:
         idle_after_steps=default_idle_steps if window.idle_after is None else window.idle_after // grid.period_ns,
         expire_after_steps=window.forget_after // grid.period_ns,
         max_assets=group.max_assets,
+        hysteresis_bound=group.hysteresis.bound if group.hysteresis.enabled else None,
     )
 
 

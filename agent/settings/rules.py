@@ -210,6 +210,17 @@ def a_heartbeat_needs_its_policy(emission: Emission) -> Problems:
         yield warning(("emission", "heartbeat"), wrong, "use policy: changes+heartbeat, or remove it")
 
 
+def evidence_is_by_span_and_channel(emission: Emission) -> Problems:
+    """Keys of version 1 of the event contract are read and told, so that a plant's file still starts its agent."""
+    stated = emission.model_fields_set
+    if "channels" in stated:
+        wrong = "has no effect: the evidence itself is by channel, and adds up"
+        yield warning(("emission", "channels"), wrong, "remove it")
+    if "max_patches" in stated:
+        wrong = "is now called max_spans" + (", and counts instead of it" if "max_spans" in stated else "")
+        yield warning(("emission", "max_patches"), wrong, "rename it")
+
+
 def logins_are_encrypted(source: Source, sinks: Sequence[Sink]) -> Problems:
     secured: list[tuple[tuple[str | int, ...], KafkaSecurity | None]] = [
         (("sinks", at), sink.security) for at, sink in enumerate(sinks) if isinstance(sink, KafkaSinkSettings)
@@ -257,6 +268,7 @@ RULES: tuple[Callable[..., Problems], ...] = (
     heartbeats_fall_on_windows,
     stored_windows_outlive_a_window,
     a_wrong_clock_expires_no_asset,
+    evidence_is_by_span_and_channel,
     full_coverage_is_rare,
     narrow_records_need_lateness,
     a_heartbeat_needs_its_policy,

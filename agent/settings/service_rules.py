@@ -24,11 +24,12 @@ _NS_PER_MS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A topic, what it is used for, and the setting that names it."""
+    """A topic, what it is used for, and the setting that names it; where we write it, how large a message may be."""
 
     path: Path
     topic: str
     role: Role
+    max_message_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,8 @@ def retention_needed_ms(groups: Sequence[ResolvedGroup]) -> int:
 
 
 def _rebuilt_steps(group: ResolvedGroup) -> int:
-    return group.shape.length + group.shape.lateness + group.rebuild_horizon_steps
+    remembered = (group.memory_hops - 1) * group.shape.hop
+    return group.shape.length + group.shape.lateness + group.rebuild_horizon_steps + remembered
 
 
 def kafka_problems(uses: Sequence[Use], facts: "ClusterFacts", needs: Needs) -> Problems:
@@ -143,6 +145,15 @@ def _timestamp_type(use: Use, topic: "TopicFacts", needs: Needs) -> Problems:
         yield info(("records", "max_clock_skew"), wrong, "set message.timestamp.type=LogAppendTime for a real check")
 
 
+def _message_size(use: Use, topic: "TopicFacts", _: Needs) -> Problems:
+    wanted = use.max_message_bytes or 0
+    taken = _number(topic, "max.message.bytes", wanted)
+    if taken < wanted:
+        setting = f"max.message.bytes={taken} is less than max_message_bytes of the sink ({wanted})"
+        wrong = f"{use.topic}: {setting}, so larger dead letters lose their value and larger events their patches"
+        yield warning(use.path, wrong, f"set max.message.bytes={wanted} or more")
+
+
 def _partitions(use: Use, topic: "TopicFacts", _: Needs) -> Problems:
     count = topic.partitions
     if count == 1:
@@ -162,9 +173,9 @@ _CHECKS: dict[Role, tuple[Callable[[Use, "TopicFacts", Needs], Problems], ...]] 
         _timestamp_type,
         _partitions,
     ),
-    "events": (_in_sync, _no_unclean_election, _not_compacted),
-    "states": (_in_sync, _no_unclean_election, _compacted_states),
-    "dead_letters": (_in_sync, _no_unclean_election, _not_compacted),
+    "events": (_in_sync, _no_unclean_election, _not_compacted, _message_size),
+    "states": (_in_sync, _no_unclean_election, _compacted_states, _message_size),
+    "dead_letters": (_in_sync, _no_unclean_election, _not_compacted, _message_size),
     "activations": (_in_sync, _no_unclean_election, _compacted_activations),
 }
 

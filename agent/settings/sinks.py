@@ -132,14 +132,26 @@ class Emission(Section):
         default=None, description="Time between two heartbeats of an asset; a multiple of hop × period of every group."
     )
     evidence_share: Real = Field(
-        default=0.8, gt=0, le=1, description="Publish patches until they have this share of the evidence."
+        default=0.8, gt=0, le=1, description="Publish spans of evidence until they have this share of all evidence."
     )
-    max_patches: Count = Field(
-        default=8, le=1024, description="Most patches per event; the rest is published as one sum."
+    max_spans: Count = Field(
+        default=8, le=1024, description="Most spans of time × channel per event; the rest is published as one sum."
     )
-    channels: Literal["occlusion", "none"] = Field(
-        default="occlusion", description="How channels are attributed to a published patch; none: not at all."
+    why_not: Literal["never", "changes", "always"] = Field(
+        default="changes",
+        description="Which published states say why they are not the runner-up: none, changes of state, or all.",
     )
+    max_patches: Count | None = Field(
+        default=None, le=1024, deprecated=True, description="Former name of max_spans; counts if it is set."
+    )
+    channels: Literal["occlusion", "none"] | None = Field(
+        default=None, deprecated=True, description="Without effect: the evidence itself is by channel."
+    )
+
+    @property
+    def spans_limit(self) -> int:
+        """By either name."""
+        return self.__dict__["max_patches"] or self.max_spans
 
     def broken_rules(self) -> Iterator[Problem]:
         if self.policy == "changes+heartbeat" and self.heartbeat is None:

@@ -1,6 +1,7 @@
 """Events as lines of text, with numbers that add up. Pure."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from agent.event_types import (
@@ -20,13 +21,15 @@ from agent.events.assemble import OutgoingEvent
 from agent.terminal.sparkline import span_marks, sparkline
 from connectors.timestamps import NS_PER_S, parse_iso
 
+Json = dict[str, Any]
+
 
 def clock(stamp: str) -> str:
     """12:03:04.5 out of an RFC 3339 time."""
     return stamp.split("T")[1].rstrip("Z")
 
 
-def headline(data: dict[str, Any]) -> str:
+def headline(data: Json) -> str:
     """What happened, in one line."""
     if data["type"] == STATE:
         before, now = data["previous_state"], data["state"]
@@ -59,7 +62,7 @@ _FINDINGS = {
 }
 
 
-def _sensor(data: dict[str, Any]) -> str:
+def _sensor(data: Json) -> str:
     """sensor flow is frozen at 88.8 since 12:03:04 (normal 60 to 110)"""
     normal = data.get("normal")
     usual = f" (normal {normal['low']:.6g} to {normal['high']:.6g})" if normal else ""
@@ -71,63 +74,98 @@ def _sensor(data: dict[str, Any]) -> str:
     return f"sensor {data['channel']} {words}:{value} since {clock(data['since'])}{usual}{masked}"
 
 
-def _place(data: dict[str, Any]) -> str:
+def _place(data: Json) -> str:
     return f"{data['input']['topic']}[{data['input']['partition']}]"
 
 
-def patch_lines(evidence: dict[str, Any]) -> list[str]:
-    """One line per published patch, strongest first."""
-    patches = sorted(evidence["patches"], key=lambda patch: -abs(patch["contribution"]))
+def span_lines(evidence: Json) -> list[str]:
+    """One line per published span, strongest first."""
     return [
-        f"{clock(patch['start'])}–{clock(patch['end'])}  {patch['contribution']:+.3f} ({patch['share']:.0%})"
-        f"  {_names(patch['channels']) or '-'}  by {_names(patch['experts'][:2])}"
-        for patch in patches
+        f"{clock(span.start)}–{clock(span.end)}  {span.contribution:+.3f} ({span.share:.0%})"
+        f"  {', '.join(span.channels) or '-'}  by {span.expert or '-'}"
+        for span in sorted(shown_spans(evidence), key=lambda span: -abs(span.contribution))
     ]
 
 
-def sum_line(data: dict[str, Any]) -> str:
+def sum_line(data: Json) -> str:
     """How the score adds up, from the published numbers."""
     evidence = data["evidence"]
-    shown = sum(patch["contribution"] for patch in evidence["patches"])
-    logit = data["logits"][evidence["class"]]
+    shown = sum(span.contribution for span in shown_spans(evidence))
     return (
         f"context {evidence['context']:+.3f}  shown {shown:+.3f}  rest {evidence['remainder']:+.3f}"
-        f"  =  score of {evidence['class']} {logit:+.3f}"
+        f"  =  score of {evidence['class']} {_logit(data):+.3f}"
     )
 
 
+def why_lines(data: Json) -> list[str]:
+    """The sentence for the operator; none in an event of version 1 of the contract."""
+    return [text] if (text := data.get("text")) else []
+
+
+@dataclass(frozen=True, slots=True)
+class ShownSpan:
+    """A span of an event, or a patch of one of version 1 of the contract."""
+
+    start: str
+    end: str
+    contribution: float
+    share: float
+    channels: tuple[str, ...]
+    expert: str
+
+
+def shown_spans(evidence: Json) -> list[ShownSpan]:
+    if "spans" in evidence:
+        return [
+            ShownSpan(
+                one["start"], one["end"], one["contribution"], one["share"], tuple(one["channels"]), one["expert"]
+            )
+            for one in evidence["spans"]
+        ]
+    return [
+        ShownSpan(
+            one["start"],
+            one["end"],
+            one["contribution"],
+            one["share"],
+            tuple(channel["name"] for channel in one["channels"]),
+            ", ".join(expert["name"] for expert in one["experts"][:2]),
+        )
+        for one in evidence["patches"]
+    ]
+
+
 def picture(outgoing: OutgoingEvent, width: int) -> list[tuple[str, str]]:
-    """(label, sparkline) of the channels with the most evidence, then marks under the spans of the patches."""
+    """(label, sparkline) of the channels with the most evidence, then marks under the spans of the evidence."""
     data, window = outgoing.event.data, outgoing.window
     if window is None or data.get("evidence") is None:
         return []
-    patches = data["evidence"]["patches"]
+    spans = shown_spans(data["evidence"])
     rows = [
         (name, sparkline(window[outgoing.channels.index(name)], width))
-        for name in leading_channels(patches, outgoing.channels)
+        for name in leading_channels(spans, outgoing.channels)
     ]
-    return [*rows, ("evidence", span_marks(_spans(data, window.shape[1]), window.shape[1], width))]
+    return [*rows, ("evidence", span_marks(_steps(data, spans, window.shape[1]), window.shape[1], width))]
 
 
-def leading_channels(patches: Sequence[dict[str, Any]], channels: Sequence[str], most: int = 3) -> list[str]:
-    """Channels by their total effect over the published patches; in their own order where no effect is known."""
+def leading_channels(spans: Sequence[ShownSpan], channels: Sequence[str], most: int = 3) -> list[str]:
+    """Channels by their part of the published spans; in their own order where none is named."""
     totals = dict.fromkeys(channels, 0.0)
-    for patch in patches:
-        for channel in patch["channels"]:
-            totals[channel["name"]] += abs(channel["effect"])
+    for span in spans:
+        for name in span.channels:
+            totals[name] = totals.get(name, 0.0) + abs(span.contribution) / len(span.channels)
     return sorted(channels, key=lambda name: -totals[name])[:most]
 
 
-def _spans(data: dict[str, Any], length: int) -> list[tuple[int, int, float]]:
-    """The published patches as steps of the window, from their times."""
+def _steps(data: Json, spans: Sequence[ShownSpan], length: int) -> list[tuple[int, int, float]]:
+    """The published spans as steps of the window, from their times."""
     start, end = _time(data["window"]["start"]), _time(data["window"]["end"])
     scale = length / max(end - start, 1e-9)
 
     def step(stamp: str) -> int:
         return round((_time(stamp) - start) * scale)
 
-    patches = data["evidence"]["patches"]
-    return [(step(patch["start"]), step(patch["end"]), patch["contribution"]) for patch in patches]
+    return [(step(span.start), step(span.end), span.contribution) for span in spans]
 
 
 def _time(stamp: str) -> float:
@@ -138,15 +176,21 @@ def _seconds(span: dict[str, str]) -> float:
     return _time(span["end"]) - _time(span["start"])
 
 
-def _names(entries: Sequence[dict[str, Any]]) -> str:
-    return ", ".join(entry["name"] for entry in entries)
+def _logit(data: Json) -> float:
+    if "classes" in data:
+        return float(data["classes"][0]["logit"])
+    return float(data["logits"][data["evidence"]["class"]])
 
 
-def _probability(data: dict[str, Any]) -> str:
-    return f"  p={max(data['probabilities'].values()):.2f}" if data["probabilities"] else ""
+def _probability(data: Json) -> str:
+    if "classes" in data:
+        likely = data["classes"][0]["probability"] if data["classes"] else None
+    else:
+        likely = max(data["probabilities"].values()) if data["probabilities"] else None
+    return "" if likely is None else f"  p={likely:.2f}"
 
 
-def _reason(data: dict[str, Any]) -> str:
+def _reason(data: Json) -> str:
     """Why it is unknown, with the channels whose values are implausible; or what is odd about the window."""
     window = data["window"]
     odd = [f"{one['channel']} {one['finding']} {one['value']:.6g}" for one in window.get("implausible", ())]
@@ -154,4 +198,5 @@ def _reason(data: dict[str, Any]) -> str:
     notes = [data["abstention"].replace("_", " ")] if data["abstention"] else []
     notes += [", ".join(odd)] if odd else []
     notes += [f"beyond training: {', '.join(beyond)}"] if beyond else []
+    notes += [f"this window alone: {window['unsettled']['state']}"] if window.get("unsettled") else []
     return f"  ({'; '.join(notes)})" if notes else ""

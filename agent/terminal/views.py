@@ -12,7 +12,7 @@ from agent.event_types import STATE, is_normal_state
 from agent.events.assemble import OutgoingEvent, WindowResult
 from agent.health.counters import Counters
 from agent.models.classifier import UNKNOWN
-from agent.terminal.story import clock, headline, patch_lines, picture, sum_line
+from agent.terminal.story import clock, headline, picture, span_lines, sum_line, why_lines
 from connectors.printable import printable
 from connectors.timestamps import format_iso
 
@@ -42,7 +42,7 @@ class LineView:
         data = outgoing.event.data
         self._say(f"{format_iso(outgoing.event.time_ns)}  {headline(data)}")
         if data["type"] == STATE and data["evidence"]:
-            for line in [*patch_lines(data["evidence"])[:3], sum_line(data)]:
+            for line in [*why_lines(data), *span_lines(data["evidence"])[:3], sum_line(data)]:
                 self._say(f"    {line}")
 
     def warned(self, message: str | None) -> None:
@@ -130,7 +130,7 @@ class LiveView:
         label = max(map(len, names))
         rows = picture(self._last_change, min(_SPARK_WIDTH, max(self._console.width - label - _FRAME, 1)))
         pictures = [f"{name:>{label}}  {line}" for name, line in rows]
-        text = _one_line_each([*pictures, "", *patch_lines(data["evidence"])[:4], sum_line(data)])
+        text = _one_line_each([*pictures, "", *why_lines(data), *span_lines(data["evidence"])[:3], sum_line(data)])
         return Panel(text, title=_text(f"last change  {clock(data['window']['end'])}  {headline(data)}"))
 
 

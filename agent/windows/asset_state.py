@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from agent.windows.hysteresis import Tracks
+
 
 @dataclass(frozen=True, slots=True)
 class SensorFault:
@@ -18,7 +20,7 @@ class AssetState:
     """The state in the window that ended at `end`, unchanged since the one that ended at `since` (grid indices).
 
     `missing` are the channels that were missing in that window, `reason` is why the state is `unknown`, `sensors` are
-    the channels with implausible values.
+    the channels with implausible values. `tracks` are what the state follows from where there is hysteresis.
     """
 
     end: int
@@ -27,6 +29,7 @@ class AssetState:
     missing: tuple[str, ...]
     reason: str | None = None
     sensors: tuple[SensorFault, ...] = ()
+    tracks: Tracks | None = None
 
 
 StateChanges = Mapping[str, AssetState | None]
@@ -46,9 +49,10 @@ def next_state(
     missing: tuple[str, ...],
     reason: str | None,
     sensors: tuple[SensorFault, ...] = (),
+    tracks: Tracks | None = None,
 ) -> AssetState:
     since = previous.since if previous is not None and previous.state == state else end
-    return AssetState(end, state, since, missing, reason, sensors)
+    return AssetState(end, state, since, missing, reason, sensors, tracks)
 
 
 def apply_changes(states: dict[str, AssetState], changes: StateChanges) -> None:

@@ -125,7 +125,7 @@ def reach_digest(spec: GroupSpec) -> str:
 
 def reach_steps(spec: GroupSpec) -> int:
     """How far back the ring buffers of a group may need the log, the horizon for silent assets included."""
-    return spec.rebuild_horizon_steps + spec.shape.hop + spec.shape.lateness
+    return spec.rebuild_horizon_steps + spec.memory_steps + spec.shape.lateness
 
 
 def _layouts_text(layouts: Mapping[str, int]) -> str:

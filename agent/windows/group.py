@@ -54,7 +54,7 @@ class GroupWindows:
     @classmethod
     def empty(cls, spec: GroupSpec, *, cursor: int) -> "GroupWindows":
         shape = spec.shape
-        needed_steps = shape.length + shape.hop + shape.lateness
+        needed_steps = shape.length + spec.memory_steps + shape.lateness
         return cls(
             spec,
             RingBuffers(shape, len(spec.channels)),

@@ -19,6 +19,7 @@ import orjson
 from agent.windows.asset_state import AssetState, SensorFault
 from agent.windows.commit_metadata import LogSeen
 from agent.windows.group import GroupWindows
+from agent.windows.hysteresis import Track, Tracks
 from agent.windows.spec import GroupSpec
 from connectors.base import Checkpoint, RingWrite, StoredWindows
 
@@ -53,8 +54,12 @@ class _Log(msgspec.Struct):
     committed: _Offset | None = None
 
 
+_Track = tuple[str, str | None, tuple[tuple[str, _Number], ...]]
+
+
 class _Memory(msgspec.Struct):
     sensors: tuple[tuple[str, str, _Number], ...] = ()
+    tracks: tuple[_Track, _Track] | None = None
 
 
 class _Header(msgspec.Struct):
@@ -140,12 +145,20 @@ def _header(windows: GroupWindows, states: Mapping[str, AssetState]) -> bytes:
 
 
 def _with_memory(state: AssetState, memory: _Memory | None) -> AssetState:
-    return state if memory is None else replace(state, sensors=tuple(SensorFault(*one) for one in memory.sensors))
+    if memory is None:
+        return state
+    sensors = tuple(SensorFault(*one) for one in memory.sensors)
+    tracks = None if memory.tracks is None else Tracks(*(Track(*one) for one in memory.tracks))
+    return replace(state, sensors=sensors, tracks=tracks)
 
 
 def _memory(state: AssetState | None) -> dict[str, Any]:
-    """Nearly always nothing."""
-    return {"sensors": [astuple(one) for one in state.sensors]} if state is not None and state.sensors else {}
+    """Nearly always nothing: tracks that agree with the state follow from it."""
+    if state is None:
+        return {}
+    calm = state.tracks is None or state.tracks == Tracks.begin(state.state, state.reason)
+    sensors = {"sensors": [astuple(one) for one in state.sensors]} if state.sensors else {}
+    return sensors if calm or state.tracks is None else sensors | {"tracks": astuple(state.tracks)}
 
 
 def _state(state: AssetState | None) -> tuple[Any, ...] | None:

@@ -16,6 +16,7 @@ class GroupSpec:
     An asset is idle after `idle_after_steps` without a sample, no longer rebuilt after `rebuild_horizon_steps`, and
     forgotten after `expire_after_steps`; one record advances the group's clock, by which that is decided, by at most
     `max_advance_steps`. A partition holds at most `max_assets` of the group, all owned ones together `total_assets`.
+    The state of a window may depend on the `memory_hops` windows before it.
     """
 
     name: str
@@ -28,6 +29,7 @@ class GroupSpec:
     expire_after_steps: int = NEVER_EXPIRE_STEPS
     max_advance_steps: int | None = None
     total_assets: int | None = None
+    memory_hops: int = 1
 
     @classmethod
     def from_settings(
@@ -44,7 +46,12 @@ class GroupSpec:
             expire_after_steps=group.expire_after_steps,
             max_advance_steps=_max_advance_steps(group, max_clock_skew_ns),
             total_assets=group.max_assets,
+            memory_hops=group.memory_hops,
         )
+
+    @property
+    def memory_steps(self) -> int:
+        return self.memory_hops * self.shape.hop
 
 
 def _max_advance_steps(group: ResolvedGroup, max_clock_skew_ns: int | None) -> int:

@@ -45,7 +45,7 @@ EXPERTS = (
     _row("experts+paper", "+ all four", spectral=True, admission=True, orthogonality=PAPER_LOSS, alignment=PAPER_LOSS),
     _row("experts-routing", "one expert instead of four", experts=1),
     _row("experts-sparsity", "no sparsity of the evidence", sparsity=0.0),
-    _row("experts-dropout", "no evidence dropout", dropout=0.0),
+    _row("experts-absence", "no missing spans in training", absence=0.0),
     _row("experts-noise", "no noise, no shifts", noise=0.0, shift=0.0),
 )
 PAPER = (

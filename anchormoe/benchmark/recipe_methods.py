@@ -85,7 +85,9 @@ def _run(
 
 _FACTS = ("weights", "scale", "conformal_coverage", "abstention_rates")
 _OUT_OF_FOLD = ("accuracy", "balanced_accuracy", "macro_f1", "nll", "brier", "ece")
-_METRICS = ("abstention", "largest_residual", "largest_relative_residual", "localization", "cancellation")
+_METRICS = (
+    "abstention", "largest_residual", "largest_relative_residual", "localization", "cancellation", "stability",
+)  # fmt: skip
 
 
 def _facts(fitted: "FittedModel", train: Dataset) -> dict[str, object]:

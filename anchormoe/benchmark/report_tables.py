@@ -18,6 +18,8 @@ from anchormoe.benchmark.methods import find_method
 from anchormoe.benchmark.runner import BenchmarkPlan, BenchmarkResults
 
 OWN = "anchormoe"
+STABLE = 0.9
+"""The goal for the median correlation between overlapping windows."""
 MIN_TEST_CASES = 30
 """With fewer, one case is worth more than three percentage points: the difference gets no mark."""
 
@@ -234,6 +236,29 @@ def _channel_row(results: BenchmarkResults, set_name: str, key: str) -> list[str
         return None
     figures = [mean_and_deviation([one[name]["auprc"] for one in known]) for name in ("channels", "occlusion")]
     return [set_name, find_method(key).label, *map(format_spread, figures)]
+
+
+def stability_table(plan: BenchmarkPlan, results: BenchmarkResults) -> str:
+    """Correlations of the evidence of overlapping windows, means over seeds."""
+    head = ["set", "method", "accuracy", "by step", "tenth percentile", "by patch", "by channel", "pairs", "≥ 0.9"]
+    return markdown(head, _rows(plan, results, _stability_row))
+
+
+def _stability_row(results: BenchmarkResults, set_name: str, key: str) -> list[str] | None:
+    own = [one.metrics for one in entries_of(results.entries, set_name, key) if "stability" in one.metrics]
+    known = [one["stability"] for one in own if one["stability"]["median"] is not None]
+    if not known:
+        return None
+    names = ("median", "p10", "patch_median", "channel_median")
+    spreads = [mean_and_deviation([one[name] for one in known if one[name] is not None]) for name in names]
+    return [
+        set_name,
+        find_method(key).label,
+        format_spread(mean_and_deviation([one["accuracy"] for one in own])),
+        *map(format_spread, spreads),
+        str(sum(one["pairs"] for one in known)),
+        "✓" if np.mean([one["median"] for one in known]) >= STABLE else "✗",
+    ]
 
 
 def _located(results: BenchmarkResults, set_name: str, key: str, kind: str) -> str:

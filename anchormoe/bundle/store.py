@@ -48,8 +48,6 @@ from anchormoe.model.plausibility import Plausibility
 from anchormoe.profiles.profile import ExpertProfiles
 
 FORMAT = 2
-_READABLE = (1, 2)
-"""Format 1 has no channel profile."""
 _KNOWN = {*REQUIRED, CHANNEL_PROFILE, EXPERTS, SEGMENTS, *EXTRAS}
 _MAX_PARTS = 8
 _PACKAGES = ("anchormoe-agent", "numpy", "torch")
@@ -111,9 +109,9 @@ def load_bundle(directory: Path, *, sources: SourceTypes = SOURCE_TYPES) -> Bund
     manifest = parse_json(content, MANIFEST)
     files = _read_files(directory, manifest)
     stored = parse_json(files[CONFIG], CONFIG)
-    if stored.get("format") not in _READABLE:
+    if stored.get("format") != FORMAT:
         raise ModelError(
-            f"{CONFIG}: format {stored.get('format')!r:.60}, this version reads {_READABLE[0]} to {FORMAT}; "
+            f"{CONFIG}: format {stored.get('format')!r:.60}, this version reads format {FORMAT}; "
             "train the model again with this version, or read it with the version that wrote it"
         )
     config = BundleConfig.from_dict(stored, sha256(content))

@@ -14,6 +14,8 @@ from anchormoe.errors import DataError
 from anchormoe.windows import FillKind, FillRule, Grid, WindowShape
 
 SECTION = "recordings"
+LabelRule = Literal["majority", "last", "any"]
+"""Majority over the last `hop` steps; the last labelled step; any event in the window, the latest if several."""
 OTHER_SECTIONS = ("data", "train")
 _OFFSET = re.compile(r"([+-])(\d\d):(\d\d)")
 
@@ -33,30 +35,58 @@ class ChannelConfig:
 
 @dataclass(frozen=True, slots=True)
 class LabelConfig:
-    """Either a `column` with a label per sample, or a file of `intervals` in the directory; `names` renames labels."""
+    """Either a `column` with a label per sample, or a file of `intervals` in the directory; `names` renames labels.
+
+    `rule` says which of its labels a window gets, `min_share` how much of the window that label must cover.
+    """
 
     column: str | None = None
     intervals: str | None = None
     default: str | None = None
     names: dict[str, str] = field(default_factory=dict)
+    rule: LabelRule = "majority"
+    min_share: Share | None = None
 
     def __post_init__(self) -> None:
         if (self.column is None) == (self.intervals is None):
             raise ValueError("give either column or intervals")
+        if self.rule == "any" and self.default is None:
+            raise ValueError("rule any needs default, the label of windows without an event")
+
+    @property
+    def least_share(self) -> float:
+        """Half of the window for the majority; otherwise a single step is enough."""
+        return self.min_share if self.min_share is not None else 0.5 if self.rule == "majority" else 0.0
+
+    @property
+    def background(self) -> str | None:
+        """The label that every other one comes before, by its final name; None unless the rule is `any`."""
+        return self.names.get(self.default, self.default) if self.rule == "any" and self.default is not None else None
 
 
 @dataclass(frozen=True, slots=True)
 class WindowConfig:
-    """`length` and `hop` as in the agent's settings: steps of `period_s` seconds, window ends at multiples of `hop`."""
+    """`length` and `hop` as in the agent's settings, in steps; window ends are multiples of `hop`.
 
-    period_s: Annotated[float, Meta(ge=1e-9)]
+    A step is `period_s` seconds long, or there are `rate_hz` of them in a second.
+    """
+
     length: Count
     hop: Count
+    period_s: Annotated[float, Meta(ge=1e-9)] | None = None
+    rate_hz: Annotated[float, Meta(gt=0, le=1e9)] | None = None
     epoch_s: float = 0.0
     min_coverage: Share = 0.5
 
     def __post_init__(self) -> None:
         WindowShape(self.length, self.hop)
+        if (self.period_s is None) == (self.rate_hz is None):
+            raise ValueError("give either period_s or rate_hz")
+
+    @property
+    def period_ns(self) -> int:
+        """The nearest whole nanosecond: the grid's step, here and in the agent."""
+        return round(1e9 / self.rate_hz) if self.rate_hz is not None else round((self.period_s or 0.0) * 1e9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +143,7 @@ class RecordingConfig:
 
     @property
     def grid(self) -> Grid:
-        return Grid(round(self.window.period_s * 1e9), round(self.window.epoch_s * 1e9))
+        return Grid(self.window.period_ns, round(self.window.epoch_s * 1e9))
 
     @property
     def shape(self) -> WindowShape:

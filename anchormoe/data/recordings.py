@@ -1,7 +1,7 @@
 """Turns files of samples into labelled windows, split into TRAIN and TEST and cut exactly as the agent cuts them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -34,9 +34,15 @@ class _OwnedWindows:
     owner: npt.NDArray[np.int64]
 
 
-def load_recordings(directory: Path, *, config: Path | None) -> Split:
-    """Reads, resamples, cuts and splits the recordings below `directory`. Raises DataError."""
+def load_recordings(directory: Path, *, config: Path | None, overlap: float | None = None) -> Split:
+    """Reads, resamples, cuts and splits the recordings below `directory`. Raises DataError.
+
+    `overlap` is the share of a window that the next one repeats; by default that of the configuration's `hop`.
+    """
     settings = read_config(config)
+    if overlap is not None:
+        hop = max(1, round((1 - overlap) * settings.window.length))
+        settings = replace(settings, window=replace(settings.window, hop=hop))
     return split_windows(directory.name, resample_directory(directory, settings), settings)
 
 
@@ -80,10 +86,10 @@ def _with_codes(raw: RawRecording, codes: dict[str, int]) -> Samples:
 
 
 def _cut_all(recordings: RecordingSet, config: RecordingConfig) -> _OwnedWindows:
-    cut = [cut_windows(recording, config, len(recordings.classes)) for recording in recordings.recordings]
+    cut = [cut_windows(recording, config, recordings.classes) for recording in recordings.recordings]
     owner = np.repeat(np.arange(len(cut)), [len(one.ends) for one in cut])
     parts = [
-        np.concatenate([getattr(one, part) for one in cut]) for part in ("ends", "values", "mask", "labels", "share")
+        np.concatenate([getattr(one, part) for one in cut]) for part in ("ends", "values", "mask", "labels", "mixed")
     ]
     return _OwnedWindows(LabelledWindows(*parts), owner.astype(np.int64))
 
@@ -157,7 +163,7 @@ def _refuse_lost_classes(name: str, recordings: RecordingSet, owned: _OwnedWindo
     for label in sorted(set(range(len(recordings.classes))) - in_train):
         raise DataError(
             f"{name}: class {recordings.classes[label]!r} covers half of no TRAIN window; shorten the window, "
-            "or give its samples another label with labels.names"
+            "label short events with labels.rule: any, or give its samples another label with labels.names"
         )
 
 
@@ -172,7 +178,7 @@ def _dataset(
         classes=recordings.classes,
         channels=tuple(config.channels),
         units=tuple(channel.unit for channel in config.channels.values()),
-        period_s=config.window.period_s,
+        period_s=config.grid.period_ns / 1e9,
         groups=_groups(recordings, owned.owner[flags]),
         ends=windows.ends[flags],
         alignment=config.alignment,

@@ -1,5 +1,6 @@
 """Resamples one recording to the agent's event-time grid and cuts it into labelled windows. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,24 +43,19 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class LabelledWindows:
-    """Windows (B, C, T) with absolute `ends`; `share` of a window's labelled steps that carry its label."""
+    """Windows (B, C, T) with absolute `ends`; the label of a `mixed` one covers too little of it."""
 
     ends: npt.NDArray[np.int64]
     values: npt.NDArray[np.float32]
     mask: npt.NDArray[np.bool_]
     labels: npt.NDArray[np.int64]
-    share: npt.NDArray[np.float64]
-
-    @property
-    def mixed(self) -> npt.NDArray[np.bool_]:
-        """(B,) windows whose label covers less than half of them."""
-        return np.asarray(self.share < 0.5)
+    mixed: npt.NDArray[np.bool_]
 
 
 def resample(samples: Samples, config: RecordingConfig) -> Recording:
     """Each sample goes to its nearest step; of two in one step the later in the file wins, channel by channel."""
     index = config.grid.index(samples.times_ns)
-    _refuse_implausible_span(samples.name, index, config.window.period_s)
+    _refuse_implausible_span(samples.name, index, config.grid.period_ns / 1e9)
     start, steps = windows.on_grid(index, samples.values.astype(np.float32))
     return Recording(
         name=samples.name,
@@ -73,16 +69,37 @@ def resample(samples: Samples, config: RecordingConfig) -> Recording:
     )
 
 
-def cut_windows(recording: Recording, config: RecordingConfig, n_classes: int) -> LabelledWindows:
-    """Every whole window with enough coverage and a label; the label is the majority over its last `hop` steps."""
+def cut_windows(recording: Recording, config: RecordingConfig, classes: Sequence[str]) -> LabelledWindows:
+    """Every whole window with enough coverage and a label, by the rule of `config.labels`."""
     ends, raw = windows.cut(recording.start, recording.steps, config.shape)
     first = ends - config.window.length - recording.start
     codes = recording.labels[first[:, None] + np.arange(config.window.length)]  # (B, T)
-    label = majority(codes[:, -config.window.hop :], n_classes)
+    label = window_labels(codes, config, classes)
     covered = windows.coverage(~np.isnan(raw)) if len(raw) else np.zeros(0)
     kept = (label != UNLABELLED) & (covered >= config.window.min_coverage) & (covered > 0)
     values, mask = windows.fill(raw[kept], config.fill_rules)
-    return LabelledWindows(ends[kept], values, mask, label[kept], _label_share(codes[kept], label[kept]))
+    mixed = _label_share(codes[kept], label[kept]) < config.labels.least_share
+    return LabelledWindows(ends[kept], values, mask, label[kept], mixed)
+
+
+def window_labels(
+    codes: npt.NDArray[np.int64], config: RecordingConfig, classes: Sequence[str]
+) -> npt.NDArray[np.int64]:
+    """The label of each row of steps (B, T), UNLABELLED where it has none."""
+    if config.labels.rule == "majority":
+        return majority(codes[:, -config.window.hop :], len(classes))
+    if config.labels.rule == "last":
+        return latest(codes)
+    background = classes.index(config.labels.background) if config.labels.background in classes else UNLABELLED
+    events = latest(np.where(codes == background, UNLABELLED, codes))
+    return np.where(events == UNLABELLED, latest(codes), events)
+
+
+def latest(codes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The last label of each row; UNLABELLED if there is none."""
+    at = np.where(codes == UNLABELLED, -1, np.arange(codes.shape[1])).max(axis=1, initial=-1)
+    found = np.take_along_axis(codes, np.maximum(at, 0)[:, None], axis=1)[:, 0] if codes.shape[1] else at
+    return np.where(at < 0, UNLABELLED, found).astype(np.int64)
 
 
 def majority(codes: npt.NDArray[np.int64], n_classes: int) -> npt.NDArray[np.int64]:
@@ -111,4 +128,4 @@ def _refuse_implausible_span(name: str, index: npt.NDArray[np.int64], period_s: 
     span = int(index.max()) - int(index.min()) + 1
     if span > MAX_STEPS:
         row = int(np.abs(index - np.median(index)).argmax()) + 1
-        raise DataError(f"{name}: spans {span:,} steps of {period_s} s; check the timestamp in row {row}")
+        raise DataError(f"{name}: spans {span:,} steps of {period_s:g} s; check the timestamp in row {row}")

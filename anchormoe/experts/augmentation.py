@@ -1,10 +1,12 @@
-"""Random changes in training: noise, small shifts in time, and hidden spans of evidence."""
+"""Random changes in training: noise, small shifts in time, and missing spans."""
 
 import torch
 from torch import Tensor
 
-SHORTEST_SPAN, LONGEST_SPAN = 0.15, 0.5
-"""Length of a hidden span, as a share of the tokens of a case."""
+SHORTEST_SPAN, LONGEST_SPAN = 0.1, 0.5
+"""Length of a missing span, as a share of the steps of a case."""
+SOME_CHANNELS = 0.5
+"""Share of the missing spans that hit some channels only, each with the probability 1/2; the others hit all."""
 
 
 def draw_shifts(length: Tensor, share: float, generator: torch.Generator) -> Tensor:
@@ -26,13 +28,18 @@ def draw_noise(shape: tuple[int, ...], scale: float, generator: torch.Generator)
     return torch.randn(shape, generator=generator).mul_(scale)
 
 
-def draw_visible(valid: Tensor, probability: Tensor, generator: torch.Generator) -> Tensor:
-    """(G, B, P) floats: 0 on one random span of some cases, else 1. `probability` (G,) of hiding a span."""
-    draws = torch.rand((4, *valid.shape[:2]), generator=generator).to(valid.device)
-    tokens = valid.sum(-1)  # (G, B)
-    span = tokens * (SHORTEST_SPAN + (LONGEST_SPAN - SHORTEST_SPAN) * draws[0])
-    start = draws[1] * (tokens - span)
-    place = torch.arange(valid.shape[-1], device=valid.device)
-    inside = (place >= start[..., None]) & (place < (start + span)[..., None])
-    hidden = inside & (draws[2] < probability[:, None])[..., None]
-    return (~hidden).float()
+def draw_kept(shape: torch.Size, length: Tensor, probability: Tensor, generator: torch.Generator) -> Tensor:
+    """(G, B, R, S): False on one random span of some cases, in all or some of the channels.
+
+    `length` is (G, B) steps, `probability` (G,) that a case has a missing span.
+    """
+    G, B, R, S = shape
+    share, begin, hit, narrow = torch.rand((4, G, B), generator=generator).to(length.device)
+    span = length * (SHORTEST_SPAN + (LONGEST_SPAN - SHORTEST_SPAN) * share)
+    start = (begin * (length - span))[..., None]
+    place = torch.arange(S, device=length.device)
+    inside = (place >= start) & (place < start + span[..., None])  # (G, B, S)
+    some = torch.rand((G, B, R), generator=generator).to(length.device) < 0.5
+    channels = some | (narrow >= SOME_CHANNELS)[..., None]
+    missing = inside[:, :, None] & (channels & (hit < probability[:, None])[..., None])[..., None]
+    return torch.logical_not(missing)

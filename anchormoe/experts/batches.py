@@ -1,4 +1,4 @@
-"""Training batches of a committee: each member has its own cases, order and noise."""
+"""Training batches of a committee: each member has its own cases, order, noise and missing spans."""
 
 from dataclasses import dataclass, fields
 
@@ -8,22 +8,30 @@ from torch import Tensor
 
 from anchormoe.cases import Bool, Int64
 from anchormoe.evidence import Json
-from anchormoe.experts.augmentation import draw_noise, draw_shifts, draw_visible, rotate
-from anchormoe.experts.net import CommitteeNet
+from anchormoe.experts.augmentation import draw_kept, draw_noise, draw_shifts, rotate
+from anchormoe.experts.net import CommitteeNet, positions_in
 from anchormoe.experts.settings import CommitteeSettings
-from anchormoe.experts.tokens import Series, centre_for_members
+from anchormoe.experts.tokens import Series, levels_for_members, valid_tokens
 from anchormoe.training.checkpoints import StageCheckpoint
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingSet:
-    """Prepared series, standardised summaries (N, 2·C), classes and case weights (N,), members' cases (G, N)."""
+    """Prepared series of the channels that any member reads, and which cases each member trains on."""
 
     series: Series
-    summary: Tensor
+    read: Tensor
+    """(G, R) indices of the channels that each member reads"""
+    level_mean: Tensor
+    """(C, 2) of the summaries"""
+    level_scale: Tensor
+    """(C, 2)"""
     y: Tensor
+    """(N,) classes"""
     weight: Tensor
+    """(N,)"""
     trained: Bool
+    """(G, N)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +39,12 @@ class Batch:
     """One batch per member, (G, B, …): the indices of its cases, and everything but their series."""
 
     index: Tensor
-    valid: Tensor
+    length: Tensor
+    """(G, B) coarse steps"""
     summary: Tensor
+    """(G, B, R, 2), standardised: they vary so little that their weights would otherwise stay too small to matter"""
+    present: Tensor
+    """(G, B, R)"""
     y: Tensor
     weight: Tensor
 
@@ -43,14 +55,24 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """Random changes of one training step: shifts (G, B) in steps, noise (G, B, R, S), visible tokens (G, B, P)."""
+    """Random changes of one training step: shifts (G, B) in steps, noise and what is kept (G, B, R, S)."""
 
     shift: Tensor
     noise: Tensor
-    visible: Tensor
+    kept: Tensor
 
     def every_nth(self, step: int, first: int) -> "Draws":
         return Draws(*(getattr(self, part.name)[:, first::step] for part in fields(self)))
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the tokens of a batch read: x and deviation (G, B, R, S), valid tokens (G, B, R, P), positions (G, B)."""
+
+    x: Tensor
+    deviation: Tensor
+    valid: Tensor
+    positions: Tensor
 
 
 class Batches:
@@ -62,7 +84,7 @@ class Batches:
         self._rng = np.random.default_rng(seed)
         self._cases = [np.flatnonzero(trained) for trained in data.trained]
         self._waiting: list[Int64] = [np.empty(0, np.int64) for _ in data.trained]
-        self.noise_scale = _noise_scale(data.series.mask, net.shape.mixes)
+        self._complete = bool(data.series.mask.all())
         self._held_out = _evenly_spaced([np.flatnonzero(~trained) for trained in data.trained], size)
 
     def take(self) -> tuple[Batch, Draws]:
@@ -76,19 +98,22 @@ class Batches:
             return None
         return self._batch(torch.from_numpy(self._held_out).to(self._data.y.device))
 
-    def read(self, batch: Batch, draws: Draws | None = None) -> Tensor:
-        """(G, B, R, S) what tokens read, unchanged or with random changes.
-
-        Channels are mixed first: a shift is the same for all of them, and noise can be drawn as it is after the mix. So
-        many channels need only one product per case.
-        """
-        x = self._unchanged(batch.index)
-        if draws is None:
-            return x
-        length = self._data.series.length[batch.index].flatten()
-        x = rotate(x.flatten(0, 1), length, draws.shift.flatten()).view_as(x)
-        noise = self._net.mix_noise(draws.noise)
-        return x + (noise if self.noise_scale is None else noise * self.noise_scale[batch.index])
+    def read(self, batch: Batch, draws: Draws | None = None) -> Reading:
+        """Unchanged, or with random changes: rotated, disturbed, and with missing spans."""
+        series, geometry = self._data.series, self._net.shape.geometry
+        places = batch.index[:, :, None], self._data.read[:, None]
+        level, mask = series.level[places], series.mask[places]
+        deviation, valid = series.x[places] - level[..., None] * mask, series.valid[places]
+        if draws is not None:
+            length, shift = batch.length.flatten(), draws.shift.flatten()
+            deviation = rotate(deviation.flatten(0, 1), length, shift).view_as(deviation)
+            if not self._complete:
+                mask = rotate(mask.flatten(0, 1), length, shift).view_as(mask)
+            mask = mask & draws.kept
+            deviation = (deviation + draws.noise) * mask
+            valid = valid_tokens(mask, batch.length, geometry)
+        x = levels_for_members(deviation, mask, level, self._settings.per_member("centre"))
+        return Reading(x, deviation, valid.float(), positions_in(batch.length, geometry))
 
     def tensors(self) -> dict[str, Tensor]:
         waiting = {str(member): torch.from_numpy(cases.copy()) for member, cases in enumerate(self._waiting)}
@@ -104,6 +129,13 @@ class Batches:
         self._waiting = [tensors[str(member)].numpy() for member in range(len(tensors))]
         self._rng.bit_generator.state = checkpoint.facts["orders"]
 
+    def trained_cases(self, most: int) -> Batch:
+        """Up to so many cases that each member trains on, repeated for members with fewer."""
+        size = min(most, max(len(own) for own in self._cases))
+        index = _evenly_spaced(self._cases, size)
+        assert index is not None, "every member trains on a case"
+        return self._batch(torch.from_numpy(index).to(self._data.y.device))
+
     def _next(self, member: int) -> Int64:
         """The next cases of a member: random orders of its cases one after the other, cut into batches."""
         waiting = self._waiting[member]
@@ -113,47 +145,25 @@ class Batches:
         return waiting[: self._size]
 
     def _batch(self, index: Tensor) -> Batch:
+        data = self._data
+        summary = (data.series.summary - data.level_mean) / data.level_scale
+        places = index[:, :, None], data.read[:, None]
         return Batch(
             index=index,
-            valid=self._data.series.valid[index].float(),
-            summary=self._data.summary[index],
-            y=self._data.y[index],
-            weight=self._data.weight[index],
+            length=data.series.length[index],
+            summary=summary[places],
+            present=data.series.present[places],
+            y=data.y[index],
+            weight=data.weight[index],
         )
 
     def _draws(self, batch: Batch) -> Draws:
-        series, settings, shape = self._data.series, self._settings, self._net.shape
-        device = batch.y.device
-        shift = draw_shifts(series.length[batch.index].flatten(), settings.shift, self._generator)
-        size = (*batch.index.shape, shape.read_channels, series.x.shape[-1])
+        settings, device = self._settings, batch.y.device
+        size = torch.Size((*batch.index.shape, self._net.shape.read_channels, self._data.series.x.shape[-1]))
+        shift = draw_shifts(batch.length, settings.shift, self._generator)
         noise = draw_noise(size, settings.noise, self._generator).to(device)
-        hides = torch.tensor(settings.per_member("dropout"), device=device)
-        visible = draw_visible(batch.valid, settings.dropout * hides, self._generator)
-        return Draws(shift.view_as(batch.index), noise, visible)
-
-    def _unchanged(self, index: Tensor) -> Tensor:
-        series, centre = self._data.series, self._settings.per_member("centre")
-        if self._net.shape.mixes:
-            members = zip(index.tolist(), centre, strict=True)
-            return self._net.mix_channels([[self._case(case, flag) for case in cases] for cases, flag in members])
-        return centre_for_members(series.x[index], series.mask[index], series.level[index], centre)
-
-    def _case(self, index: int, centred: bool) -> Tensor:
-        series = self._data.series
-        if not centred:
-            return series.x[index]
-        level = series.level[index][:, None]
-        return series.x[index] - (level if self.noise_scale is None else level * series.mask[index])
-
-
-def _noise_scale(mask: Tensor, mixes: bool) -> Tensor | None:
-    """(N, C, S), 0 where there is no noise; None if it is everywhere.
-
-    After a mix the variance of the noise is the share of valid channels.
-    """
-    if bool(mask.all()):
-        return None
-    return (mask.sum(1, keepdim=True) / mask.shape[1]).sqrt() if mixes else mask
+        lacks = torch.tensor(settings.per_member("absence"), device=device)
+        return Draws(shift, noise, draw_kept(size, batch.length, settings.absence * lacks, self._generator))
 
 
 def _evenly_spaced(cases: list[Int64], size: int) -> Int64 | None:

@@ -1,25 +1,29 @@
 """Fits a committee: trains a model per fold, all together, and keeps all folds of the best variants."""
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from anchormoe.cases import Bool, Cases, Float64, Int64
 from anchormoe.evidence import Json
 from anchormoe.experts.batches import TrainingSet
+from anchormoe.experts.channels import choose_channels
 from anchormoe.experts.loop import ExpertsHistory, train_committee
 from anchormoe.experts.net import CommitteeNet, NetShape
 from anchormoe.experts.selection import choose_variants, log_losses, out_of_fold
 from anchormoe.experts.settings import CommitteeSettings
 from anchormoe.experts.source import Committee
-from anchormoe.experts.tokens import Geometry, prepare
+from anchormoe.experts.tokens import Geometry, positions_for, prepare
 from anchormoe.progress import DeferredInterrupt, Progress, ProgressCallback
 from anchormoe.training import distributed
 from anchormoe.training.task import FitTask, SourceFit
 
 OUT_OF_FOLD = "experts out of fold"
+_LEAST_DEVIATION = 1e-4
+"""Levels that vary less are taken for constant."""
+_LEVEL_GAIN = 4.0
+"""Of the levels in training: a step then changes their evidence about as much as that of the many tokens."""
 
 
 def fit_committee(task: FitTask, settings: CommitteeSettings) -> SourceFit[Committee]:
@@ -28,12 +32,14 @@ def fit_committee(task: FitTask, settings: CommitteeSettings) -> SourceFit[Commi
     A KeyboardInterrupt from `progress` ends training early; after training it is deferred to the end.
     """
     cases, y, seed, progress = task.cases, task.y, task.seed, task.progress
-    net = CommitteeNet(_shape_for(cases, task.n_classes, settings), torch.Generator().manual_seed(seed)).to(task.device)
     folds = task.folds(settings.folds)
-    data, mean, scale = _training_set(net, task)
-    data = replace(data, trained=np.tile(folds.trained, (len(settings.variants), 1)))
+    trained = np.tile(folds.trained, (len(settings.variants), 1))
+    read = choose_channels(cases, y, trained, most=settings.channels)
+    shape = _shape_for(cases, task.n_classes, settings, read)
+    net = CommitteeNet(shape, torch.Generator().manual_seed(seed)).to(task.device)
+    data = _training_set(net, task, trained)
     history = train_committee(net, data, settings, seed=seed, progress=progress, checkpoints=task.checkpoints)
-    net.fuse_summary_scaling(mean, scale)
+    net.fuse_level_scaling(data.level_mean[data.read], data.level_scale[data.read])
     later = DeferredInterrupt(progress)
     oof = _out_of_fold(net, cases, folds.held_out, later)
     chosen = choose_variants(oof, y, count=settings.kept)
@@ -51,40 +57,38 @@ def _out_of_fold(net: CommitteeNet, cases: Cases, held_out: Bool, progress: Prog
     return np.stack([out_of_fold(variant, held_out) for variant in by_fold])
 
 
-def _shape_for(cases: Cases, n_classes: int, settings: CommitteeSettings) -> NetShape:
+def _shape_for(
+    cases: Cases, n_classes: int, settings: CommitteeSettings, read: tuple[tuple[int, ...], ...]
+) -> NetShape:
+    channels = len(read[0]) if read else cases.channels
     return NetShape(
         positioned=settings.per_member("position"),
         centred=settings.per_member("centre"),
         channels=cases.channels,
+        read=read,
         classes=n_classes,
         width=settings.width,
+        value_width=settings.value_width,
         experts=settings.experts,
         chosen=min(settings.chosen, settings.experts),
-        geometry=Geometry.for_length(cases.steps, tokens=settings.tokens),
+        geometry=Geometry.for_length(cases.steps, positions=positions_for(channels, settings.tokens)),
         admission=settings.admission,
         spectral=settings.spectral,
     )
 
 
-def _training_set(net: CommitteeNet, task: FitTask) -> tuple[TrainingSet, Tensor, Tensor]:
-    """With the mean and the scale of the summaries.
-
-    Summaries are standardised: they vary so little that their weights would otherwise stay too small to matter.
-    """
+def _training_set(net: CommitteeNet, task: FitTask, trained: Bool) -> TrainingSet:
     device = net.bias.device
-    series = prepare(task.cases, net.shape.geometry, device)
-    mean, scale = series.summary.mean(0), series.summary.std(0, correction=0)
-    scale = torch.where(scale > 1e-4, scale, 1.0)
-    return (
-        TrainingSet(
-            series=series,
-            summary=(series.summary - mean) / scale,
-            y=torch.from_numpy(task.y).to(device),
-            weight=torch.from_numpy(task.case_weights()).float().to(device),
-            trained=np.ones((net.shape.members, len(task.y)), np.bool_),
-        ),
-        mean,
-        scale,
+    series = prepare(net.shape.select_channels(task.cases), net.shape.geometry, device)
+    scale = series.summary.std(0, correction=0)
+    return TrainingSet(
+        series=series,
+        read=net.read_index(),
+        level_mean=series.summary.mean(0),
+        level_scale=torch.where(scale > _LEAST_DEVIATION, scale, 1.0) / _LEVEL_GAIN,
+        y=torch.from_numpy(task.y).to(device),
+        weight=torch.from_numpy(task.case_weights()).float().to(device),
+        trained=trained,
     )
 
 

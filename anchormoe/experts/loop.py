@@ -7,9 +7,15 @@ import torch
 from torch import Tensor
 
 from anchormoe.errors import ModelError
-from anchormoe.experts.batches import Batches, TrainingSet
-from anchormoe.experts.losses import cross_entropy, orthogonality, reliability_alignment, sparsity
-from anchormoe.experts.net import CommitteeNet
+from anchormoe.experts.batches import Batch, Batches, Reading, TrainingSet
+from anchormoe.experts.losses import (
+    cross_entropy,
+    orthogonality,
+    posterior_anchors,
+    reliability_alignment,
+    sparsity,
+)
+from anchormoe.experts.net import CommitteeNet, RoutedTokens
 from anchormoe.experts.settings import CommitteeSettings
 from anchormoe.progress import Progress, ProgressCallback
 from anchormoe.training import distributed
@@ -22,6 +28,7 @@ RAMP = 0.3
 """Share of the steps over which the other terms of the loss grow to their full weight."""
 BATCH_BYTES = 128 << 20
 """Upper bound for the values that one batch of all members reads."""
+_ANCHOR_CASES, _CASES_PER_PASS = 512, 32
 _REPORTS = 50
 _REPORTS_PER_CHECKPOINT = 5
 
@@ -103,15 +110,29 @@ def train_committee(
             run.losses.append(float(loss) / net.shape.members)
             stopped = _report(run, progress, checkpoints)
             trim_heap(data.series.x.nbytes)
+    _store_anchors(run)
     return ExpertsHistory(run.step, run.planned, tuple(run.losses), tuple(run.validation))
 
 
 def _start(net: CommitteeNet, data: TrainingSet, settings: CommitteeSettings, seed: int, mixed_precision: bool) -> _Run:
     size = int(data.trained.sum(1).max())
     optimizer = torch.optim.AdamW(net.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
-    batch = batch_size(size, net.shape.members * data.series.x[0].numel(), settings)
+    batch = batch_size(size, net.shape.members * net.shape.read_channels * data.series.x.shape[-1], settings)
     batches = Batches(net, data, batch, settings, seed)
     return _Run(net, optimizer, batches, planned_steps(size, settings), mixed_precision)
+
+
+def _store_anchors(run: _Run) -> None:
+    """The posterior anchors of each member: means over some of the cases it was trained on."""
+    batch = run.batches.trained_cases(_ANCHOR_CASES)
+    total = torch.zeros_like(run.net.anchors)
+    parts = -(-batch.y.shape[1] // _CASES_PER_PASS)
+    with torch.inference_mode():
+        for first in range(parts):
+            reading = run.batches.read(batch.every_nth(parts, first))
+            anchors = posterior_anchors(_route(run.net, reading), reading.valid.amax(2))  # (G, B, M, D)
+            total += anchors.sum(1)
+    run.net.anchors.copy_(total / batch.y.shape[1])
 
 
 def one_cycle(share: float) -> float:
@@ -153,8 +174,8 @@ def _validate(run: _Run) -> dict[str, float]:
     if batch is None:
         return {}
     with torch.inference_mode():
-        routed = run.net.forward_mixed(run.batches.read(batch), batch.valid)
-        logits = run.net.context(batch.summary) + (routed.expert_logits * routed.gate[..., None]).sum(-2).sum(2)
+        values, levels = _evidence(run.net, _route(run.net, run.batches.read(batch)), batch)
+        logits = run.net.context()[:, None] + levels.sum(2) + values.sum((1, 3))
         loss = cross_entropy(logits, batch.y, batch.weight).mean()
         accuracy = (logits.argmax(-1) == batch.y).float().mean()
     return {"validation_loss": float(loss), "validation_accuracy": float(accuracy)}
@@ -171,17 +192,32 @@ def _loss(run: _Run, settings: CommitteeSettings, ramp: float) -> Tensor:
     batch, part = whole.every_nth(world, rank), draws.every_nth(world, rank)
     if not batch.y.shape[1]:
         return net.bias.sum() * 0
+    reading = batches.read(batch, part)
     with torch.autocast(net.bias.device.type, torch.bfloat16, enabled=run.mixed_precision):
-        routed = net.forward_mixed(batches.read(batch, part), batch.valid)
-    values = (routed.expert_logits * routed.gate[..., None]).sum(-2)  # (G, B, P, Y)
-    logits = net.context(batch.summary) + (values * part.visible[..., None]).sum(2)
+        routed = _route(net, reading)
+    values, levels = _evidence(net, routed, batch)
+    logits = net.context()[:, None] + levels.sum(2) + values.sum((1, 3))
     entropy = cross_entropy(logits, batch.y, batch.weight) * _weight_share(batch.weight, whole.weight)
-    other_terms = ramp * settings.sparsity * sparsity(values)
+    units = torch.cat((values.transpose(1, 2).flatten(2, 3), levels), 2)  # (G, B, R·P + R, Y)
+    other_terms = ramp * settings.sparsity * sparsity(units)
+    valid = reading.valid.amax(2)  # (G, B, P)
     if settings.orthogonality:
-        other_terms = other_terms + ramp * settings.orthogonality * orthogonality(routed, batch.valid)
+        other_terms = other_terms + ramp * settings.orthogonality * orthogonality(routed, valid)
     if settings.alignment:
-        other_terms = other_terms + ramp * settings.alignment * reliability_alignment(routed, batch.valid, logits)
+        free = net.evidence(routed, routed.weight).sum(1)
+        other_terms = other_terms + ramp * settings.alignment * reliability_alignment(routed, valid, free, logits)
     return (entropy + other_terms * (batch.y.shape[1] / whole.y.shape[1])).sum()
+
+
+def _route(net: CommitteeNet, reading: Reading) -> RoutedTokens:
+    routed: RoutedTokens = net(reading.x, reading.deviation, reading.valid, reading.positions)
+    return routed
+
+
+def _evidence(net: CommitteeNet, routed: RoutedTokens, batch: Batch) -> tuple[Tensor, Tensor]:
+    """Of the tokens (G, R, B, P, Y) and of the levels (G, B, R, Y)."""
+    share = routed.weight * routed.reliability
+    return net.evidence(routed, share), net.level_evidence(batch.summary, batch.present)
 
 
 def _weight_share(part: Tensor, whole: Tensor) -> Tensor:

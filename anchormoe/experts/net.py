@@ -1,7 +1,8 @@
-"""All members of a committee as one grouped network: tokens, routed experts, reliability gates, class evidence."""
+"""All members of a committee as one grouped network: tokens, routed experts that gate channels, class evidence."""
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Annotated, NamedTuple
 
 import torch
@@ -9,34 +10,39 @@ from msgspec import Meta
 from torch import Tensor, nn
 from torch.nn import functional
 
-from anchormoe.cases import Float64
-from anchormoe.experts.tokens import Geometry, unfold_tokens
+from anchormoe.cases import Cases, Float64
+from anchormoe.experts.tokens import Geometry, Series, levels_for_members, unfold_tokens
 
 WAVES = 8
 GAIN = 8.0
 BANDS = 4
-MAX_CHANNELS = 96
-MIXED_CHANNELS = 48
-"""More than MAX_CHANNELS channels are first mixed down to so many; otherwise tokens would need millions of weights."""
 _EPSILON = 1e-8
 
 # Upper limits: products of these sizes stay within what torch can count, and far beyond any trained network.
-Channels = Annotated[int, Meta(ge=1, le=100_000)]
+MAX_CHANNELS = 100_000
+Channels = Annotated[int, Meta(ge=1, le=MAX_CHANNELS)]
+ChannelNumber = Annotated[int, Meta(ge=0, lt=MAX_CHANNELS)]
 Classes = Annotated[int, Meta(ge=1, le=10_000)]
 Width = Annotated[int, Meta(ge=1, le=4_096)]
 Experts = Annotated[int, Meta(ge=1, le=1_024)]
 MAX_MEMBERS = 256
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NetShape:
-    """Sizes of the network; which members have a position code, and which see their series centred."""
+    """Sizes of the network; which members have a position code, and whose gates see their series centred."""
 
     positioned: tuple[bool, ...]
     centred: tuple[bool, ...]
     channels: Channels
+    """of the data"""
+    read: tuple[tuple[ChannelNumber, ...], ...]
+    """the channels that each member reads, in ascending order; empty if every member reads all of them"""
     classes: Classes
     width: Width
+    """of a token, which the gates come from"""
+    value_width: Width
+    """of what is read of each channel, which the gates multiply"""
     experts: Experts
     chosen: Experts
     geometry: Geometry
@@ -49,71 +55,101 @@ class NetShape:
 
     @property
     def read_channels(self) -> int:
-        """Channels that tokens read."""
-        return MIXED_CHANNELS if self.mixes else self.channels
+        """Channels that a member reads."""
+        return len(self.read[0]) if self.read else self.channels
 
-    @property
-    def mixes(self) -> bool:
-        """Whether channels are mixed before tokens read them."""
-        return self.channels > MAX_CHANNELS
+    def channels_of(self, member: int) -> tuple[int, ...]:
+        return self.read[member] if self.read else tuple(range(self.channels))
+
+    @cached_property
+    def used_channels(self) -> tuple[int, ...]:
+        """Channels that any member reads, in ascending order."""
+        return tuple(sorted({channel for own in self.read for channel in own})) or self.channels_of(0)
+
+    def select_channels(self, cases: Cases) -> Cases:
+        """The channels that any member reads."""
+        if not self.read:
+            return cases
+        own = list(self.used_channels)
+        return Cases(cases.x[:, own], cases.mask[:, own], cases.lengths)
 
     @property
     def has_numba_code(self) -> bool:
-        """Only torch has code for the options taken from the paper and for mixing channels."""
-        return not (self.admission or self.spectral or self.mixes)
+        """Only torch has code for the options taken from the paper."""
+        return not (self.admission or self.spectral)
+
+
+class MemberInputs(NamedTuple):
+    """What the members read of B cases. The first axis is 1 where all members read the same."""
+
+    x: Tensor
+    """(G or 1, B, R, S) what the gates see, centred for centred members"""
+    deviation: Tensor
+    """(G or 1, B, R, S) from the level of the channel, which evidence is made of"""
+    valid: Tensor
+    """(G or 1, B, R, P)"""
+    summary: Tensor
+    """(G or 1, B, R, 2) medians and means"""
+    present: Tensor
+    """(G or 1, B, R) channels with a valid step"""
+    positions: Tensor
+    """(G or 1, B) positions in the length of a case, whether valid or not"""
 
 
 @dataclass(frozen=True, slots=True)
 class RoutedTokens:
-    """Per member and token: e (G, B, P, D), dense and sparse routing weights and κ (G, B, P, M), expert outputs.
+    """What G members compute for B cases with P positions and R channels.
 
-    `scale` (G, B, P) is gain × validity (× admission); an expert's evidence is scale · weight · κ · z.
+    The evidence of a channel is scale · Σ_m weight · κ · (opening ⊙ v) · head: linear in what was read of the channel.
     """
 
     tokens: Tensor
+    """(G, B, P, D) e, which reads all channels"""
     routing: Tensor
+    """(G, B, P, M) dense weights"""
     weight: Tensor
+    """(G, B, P, M) sparse weights"""
     reliability: Tensor
-    hidden: Tensor
-    """(G, B, P, M, D)"""
-    expert_logits: Tensor
-    """(G, B, P, M, Y), before the gates"""
+    """(G, B, P, M) κ"""
+    opening: Tensor
+    """(G, B, P, M, V) the experts' gates, -1 to 1"""
+    read: Tensor
+    """(G, R, B, P, V) v, which reads one channel"""
     scale: Tensor
-
-    @property
-    def gate(self) -> Tensor:
-        """(G, B, P, M): the factor of each expert's output."""
-        return self.weight * self.reliability * self.scale[..., None]
+    """(G, R, B, P) gain × validity (× admission)"""
 
 
 class CommitteeOutput(NamedTuple):
-    """What a committee of G members computes for B windows with P tokens, for both backends."""
+    """What a committee of G members computes for B windows, for both backends.
+
+    U units are the P positions of the tokens, then the whole window; E experts are the M routed ones, then the level.
+    """
 
     logits: Float64
     """(G, B, Y), pooled independently of the values"""
-    context: Float64
-    """(G, B, Y)"""
     values: Float64
-    """(G, B, P, Y) what each token adds to each class"""
+    """(G, B, U, R, Y) what each unit of a channel adds to each class"""
     expert_values: Float64
-    """(G, B, P, M, Y)"""
+    """(G, B, U, R, E, Y)"""
     weight: Float64
-    """(G, B, P, M), 0 where the token is not valid"""
+    """(G, B, P, M), 0 where no channel is valid"""
     reliability: Float64
-    """(G, B, P, M), 0 where the token is not valid"""
+    """(G, B, P, M), 0 where no channel is valid"""
 
 
 class CommitteeNet(nn.Module):
-    """G independent members in one network: the first axis of every parameter is the member."""
+    """G independent members in one network: the first axis of every tensor is the member.
+
+    Experts see all channels and open or close what was read of each channel: its deviation from its level. That
+    reading is linear and has no constant, so a channel at its level, or missing, adds exactly nothing.
+    """
 
     def __init__(self, shape: NetShape, generator: torch.Generator | None = None) -> None:
         super().__init__()
         self.shape = shape
-        g, d, m = shape.members, shape.width, shape.experts
-        read = shape.read_channels
-        if shape.mixes:
-            self.channel_mix = _weight(generator, g, shape.channels, read)
-        self.stem = _weight(generator, g, read * shape.geometry.kernel, d)
+        g, r, d, v, m = shape.members, shape.read_channels, shape.width, shape.value_width, shape.experts
+        kernel = shape.geometry.kernel
+        self.stem = _weight(generator, g, r * kernel, d)
         self.stem_bias = _zeros(g, 1, d)
         self.place = _weight(generator, g, 2 * WAVES, d, gain=0.5)
         self.mix = _weight(generator, g, d, d, gain=0.5)
@@ -121,100 +157,131 @@ class CommitteeNet(nn.Module):
         self.norm = nn.Parameter(torch.ones(g, 1, d))
         self.norm_bias = _zeros(g, 1, d)
         self.router = _weight(generator, g, d, m)
-        self.expert = _weight(generator, g, d, m * d)
-        self.expert_bias = _zeros(g, 1, m * d)
-        self.reliability = nn.Parameter(_normal(generator, g, m, d, divisor=math.sqrt(d)))
-        self.reliability_bias = _zeros(g, m)
-        self.head = _weight(generator, g, d, shape.classes)
-        self.summary = _zeros(g, 2 * shape.channels, shape.classes)
+        self.reliability = _weight(generator, g, d, m)
+        self.reliability_bias = _zeros(g, 1, m)
+        self.expert = _weight(generator, g, d, m * v)
+        self.expert_bias = _zeros(g, 1, m * v)
+        self.value = _weight(generator, g, r, kernel, v, gain=1 / math.sqrt(r))
+        self.head = _weight(generator, g, v, shape.classes)
+        self.level = _zeros(g, r, 2, shape.classes)
         self.bias = _zeros(g, shape.classes)
         if shape.spectral:
-            self.bands = _weight(generator, g, read * BANDS, d, gain=0.5)
+            self.bands = _weight(generator, g, r * BANDS, d, gain=0.5)
+        self.level_mean: Tensor
+        self.anchors: Tensor
+        self.register_buffer("level_mean", torch.zeros(g, r, 2))
+        self.register_buffer("anchors", torch.zeros(g, m, d))
 
-    def forward(self, x: Tensor, valid: Tensor) -> RoutedTokens:
-        """x (G or 1, B, C, S) coarse series, valid (G or 1, B, P)."""
-        if self.shape.mixes:
-            x = torch.matmul(self.channel_mix.transpose(1, 2)[:, None], x)
-        return self.forward_mixed(x, valid)
-
-    def forward_mixed(self, x: Tensor, valid: Tensor) -> RoutedTokens:
-        """For series whose channels are already mixed, (G or 1, B, R, S)."""
-        tokens = self._tokens(x)
+    def forward(self, x: Tensor, deviation: Tensor, valid: Tensor, positions: Tensor) -> RoutedTokens:
+        """x and deviation (G or 1, B, R, S) coarse series, valid (G or 1, B, R, P), positions (G or 1, B)."""
+        tokens = self._tokens(self._unfold(x))
         routing = torch.softmax(_member_product(tokens, self.router), -1)  # (G, B, P, M)
         weight = keep_largest(routing, self.shape.chosen)
-        hidden = functional.silu(_member_product(tokens, self.expert, self.expert_bias))
-        hidden = hidden.view(*weight.shape, self.shape.width)  # (G, B, P, M, D)
-        expert_logits, reliability = self._heads(hidden)
-        scale = self.scale(weight, reliability, valid)
-        return RoutedTokens(tokens, routing, weight, reliability, hidden, expert_logits, scale)
+        reliability = torch.sigmoid(_member_product(tokens, self.reliability, self.reliability_bias))
+        opening = torch.tanh(_member_product(tokens, self.expert, self.expert_bias))
+        opening = opening.view(*routing.shape, self.shape.value_width)  # (G, B, P, M, V)
+        scale = self.scale(weight, reliability, valid.transpose(1, 2), positions)
+        read = self._read_channels(self._unfold(deviation))
+        return RoutedTokens(tokens, routing, weight, reliability, opening, read, scale)
 
-    def context(self, summary: Tensor) -> Tensor:
-        """(G, B, Y) from the medians and means of the series, (G or 1, B, 2·C)."""
-        return centre_classes(row_products(summary, self.summary) + self.bias[:, None])
+    def evidence(self, routed: RoutedTokens, share: Tensor) -> Tensor:
+        """(G, R, B, P, Y): what each token of a channel adds to each class; `share` (G, B, P, M) of each expert."""
+        opening = (routed.opening * share[..., None]).sum(-2)  # (G, B, P, V)
+        rows = (routed.read * opening[:, None]).flatten(1, 3)  # (G, R·B·P, V)
+        return torch.bmm(rows, self.class_head()).view(*routed.read.shape[:4], -1) * routed.scale[..., None]
+
+    def level_evidence(self, summary: Tensor, present: Tensor) -> Tensor:
+        """(G, B, R, Y) from medians and means (G or 1, B, R, 2); exactly 0 for channels that are not present."""
+        deviation = (summary - self.level_mean[:, None]) * present[..., None]
+        return (deviation[..., None] * centre_classes(self.level)[:, None]).sum(-2)
 
     def class_head(self) -> Tensor:
-        """(G, D, Y): what hidden evidence adds to each class, centred over the classes."""
+        """(G, V, Y): what hidden evidence adds to each class, centred over the classes."""
         return centre_classes(self.head)
 
-    def _heads(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        """Expert logits (G, B, P, M, Y) and κ (G, B, P, M); both are linear in z, so one product gives both."""
-        heads = torch.cat((self.class_head(), self.reliability.transpose(1, 2)), -1)  # (G, D, Y + M)
-        both = torch.bmm(hidden.flatten(1, 3), heads).view(*hidden.shape[:4], -1)
-        reliability = both[..., self.shape.classes :].diagonal(dim1=-2, dim2=-1)  # (G, B, P, M)
-        return both[..., : self.shape.classes], torch.sigmoid(reliability + self.reliability_bias[:, None, None])
+    def context(self) -> Tensor:
+        """(G, Y)"""
+        return centre_classes(self.bias)
+
+    def read_index(self) -> Tensor:
+        """(G, R) the channels that each member reads, as indices into `used_channels`."""
+        used = torch.tensor(self.shape.used_channels)
+        own = torch.tensor([self.shape.channels_of(member) for member in range(self.shape.members)])
+        return torch.searchsorted(used, own).to(self.bias.device)
+
+    def inputs(self, series: Series) -> MemberInputs:
+        """What the members read of series of `used_channels`."""
+        parts = (series.x, series.mask, series.level, series.valid, series.summary, series.present)
+        if self.shape.read:
+            index = self.read_index()
+            x, mask, level, valid, summary, present = (part[:, index].transpose(0, 1) for part in parts)
+        else:
+            x, mask, level, valid, summary, present = (part[None] for part in parts)
+        deviation = x - level[..., None] * mask
+        x = levels_for_members(deviation, mask, level, self.shape.centred)
+        positions = positions_in(series.length, self.shape.geometry)[None]
+        return MemberInputs(x, deviation, valid, summary, present, positions)
 
     def subset(self, members: list[int]) -> "CommitteeNet":
         """A network of some of the members, in that order."""
-        flags = {name: tuple(getattr(self.shape, name)[m] for m in members) for name in ("positioned", "centred")}
-        net = CommitteeNet(replace(self.shape, positioned=flags["positioned"], centred=flags["centred"]))
-        net.load_state_dict({name: values[members] for name, values in self.state_dict().items()})
-        return net.to(self.bias.device)
+        shape = replace(
+            self.shape,
+            positioned=tuple(self.shape.positioned[m] for m in members),
+            centred=tuple(self.shape.centred[m] for m in members),
+            read=tuple(self.shape.read[m] for m in members) if self.shape.read else (),
+        )
+        with torch.device("meta"):  # its weights are loaded, so that random ones would be drawn for nothing
+            net = CommitteeNet(shape)
+        net.load_state_dict({name: values[members] for name, values in self.state_dict().items()}, assign=True)
+        return net
 
-    def fuse_summary_scaling(self, mean: Tensor, scale: Tensor) -> None:
-        """Turns weights trained on (summary − mean) / scale into weights for the summary itself."""
+    def fuse_level_scaling(self, mean: Tensor, scale: Tensor) -> None:
+        """Turns weights trained on (summary − mean) / scale, both (G, R, 2), into weights for the summary itself."""
         with torch.no_grad():
-            self.summary.div_(scale[:, None])
-            self.bias.sub_(mean @ self.summary)
+            self.level.div_(scale[..., None])
+            self.level_mean.copy_(mean)
 
-    def mix_channels(self, cases: list[list[Tensor]]) -> Tensor:
-        """(G, B, R, S) from each member's cases (C, S), with one product per case, so that no case is copied."""
-        mixes = self.channel_mix.transpose(1, 2)  # (G, R, C)
-        return torch.stack([torch.stack([mix @ x for x in each]) for mix, each in zip(mixes, cases, strict=True)])
+    def scale(self, weight: Tensor, reliability: Tensor, valid: Tensor, positions: Tensor) -> Tensor:
+        """(G or 1, R, B, P): gain × validity per position, or gain × admission if that option is set.
 
-    def mix_noise(self, noise: Tensor) -> Tensor:
-        """Noise (G, B, R, S) distributed as if it had been added to all C channels before the mix.
-
-        It then has the covariance WᵀW, so it is multiplied by a root of that; the gradient is the same on average.
+        A missing token takes its own evidence away and changes nothing else, because positions count missing ones.
         """
-        if not self.shape.mixes:
-            return noise
-        mix = self.channel_mix.double()
-        squares = mix.transpose(1, 2) @ mix  # (G, R, R)
-        least = 1e-6 * squares.diagonal(dim1=1, dim2=2).mean(1)  # keeps the matrix positive definite
-        root = torch.linalg.cholesky(squares + torch.diag_embed(least[:, None].expand(-1, squares.shape[1])))
-        return torch.matmul(root.float()[:, None], noise)
+        if self.shape.admission:
+            score = (weight * reliability).sum(-1) * valid.any(1)  # (G, B, P)
+            admission = score / (score.sum(-1, keepdim=True) + _EPSILON)
+            return GAIN * admission[:, None] * valid
+        return GAIN * valid / positions.clamp(min=1)[:, None, :, None]
 
-    def _tokens(self, x: Tensor) -> Tensor:
-        read = unfold_tokens(x, self.shape.geometry)  # (G, B, P, C·k)
-        token = _member_product(read, self.stem, self.stem_bias)
-        token = functional.gelu(token + self._position(token.shape[2])[:, None])
+    def stem_start(self, positions: int) -> Tensor:
+        """(G, P, D): the stem's bias, plus the position code for members that have one."""
+        has_position = torch.tensor(self.shape.positioned, device=self.place.device)[:, None, None]
+        place = position_code(positions, self.shape.geometry, self.place.device) @ self.place
+        return self.stem_bias + place * has_position
+
+    def _unfold(self, x: Tensor) -> Tensor:
+        """(G, B, R, P, k)"""
+        return unfold_tokens(x, self.shape.geometry).expand(self.shape.members, -1, -1, -1, -1)
+
+    def _tokens(self, read: Tensor) -> Tensor:
+        rows = read.transpose(2, 3)  # (G, B, P, R, k)
+        token = _member_product(rows.flatten(3), self.stem)
+        token = functional.gelu(token + self.stem_start(token.shape[2])[:, None])
         token = token + _member_product(token, self.mix, self.mix_bias)
         if self.shape.spectral:
-            token = token + _member_product(band_energies(read, self.shape), self.bands)
+            token = token + _member_product(band_energies(rows).flatten(3), self.bands)
         normal = functional.layer_norm(token, (self.shape.width,))
         return normal * self.norm[:, None] + self.norm_bias[:, None]
 
-    def _position(self, tokens: int) -> Tensor:
-        """(G, P, D), 0 for members without a position code."""
-        has_position = torch.tensor(self.shape.positioned, device=self.place.device)[:, None, None]
-        return position_code(tokens, self.shape.geometry, self.place.device) @ self.place * has_position
+    def _read_channels(self, read: Tensor) -> Tensor:
+        """(G, R, B, P, V)"""
+        rows = read.transpose(1, 2)  # (G, R, B, P, k)
+        values = torch.bmm(rows.flatten(2, 3).flatten(0, 1), self.value.flatten(0, 1))
+        return values.view(*rows.shape[:4], -1)
 
-    def scale(self, weight: Tensor, reliability: Tensor, valid: Tensor) -> Tensor:
-        """(G, B, P): gain × validity, or gain × admission if that option is set."""
-        if self.shape.admission:
-            score = (weight * reliability).sum(-1) * valid
-            return GAIN * score / (score.sum(-1, keepdim=True) + _EPSILON)
-        return GAIN * valid / valid.sum(-1, keepdim=True).clamp(min=1)
+
+def positions_in(length: Tensor, geometry: Geometry) -> Tensor:
+    """Positions of a case of so many coarse steps."""
+    return -(-length // geometry.stride)
 
 
 def keep_largest(routing: Tensor, count: int) -> Tensor:
@@ -233,16 +300,15 @@ def position_code(tokens: int, geometry: Geometry, device: torch.device) -> Tens
     return torch.cat((angle.sin(), angle.cos()), -1)
 
 
-def band_energies(read: Tensor, shape: NetShape) -> Tensor:
-    """(…, P, C·BANDS): log(1 + energy) of what a token reads, in BANDS bands of equal width."""
-    taps = read.reshape(-1, shape.read_channels, shape.geometry.kernel)
-    energy = torch.fft.rfft(taps).abs().square()  # (…, C, F)
-    return torch.log1p(functional.adaptive_avg_pool1d(energy, BANDS)).view(*read.shape[:-1], -1)
+def band_energies(read: Tensor) -> Tensor:
+    """(…, BANDS) of what tokens read, (…, k): log(1 + energy) in BANDS bands of equal width."""
+    energy = torch.fft.rfft(read).abs().square()
+    return torch.log1p(functional.adaptive_avg_pool1d(energy.flatten(0, -2)[:, None], BANDS)).view(*read.shape[:-1], -1)
 
 
 def row_products(values: Tensor, weight: Tensor) -> Tensor:
-    """(G or 1, B, I) times (G, I, O), row by row: in a small matrix product the last bits depend on a row's place."""
-    return (values[:, :, None] * weight.transpose(1, 2)[:, None]).sum(-1)
+    """(…, B, I) times (…, I, O), row by row: in a small matrix product the last bits depend on a row's place."""
+    return (values[..., None, :] * weight.transpose(-1, -2)[..., None, :, :]).sum(-1)
 
 
 def centre_classes(values: Tensor) -> Tensor:
@@ -251,21 +317,18 @@ def centre_classes(values: Tensor) -> Tensor:
 
 
 def _member_product(values: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """(G or 1, B, P, I) times each member's (G, I, O)."""
-    flat = values.flatten(1, 2).expand(len(weight), -1, -1)
+    """(G, B, P, I) times each member's (G, I, O)."""
+    flat = values.flatten(1, 2)
     out = torch.bmm(flat, weight) if bias is None else torch.baddbmm(bias, flat, weight)
-    return out.view(len(weight), *values.shape[1:3], -1)
+    return out.view(*values.shape[:3], -1)
 
 
 def _weight(generator: torch.Generator | None, *shape: int, gain: float = 1.0) -> nn.Parameter:
-    """(G, inputs, outputs), scaled so that outputs vary about as much as inputs."""
-    return nn.Parameter(_normal(generator, *shape, scale=gain / math.sqrt(shape[1])))
-
-
-def _normal(generator: torch.Generator | None, *shape: int, scale: float = 1.0, divisor: float = 1.0) -> Tensor:
-    """Only the shape on the meta device: arithmetic there would import torch's compiler, which takes seconds."""
+    """(G, …, inputs, outputs), scaled so that outputs vary about as much as inputs."""
     empty = torch.empty(shape)
-    return empty if empty.is_meta else torch.randn(shape, generator=generator) * scale / divisor
+    if empty.is_meta:  # only the shape: arithmetic there would import torch's compiler, which takes seconds
+        return nn.Parameter(empty)
+    return nn.Parameter(torch.randn(shape, generator=generator) * (gain / math.sqrt(shape[-2])))
 
 
 def _zeros(*shape: int) -> nn.Parameter:

@@ -11,11 +11,11 @@ import torch
 from numpy.typing import NDArray
 
 from anchormoe.cases import Float64
-from anchormoe.experts.fused_weights import fuse_weights, pad_columns, stem_start
+from anchormoe.experts.fused_weights import fuse_weights, pad_columns
 from anchormoe.experts.net import GAIN, CommitteeNet, CommitteeOutput
-from anchormoe.experts.tokens import Series, centre_for_members
+from anchormoe.experts.tokens import Series
 from anchormoe.simd.jit import Array, compiled, inlined
-from anchormoe.simd.products import OUTPUTS, exp, gelu, pool_tokens, product, product_from_tokens, sigmoid, silu
+from anchormoe.simd.products import OUTPUTS, exp, gelu, pool_tokens, product, product_from_tokens, sigmoid
 from anchormoe.simd.vectors import LANES
 
 _EPSILON = np.float32(1e-5)
@@ -26,23 +26,29 @@ class NumbaCommittee:
 
     @torch.inference_mode()
     def __init__(self, net: CommitteeNet) -> None:
-        self.shape, fused = net.shape, fuse_weights(net)
-        heads = fused.head[:, None].expand(-1, net.shape.experts, -1, -1)
-        heads = torch.cat((heads, net.reliability[..., None]), -1)  # (G, M, D, Y + 1)
-        biases = torch.nn.functional.pad(net.reliability_bias[..., None], (net.shape.classes, 0))
-        weights = (net.stem, fused.mix, net.mix_bias, fused.inner, fused.inner_bias, heads, biases)
+        self._net, self.shape, fused = net, net.shape, fuse_weights(net)
+        inner, inner_bias = fused.inner.clone(), fused.inner_bias.clone()
+        opened = net.shape.experts * net.shape.value_width
+        for part in (inner, inner_bias):  # tanh(x) = 2 / (1 + exp(-2 x)) - 1
+            part[..., :opened] *= 2
+        weights = (net.stem, fused.mix, net.mix_bias, inner, inner_bias, net.value, fused.head)
         self._weights = tuple(_flat(pad_columns(weight, OUTPUTS)) for weight in weights)
-        self._readout = tuple(each.double().numpy().copy() for each in (fused.head, fused.summary, fused.bias))
+        self._readout = tuple(each.double().numpy().copy() for each in (fused.head, fused.level, fused.bias))
+        self._level_mean = net.level_mean.numpy().copy()
         self._stem_start = lru_cache(maxsize=8)(lambda tokens: _flat_stem_start(net, tokens))
 
+    @torch.inference_mode()
     def forward(self, series: Series) -> CommitteeOutput:
         shape = self.shape
-        x = centre_for_members(series.x[None], series.mask[None], series.level[None], shape.centred)
-        (B, P), G, M, Y = series.valid.shape, shape.members, shape.experts, shape.classes
-        sizes = (shape.geometry.kernel, shape.geometry.stride, shape.width, M, shape.chosen)
-        inputs = (x.contiguous().numpy(), series.valid.contiguous().numpy(), series.summary.numpy())
-        outputs = tuple(np.zeros((G, B, *rest)) for rest in ((Y,), (Y,), (P, Y), (P, M, Y), (P, M), (P, M)))
-        run_committee(inputs, sizes, (*self._weights, self._stem_start(P)), self._readout, outputs)
+        inputs = self._net.inputs(series)
+        (_, B, R, P), G, M, Y = inputs.valid.shape, shape.members, shape.experts, shape.classes
+        sizes = (shape.geometry.kernel, shape.geometry.stride, shape.width, shape.value_width, M, shape.chosen)
+        arrays = tuple(each.contiguous().numpy() for each in inputs)
+        outputs = tuple(np.zeros((G, B, *rest)) for rest in (
+            (Y,), (P + 1, R, Y), (P + 1, R, M + 1, Y), (P, M), (P, M)
+        ))  # fmt: skip
+        weights = (*self._weights, self._stem_start(P))
+        run_committee(arrays, sizes, weights, (*self._readout, self._level_mean), outputs)
         return CommitteeOutput(*outputs)
 
     def logits(self, series: Series) -> Float64:
@@ -54,7 +60,7 @@ class NumbaCommittee:
 def _flat_stem_start(net: CommitteeNet, tokens: int) -> NDArray[np.float32]:
     """(G, D'·P'): what the stem's product is added to."""
     rounded = -(-tokens // LANES) * LANES
-    return _flat(pad_columns(stem_start(net, rounded), OUTPUTS).transpose(1, 2))
+    return _flat(pad_columns(net.stem_start(rounded), OUTPUTS).transpose(1, 2))
 
 
 def _flat(weight: torch.Tensor) -> NDArray[np.float32]:
@@ -118,90 +124,134 @@ def route(scores: Array, first: int, M: int, P: int, chosen: int, weight: Array)
             weight[m * P + p] /= total
 
 
-@inlined
-def compute_gates(weight: Array, heads: Array, valid: Array, sizes: Array, gate: Array) -> None:
-    """gate[m, p] = gain × validity × weight × κ; weights and κ of invalid tokens become 0."""
-    M, H, Y, P = sizes
-    count = max(1, np.sum(valid))
-    for m in range(M):
-        for p in range(P):
-            used = np.float32(valid[p]) if p < len(valid) else np.float32(0)
-            weight[m * P + p] *= used
-            heads[(m * H + Y) * P + p] *= used
-            gate[m * P + p] = weight[m * P + p] * heads[(m * H + Y) * P + p] * np.float32(GAIN / count)
-
-
 @compiled
-def run_member(read: Array, valid: Array, g: int, sizes: Array, weights: Array, scratch: Array, pooled: Array) -> None:
-    """Fills weight (M, P), heads (M, H, P), gate (M, P) of `scratch`, and pooled (D,)."""
-    stem, mix, mix_bias, inner, inner_bias, head, head_bias, start = weights
-    D, M, chosen, H, Y, P = sizes
-    token, mixed, hidden, heads, weight, gate, mean, spread = scratch
-    width, all_experts = len(mix_bias[g]), len(inner_bias[g])
+def run_token(read: Array, g: int, sizes: Array, weights: Array, scratch: Array) -> None:
+    """Fills `opening` with the experts' gates (M, V, P), routing scores (M, P) and κ (M, P), and weight (M, P)."""
+    stem, mix, mix_bias, inner, inner_bias, _, _, start = weights
+    D, V, M, chosen, P = sizes
+    token, mixed, opening, weight, mean, spread = scratch
+    width, all_experts, opened = len(mix_bias[g]), len(inner_bias[g]), M * V * P
     product_from_tokens((stem[g], read, start[g], token), (0, 0, 0, 0, len(read) // P, width, P))
     gelu(token, 0, width * P)
     product((mix[g], token, mix_bias[g], mixed), (0, 0, 0, 0, D, width, P))
     normalize(mixed, D, P, mean, spread)
-    product((inner[g], mixed, inner_bias[g], hidden), (0, 0, 0, 0, D, all_experts, P))
-    route(hidden, M * D * P, M, P, chosen, weight)
-    silu(hidden, 0, M * D * P)
+    product((inner[g], mixed, inner_bias[g], opening), (0, 0, 0, 0, D, all_experts, P))
+    route(opening, opened, M, P, chosen, weight)
+    sigmoid(opening, 0, opened)
+    for index in range(opened):
+        opening[index] = 2 * opening[index] - np.float32(1)
+    sigmoid(opening, opened + M * P, M * P)
+
+
+@compiled
+def run_channel(
+    read: Array, valid: Array, positions: int, place: Array, sizes: Array, weights: Array, arrays: Array
+) -> None:
+    """What one channel adds: fills hidden (M, V, P), heads (M, H, P), gate (M, P) and pooled (V,).
+
+    place = member, channel; arrays = opening and weight of `run_token`, then value (V, P), no bias (H,), and those.
+    """
+    values, head = weights[5], weights[6]
+    g, c = place
+    V, M, H, P, kernel = sizes
+    opening, weight, value, nothing, hidden, heads, gate, pooled = arrays
+    columns = len(value) // P
+    first = c * kernel
+    product((values[g], read, nothing, value), (first * columns, first * P, 0, 0, kernel, columns, P))
+    scale, reliability = np.float32(GAIN) / np.float32(max(1, positions)), (M * V + M) * P
     for m in range(M):
-        product((head[g], hidden, head_bias[g], heads), (m * D * H, m * D * P, m * H, m * H * P, D, H, P))
-        sigmoid(heads, (m * H + Y) * P, P)
-    compute_gates(weight, heads, valid, (M, H, Y, P), gate)
-    pool_tokens((hidden, gate, pooled), (M, D, P))
+        for index in range(V * P):
+            hidden[m * V * P + index] = opening[m * V * P + index] * value[index]
+        product((head[g], hidden, nothing, heads), (0, m * V * P, 0, m * H * P, V, H, P))
+        for p in range(P):
+            used = scale if p < len(valid) and valid[p] else np.float32(0)
+            gate[m * P + p] = weight[m * P + p] * opening[reliability + m * P + p] * used
+    pool_tokens((hidden, gate, pooled), (M, V, P))
 
 
 @inlined
-def write_evidence(scratch: Array, sizes: Array, g: int, b: int, outputs: Array) -> None:
-    """What each token and expert adds, its weight and its reliability."""
+def write_evidence(heads: Array, gate: Array, sizes: Array, place: Array, outputs: Array) -> None:
+    """What each token and expert of a channel adds."""
     M, H, Y, P = sizes
-    _, _, total, values, weights, reliabilities = outputs
-    _, _, _, heads, weight, gate, _, _ = scratch
-    for p in range(total.shape[2]):
+    g, b, c = place
+    _, total, values, weights, _ = outputs
+    for p in range(weights.shape[2]):
         for m in range(M):
-            weights[g, b, p, m] = weight[m * P + p]
-            reliabilities[g, b, p, m] = heads[(m * H + Y) * P + p]
             for y in range(Y):
                 amount = np.float64(heads[(m * H + y) * P + p] * gate[m * P + p])
-                values[g, b, p, m, y] = amount
-                total[g, b, p, y] += amount
+                values[g, b, p, c, m, y] = amount
+                total[g, b, p, c, y] += amount
 
 
 @inlined
-def write_logits(pooled: Array, summary: Array, readout: Array, g: int, b: int, outputs: Array) -> None:
-    """Context from the summary of the series, plus the class head applied to the pooled hidden evidence."""
-    head, weights, bias = readout
-    logits, context = outputs[0], outputs[1]
-    for y in range(bias.shape[1]):
-        of_summary = bias[g, y]
-        for index in range(len(summary)):
-            of_summary += summary[index] * weights[g, index, y]
+def write_gates(opening: Array, weight: Array, valid: Array, sizes: Array, place: Array, outputs: Array) -> None:
+    """Routing weight and κ, 0 where no channel (R, P) is valid."""
+    M, V, P = sizes
+    g, b = place
+    for p in range(valid.shape[1]):
+        if np.any(valid[:, p]):
+            for m in range(M):
+                outputs[3][g, b, p, m] = weight[m * P + p]
+                outputs[4][g, b, p, m] = opening[(M * V + M + m) * P + p]
+
+
+@inlined
+def add_logits(pooled: Array, head: Array, g: int, b: int, logits: Array) -> None:
+    """The class head applied to the pooled hidden evidence of a channel."""
+    for y in range(head.shape[2]):
         of_tokens = 0.0
         for d in range(head.shape[1]):
             of_tokens += pooled[d] * head[g, d, y]
-        context[g, b, y], logits[g, b, y] = of_summary, of_summary + of_tokens
+        logits[g, b, y] += of_tokens
+
+
+@inlined
+def add_level(deviation: Array, level: Array, place: Array, outputs: Array) -> None:
+    """The evidence of a channel's median and mean: the last expert of the last unit, which is the whole window."""
+    g, b, c = place
+    logits, total, values, _, _ = outputs
+    for y in range(level.shape[3]):
+        amount = deviation[0] * level[g, c, 0, y] + deviation[1] * level[g, c, 1, y]
+        values[g, b, -1, c, -1, y] = total[g, b, -1, c, y] = amount
+        logits[g, b, y] += amount
+
+
+@inlined
+def zeros(size: int) -> Array:
+    return np.zeros(size, np.float32)
 
 
 @compiled
 def run_committee(inputs: Array, sizes: Array, weights: Array, readout: Array, outputs: Array) -> None:
-    """inputs = x (G or 1, B, C, S), valid (B, P), summary (B, 2·C); outputs are the arrays of `CommitteeOutput`."""
-    x, valid, summary = inputs
-    kernel, stride, D, M, chosen = sizes
-    Y = outputs[0].shape[2]
-    P, H = -(-valid.shape[1] // LANES) * LANES, -(-(Y + 1) // OUTPUTS) * OUTPUTS
-    width, inner = len(weights[2][0]), len(weights[4][0])
-    read = np.zeros(x.shape[2] * kernel * P, np.float32)
-    scratch = (
-        np.zeros(width * P, np.float32), np.zeros(width * P, np.float32), np.zeros(inner * P, np.float32),
-        np.zeros(M * H * P, np.float32), np.zeros(M * P, np.float32), np.zeros(M * P, np.float32),
-        np.zeros(P, np.float32), np.zeros(P, np.float32),
-    )  # fmt: skip
-    pooled = np.zeros(D)
-    for b in range(len(valid)):
-        for g in range(len(outputs[0])):
+    """inputs are the arrays of `MemberInputs`, outputs those of `CommitteeOutput`."""
+    x, deviations, valid, summary, present, positions = inputs
+    head, level, bias, level_mean = readout
+    kernel, stride, D, V, M, chosen = sizes
+    G, B, Y = outputs[0].shape
+    R = x.shape[2]
+    P, H = -(-valid.shape[3] // LANES) * LANES, -(-Y // OUTPUTS) * OUTPUTS
+    width, inner, columns = len(weights[2][0]), len(weights[4][0]), -(-V // OUTPUTS) * OUTPUTS
+    seen, read = zeros(R * kernel * P), zeros(R * kernel * P)
+    opening, weight = zeros(inner * P), zeros(M * P)
+    scratch = (zeros(width * P), zeros(width * P), opening, weight, zeros(P), zeros(P))
+    heads, gate, pooled, deviation = zeros(M * H * P), zeros(M * P), np.zeros(V), np.zeros(2)
+    arrays = (opening, weight, zeros(columns * P), zeros(max(columns, H)), zeros(M * V * P), heads, gate, pooled)
+    for b in range(B):
+        for g in range(G):
+            own = min(g, len(valid) - 1)
             if g < len(x):
-                read_tokens(x[g, b], kernel, stride, P, read)
-            run_member(read, valid[b], g, (D, M, chosen, H, Y, P), weights, scratch, pooled)
-            write_evidence(scratch, (M, H, Y, P), g, b, outputs)
-            write_logits(pooled, summary[b], readout, g, b, outputs)
+                read_tokens(x[g, b], kernel, stride, P, seen)
+            if g < len(deviations):
+                read_tokens(deviations[g, b], kernel, stride, P, read)
+            run_token(seen, g, (D, V, M, chosen, P), weights, scratch)
+            write_gates(opening, weight, valid[own, b], (M, V, P), (g, b), outputs)
+            outputs[0][g, b] = bias[g]
+            for c in range(R):
+                sizes_of_channel = (V, M, H, P, kernel)
+                run_channel(read, valid[own, b, c], positions[0, b], (g, c), sizes_of_channel, weights, arrays)
+                write_evidence(heads, gate, (M, H, Y, P), (g, b, c), outputs)
+                add_logits(pooled, head, g, b, outputs[0])
+                for index in range(2):
+                    offset = (summary[own, b, c, index] - level_mean[g, c, index]) * np.float32(present[own, b, c])
+                    deviation[index] = np.float64(offset)
+                add_level(deviation, level, (g, b, c), outputs)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ MAX_KERNEL = 4_097
 
 def shape_config(shape: NetShape) -> dict[str, Json]:
     """JSON; the inverse of `read_net` with the tensors."""
-    return {**asdict(shape), "positioned": list(shape.positioned), "centred": list(shape.centred)}
+    lists = {"positioned": list(shape.positioned), "centred": list(shape.centred)}
+    return {**asdict(shape), **lists, "read": [list(own) for own in shape.read]}
 
 
 def read_net(config: Mapping[str, Json], tensors: Mapping[str, NDArray[Any]]) -> CommitteeNet:
@@ -48,6 +50,7 @@ def _read_shape(config: Mapping[str, Json]) -> NetShape:
     if not shape.positioned or len(shape.positioned) != len(shape.centred):
         members = f"positioned lists {len(shape.positioned)}, centred {len(shape.centred)}"
         raise ModelError(f"experts: positioned and centred need one entry per member; {members}")
+    _require_channels(shape)
     if shape.members > MAX_MEMBERS:
         raise ModelError(f"experts: {shape.members} members, at most {MAX_MEMBERS} are allowed")
     if shape.geometry.kernel > MAX_KERNEL or max(shape.geometry.pool, shape.geometry.stride) > shape.geometry.length:
@@ -58,3 +61,14 @@ def _read_shape(config: Mapping[str, Json]) -> NetShape:
     if shape.geometry.kernel % 2 == 0:
         raise ModelError(f"experts.geometry.kernel: expected an odd number, not {shape.geometry.kernel}")
     return shape
+
+
+def _require_channels(shape: NetShape) -> None:
+    """Every member reads as many different channels of the data, in ascending order."""
+    if shape.read and len(shape.read) != shape.members:
+        raise ModelError(f"experts.read: expected one list for each of {shape.members} members, not {len(shape.read)}")
+    for own in shape.read:
+        if not own or len(own) != len(shape.read[0]) or own[-1] >= shape.channels:
+            raise ModelError(f"experts.read: expected lists of equal length with channels below {shape.channels}")
+        if any(a >= b for a, b in pairwise(own)):
+            raise ModelError("experts.read: expected different channels in ascending order")

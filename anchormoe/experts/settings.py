@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from anchormoe.cases import Alignment
-from anchormoe.conversion import Amount, Count
+from anchormoe.conversion import Amount, Count, Share
 from anchormoe.training.task import Objective, Profile
 
 
@@ -15,17 +15,18 @@ from anchormoe.training.task import Objective, Profile
 class Variant:
     """A kind of members.
 
-    `position`: tokens have a position code. `dropout`: spans of evidence are hidden in training. `centre`: every series
-    has its median subtracted, which is context then, so that the level of a series does not appear in each token.
+    `position`: tokens have a position code. `absence`: spans are missing in training. `centre`: the gates see
+    deviations from the median of each channel, not its values. Evidence of tokens is always made of the deviations, and
+    the level of a channel is evidence of the whole window, so that it does not appear in each token.
     """
 
     position: bool
-    dropout: bool
+    absence: bool
     centre: bool = True
 
 
-A = Variant(position=True, dropout=True)
-B = Variant(position=False, dropout=False)
+A = Variant(position=True, absence=True)
+B = Variant(position=False, absence=False)
 A_AS_IS = replace(A, centre=False)
 B_AS_IS = replace(B, centre=False)
 
@@ -40,17 +41,22 @@ class CommitteeSettings:
     folds: Annotated[int, Meta(ge=2)] = 3
     """with one, members would be validated on the cases they were trained on"""
     width: Count = 48
+    """of a token, which reads all channels and decides on the gates"""
+    value_width: Count = 48
+    """of what is read of a single channel"""
     experts: Count = 4
     chosen: Count = 2
     """experts per token"""
-    tokens: Count = 64
-    """approximate number per series, which sets the stride"""
+    channels: Count = 32
+    """most channels that a member reads; of more, those that tell the classes apart best on its part of TRAIN"""
+    tokens: Count = 160
+    """approximate number per series, over all channels, which sets the stride"""
     sparsity: Amount = 0.02
     """λ of the sum over tokens of the norms of their contributions"""
     noise: Amount = 0.3
     shift: Amount = 0.03
-    dropout: Amount = 0.4
-    """probability that a span of evidence is hidden from a case"""
+    absence: Share = 0.4
+    """probability that a span of a case is missing, in all or some of its channels"""
     epochs: Count = 50
     batch: Count = 64
     min_steps: Count = 300
@@ -73,7 +79,7 @@ class CommitteeSettings:
 
 _PROFILES = MappingProxyType(
     {
-        "fast": CommitteeSettings(width=32, tokens=16, epochs=40),
+        "fast": CommitteeSettings(width=32, value_width=24, tokens=64, epochs=40),
         "balanced": CommitteeSettings(),
         "accurate": CommitteeSettings(variants=(A, A_AS_IS, B, B_AS_IS), kept=2),
     }

@@ -1,4 +1,4 @@
-"""Which steps a token reads, and whether enough of them are valid. Pure."""
+"""Which steps of a channel a token reads, and whether enough of them are valid. Pure."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,8 +14,10 @@ from anchormoe.training.devices import to_device
 
 LONGEST_KERNEL = 33
 SHORTEST_KERNEL = 3
-LONGEST_SERIES = 1280
-"""Longer series are first averaged over `pool` steps, so that tokens still read all of them."""
+MOST_POSITIONS, FEWEST_POSITIONS = 64, 12
+"""Of the tokens of one channel, as far as the length of a series allows."""
+_STEPS_PER_TOKEN = 20
+"""Longer series are first averaged over `pool` steps, so that so many tokens still read all of them."""
 _CHUNK = 512
 _CACHE_SIZE = 32
 """Geometries and lengths whose tokens are cached."""
@@ -31,16 +33,20 @@ class Geometry:
     length: Size
 
     @classmethod
-    def for_length(cls, length: int, *, tokens: int) -> "Geometry":
-        """An odd kernel near an eighth of the series, at most 33; a stride that gives about `tokens` tokens."""
-        pool = -(-length // LONGEST_SERIES)
+    def for_length(cls, length: int, *, positions: int) -> "Geometry":
+        """An odd kernel near an eighth of the series, at most 33; a stride that gives about so many positions."""
+        pool = -(-length // (_STEPS_PER_TOKEN * positions))
         coarse = -(-length // pool)
         kernel = 2 * (coarse // 16) + 1
         kernel = min(max(kernel, SHORTEST_KERNEL), LONGEST_KERNEL)
-        return cls(kernel, max(1, min(coarse // tokens, (kernel + 1) // 2)), pool, length)
+        return cls(kernel, max(1, min(coarse // positions, (kernel + 1) // 2)), pool, length)
 
     def coarse_steps(self, steps: int) -> int:
         return -(-steps // self.pool)
+
+    def positions(self, steps: int) -> int:
+        """Tokens of one channel."""
+        return -(-self.coarse_steps(steps) // self.stride)
 
     @lru_cache(maxsize=_CACHE_SIZE)  # noqa: B019  # a handful of small, immutable values
     def bounds(self, steps: int) -> tuple[Int64, Int64]:
@@ -51,9 +57,14 @@ class Geometry:
         return start, np.minimum((centres + half + 1) * self.pool, steps)
 
 
+def positions_for(channels: int, tokens: int) -> int:
+    """Positions that share a budget of tokens among so many channels."""
+    return max(FEWEST_POSITIONS, min(MOST_POSITIONS, tokens // channels))
+
+
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Prepared cases, S coarse steps and P tokens."""
+    """Prepared cases, S coarse steps and P tokens per channel."""
 
     x: Tensor
     """(N, C, S), 0 where invalid"""
@@ -62,11 +73,13 @@ class Series:
     level: Tensor
     """(N, C) medians, which centring subtracts"""
     summary: Tensor
-    """(N, 2·C) medians and means, which the context reads"""
+    """(N, C, 2) medians and means"""
+    present: Tensor
+    """(N, C) channels with a valid step"""
     valid: Tensor
-    """(N, P) tokens with enough valid steps"""
+    """(N, C, P) tokens with enough valid steps"""
     length: Tensor
-    """(N,) coarse steps up to the last valid one"""
+    """(N,) coarse steps, missing ones included"""
 
     def __len__(self) -> int:
         return len(self.x)
@@ -78,12 +91,10 @@ def prepare(cases: Cases, geometry: Geometry, device: torch.device) -> Series:
         return _prepare_complete(cases, geometry, device)
     x, mask = _average(cases, geometry, device)
     level = torch.cat([_medians(x[i : i + _CHUNK], mask[i : i + _CHUNK]) for i in range(0, len(x), _CHUNK)])
-    steps = mask.any(1)  # (N, S)
-    place = torch.arange(1, steps.shape[1] + 1, device=device)
-    length = (steps * place).amax(-1)
+    length = -(-torch.from_numpy(cases.lengths).to(device) // geometry.pool)
     mean = _means(cases) if geometry.pool == 1 else _coarse_means(x, mask)
-    summary = torch.cat((level, to_device(device, mean)), -1)
-    return Series(x, mask, level, summary, _valid_tokens(steps, length, geometry), length)
+    summary = torch.stack((level, to_device(device, mean)), -1)
+    return Series(x, mask, level, summary, mask.any(-1), valid_tokens(mask, length, geometry), length)
 
 
 def _prepare_complete(cases: Cases, geometry: Geometry, device: torch.device) -> Series:
@@ -91,33 +102,47 @@ def _prepare_complete(cases: Cases, geometry: Geometry, device: torch.device) ->
     x, mask = _average(cases, geometry, device)
     middle = (cases.steps - 1) // 2
     level = np.partition(cases.x, middle, axis=-1)[..., middle]
-    summary = to_device(device, np.concatenate((level, _means(cases)), axis=1))
-    valid, length = (each.to(device) for each in _complete_tokens(geometry, cases.steps))
-    return Series(x, mask, to_device(device, level), summary, valid.expand(len(x), -1), length.expand(len(x)))
+    summary = to_device(device, np.stack((level, _means(cases)), axis=-1))
+    present, valid, length = (each.to(device) for each in _complete_tokens(geometry, cases.steps))
+    N, C = x.shape[:2]
+    return Series(
+        x, mask, to_device(device, level), summary, present.expand(N, C), valid.expand(N, C, -1), length.expand(N)
+    )
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
-def _complete_tokens(geometry: Geometry, steps: int) -> tuple[Tensor, Tensor]:
-    """Valid tokens (1, P) and length (1,) of a case without missing steps."""
+def _complete_tokens(geometry: Geometry, steps: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Presence (1, 1), valid tokens (1, 1, P) and length (1,) of a case without missing steps."""
     with torch.inference_mode(False):  # the cached values are used in training too
-        length = torch.full((1,), steps)
-        return _valid_tokens(torch.ones((1, steps), dtype=torch.bool), length, geometry), length
+        length, mask = torch.full((1,), steps), torch.ones((1, 1, steps), dtype=torch.bool)
+        return mask.any(-1), valid_tokens(mask, length, geometry), length
 
 
-def centre_for_members(x: Tensor, mask: Tensor, level: Tensor, centred: tuple[bool, ...]) -> Tensor:
-    """x (G or 1, …, C, S), minus its level for centred members; (1, …) if all members agree."""
-    if not any(centred):
-        return x
-    flags = centred[:1] if all(centred) else centred
-    share = torch.tensor(flags, dtype=x.dtype, device=x.device).view(-1, *[1] * (x.ndim - 1))
-    return x - share * level[..., None] * mask
+def levels_for_members(deviation: Tensor, mask: Tensor, level: Tensor, centred: tuple[bool, ...]) -> Tensor:
+    """Deviations (G or 1, …, C, S), plus their level for members that are not centred; (1, …) if all agree."""
+    if all(centred):
+        return deviation
+    flags = centred[:1] if not any(centred) and len(deviation) == 1 else centred
+    share = 1 - torch.tensor(flags, dtype=level.dtype, device=level.device).view(-1, *[1] * (deviation.ndim - 1))
+    return deviation + share * level[..., None] * mask
 
 
 def unfold_tokens(x: Tensor, geometry: Geometry) -> Tensor:
-    """What each token reads: (…, C, S) to (…, P, C·k), zeros outside the series."""
+    """What each token reads of its channel: (…, S) to (…, P, k), zeros outside the series."""
     half = geometry.kernel // 2
-    read = functional.pad(x, (half, half)).unfold(-1, geometry.kernel, geometry.stride)  # (…, C, P, k)
-    return read.transpose(-3, -2).flatten(-2)  # (…, P, C·k)
+    return functional.pad(x, (half, half)).unfold(-1, geometry.kernel, geometry.stride)
+
+
+def valid_tokens(mask: Tensor, length: Tensor, geometry: Geometry) -> Tensor:
+    """(…, C, P) from (…, C, S) and lengths (…).
+
+    A token is valid if its centre lies in the series and half of its steps are valid (all of its channel's valid ones,
+    if they are fewer).
+    """
+    read = unfold_tokens(mask.float(), geometry).sum(-1)  # (…, C, P)
+    needed = torch.clamp(mask.sum(-1), 1, (geometry.kernel + 1) // 2)
+    centre = torch.arange(read.shape[-1], device=mask.device) * geometry.stride
+    return (read >= needed[..., None]) & (centre < length[..., None, None])
 
 
 def _means(cases: Cases) -> Float32:
@@ -146,11 +171,3 @@ def _average(cases: Cases, geometry: Geometry, device: torch.device) -> tuple[Te
     blocks = (len(cases), cases.channels, coarse, geometry.pool)
     x, mask = functional.pad(x, extra).view(blocks), functional.pad(mask, extra).view(blocks)
     return x.sum(-1) / mask.sum(-1).clamp(min=1), mask.any(-1)
-
-
-def _valid_tokens(steps: Tensor, length: Tensor, geometry: Geometry) -> Tensor:
-    """A token is valid if its centre lies in the series and half of its steps are valid (all valid ones, if fewer)."""
-    read = unfold_tokens(steps[:, None].float(), geometry).sum(-1)  # (N, P)
-    needed = torch.clamp(steps.sum(-1), 1, (geometry.kernel + 1) // 2)
-    centre = torch.arange(read.shape[1], device=steps.device) * geometry.stride
-    return (read >= needed[:, None]) & (centre < length[:, None])

@@ -1,10 +1,10 @@
 """A committee's network in torch for inference: fused weights, cached constants, results independent of the batch.
 
 A row of a matrix product has the same bits whatever the other rows are, as long as the numbers of rows and columns have
-no remainder. So windows have a multiple of eight tokens, and narrow outputs are padded with columns of zeros.
+no remainder. So channels have a multiple of eight tokens, and narrow outputs are padded with columns of zeros.
 """
 
-from functools import lru_cache, reduce
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -13,9 +13,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from anchormoe.cases import Float64
-from anchormoe.experts.fused_weights import fuse_weights, pad_columns, stem_start
-from anchormoe.experts.net import CommitteeNet, CommitteeOutput, band_energies, keep_largest, row_products
-from anchormoe.experts.tokens import Series, centre_for_members, unfold_tokens
+from anchormoe.experts.fused_weights import fuse_weights, pad_columns
+from anchormoe.experts.net import CommitteeNet, CommitteeOutput, MemberInputs, band_energies, keep_largest, row_products
+from anchormoe.experts.tokens import Series, unfold_tokens
 
 COLUMNS = 16
 
@@ -24,15 +24,13 @@ class TokenOutput(NamedTuple):
     """Of G members for B windows with P tokens; P' is P rounded up."""
 
     hidden: Tensor
-    """(G, B, P', M, D) the experts' outputs"""
+    """(G, R, B, P', M, V) what each expert lets through of each channel"""
     gate: Tensor
-    """(G, B, P', M) gain × validity × weight × κ"""
-    values: Tensor
-    """(G, B, P, M, Y) what each expert adds to each class"""
+    """(G, R, B, P', M) gain × validity × weight × κ"""
     weight: Tensor
-    """(G, B, P, M), 0 where the token is not valid"""
+    """(G, B, P', M), 0 where no channel is valid"""
     reliability: Tensor
-    """(G, B, P, M), 0 where the token is not valid"""
+    """(G, B, P', M), 0 where no channel is valid"""
 
 
 class TorchCommittee:
@@ -43,63 +41,88 @@ class TorchCommittee:
         self._net, self.shape, self._fused = net, net.shape, fuse_weights(net)
         self._inner = pad_columns(self._fused.inner, COLUMNS)
         self._inner_bias = pad_columns(self._fused.inner_bias, COLUMNS)
-        heads = torch.cat((self._fused.head, net.reliability.transpose(1, 2)), -1)  # (G, D, Y + M)
-        self._heads = pad_columns(heads, COLUMNS)
-        self._head = self._fused.head.double()
-        self._stem_start = lru_cache(maxsize=8)(lambda tokens: stem_start(net, tokens)[:, None])  # (G, 1, P, D)
+        self._values = pad_columns(net.value, COLUMNS).flatten(0, 1)  # (G·R, k, V …)
+        self._heads = pad_columns(self._fused.head, COLUMNS)
+        self._head, self._level = self._fused.head.double(), self._fused.level.double()
+        self._stem_start = lru_cache(maxsize=8)(lambda tokens: net.stem_start(tokens)[:, None])  # (G, 1, P, D)
         # torch computes what does not fill 32 floats with other code and other last bits: each window must fill them.
-        self._row_multiple = 32 if net.shape.experts % 4 or net.shape.width % 4 else 8
+        self._row_multiple = 32 if net.shape.experts % 4 or net.shape.width % 4 or net.shape.value_width % 4 else 8
 
     @torch.inference_mode()
     def forward(self, series: Series) -> CommitteeOutput:
-        tokens = self._run(series)
-        values = tokens.values.double()
-        total = reduce(torch.add, values.unbind(3))  # four times as fast as a sum over so short an axis
-        parts = (*self._pool(tokens, series), total, values, tokens.weight, tokens.reliability)
+        inputs = self._net.inputs(series)
+        tokens = self._run(inputs)
+        P = inputs.valid.shape[-1]
+        levels = self._levels(inputs)  # (G, B, R, Y)
+        values = self._expert_values(tokens)[:, :, :, :P].double()  # (G, R, B, P, M, Y)
+        every = _with_levels(values.permute(0, 2, 3, 1, 4, 5), levels)  # (G, B, U, R, E, Y)
+        gates = (tokens.weight[:, :, :P], tokens.reliability[:, :, :P])
+        parts = (self._pool(tokens, levels), every.sum(4), every, *gates)
         return CommitteeOutput(*(part.double().cpu().numpy() for part in parts))
 
     @torch.inference_mode()
     def logits(self, series: Series) -> Float64:
         """(G, B, Y), without the explanation."""
-        return np.asarray(self._pool(self._run(series), series)[0].cpu().numpy())
+        inputs = self._net.inputs(series)
+        return np.asarray(self._pool(self._run(inputs), self._levels(inputs)).cpu().numpy())
 
-    def _run(self, series: Series) -> TokenOutput:
-        x = centre_for_members(series.x[None], series.mask[None], series.level[None], self.shape.centred)
-        B, P = series.valid.shape
-        valid = functional.pad(series.valid, (0, -P % self._row_multiple))
-        hidden, scores = self._run_experts(x, valid.shape[1])
-        heads = torch.bmm(hidden.view(len(hidden), -1, self.shape.width), self._heads)
-        heads = heads.view(*scores.shape[:1], B, -1, self.shape.experts, heads.shape[-1])  # (G, B, P', M, Y + M …)
-        Y, M = self.shape.classes, self.shape.experts
-        trust = heads[..., Y : Y + M].diagonal(dim1=-2, dim2=-1)  # each expert has its own reliability head
-        reliability = torch.sigmoid(trust + self._net.reliability_bias[:, None, None])
-        weight = keep_largest(torch.softmax(scores.view_as(reliability), -1), self.shape.chosen)
-        scale = self._net.scale(weight, reliability, valid[None])
-        gate = weight * reliability * scale[..., None]
-        used = (scale > 0)[:, :, :P, None]
-        values = heads[:, :, :P, :, :Y] * gate[:, :, :P, :, None]
-        hidden = hidden.view(*reliability.shape, -1)
-        return TokenOutput(hidden, gate, values, weight[:, :, :P] * used, reliability[:, :, :P] * used)
+    def _run(self, inputs: MemberInputs) -> TokenOutput:
+        shape = self.shape
+        valid = inputs.valid.transpose(1, 2)  # (G or 1, R, B, P)
+        valid = functional.pad(valid, (0, -valid.shape[-1] % self._row_multiple))
+        inner = self._run_token(self._unfold(inputs.x, valid.shape[-1]))  # (G, B, P', M·V + 2·M …)
+        opened, M = shape.experts * shape.value_width, shape.experts
+        opening = torch.tanh(inner[..., :opened]).view(*inner.shape[:3], M, -1)
+        weight = keep_largest(torch.softmax(inner[..., opened : opened + M], -1), shape.chosen)
+        reliability = torch.sigmoid(inner[..., opened + M : opened + 2 * M])
+        scale = self._net.scale(weight, reliability, valid, inputs.positions)  # (G or 1, R, B, P')
+        used = (scale > 0).any(1)[..., None]  # (G or 1, B, P', 1)
+        gate = (weight * reliability)[:, None] * scale[..., None]
+        hidden = self._read_channels(self._unfold(inputs.deviation, valid.shape[-1])) * opening[:, None]
+        return TokenOutput(hidden, gate, weight * used, reliability * used)
 
-    def _pool(self, tokens: TokenOutput, series: Series) -> tuple[Tensor, Tensor]:
-        """Logits and context (G, B, Y): hidden evidence is summed over tokens before the class head is applied."""
-        context = (row_products(series.summary[None], self._fused.summary) + self._fused.bias[:, None]).double()
-        pooled = (tokens.hidden * tokens.gate[..., None]).sum(3).sum(2, dtype=torch.float64)  # (G, B, D)
-        return context + row_products(pooled, self._head), context
+    def _unfold(self, x: Tensor, tokens: int) -> Tensor:
+        """(G, B, R, P', k)"""
+        read = unfold_tokens(x, self.shape.geometry)
+        read = functional.pad(read, (0, 0, 0, tokens - read.shape[3]))
+        return read.expand(self.shape.members, -1, -1, -1, -1)
 
-    def _run_experts(self, x: Tensor, tokens: int) -> tuple[Tensor, Tensor]:
-        """Hidden rows (G, N, M·D) and routing scores (G, N, M); N = B·P'."""
+    def _run_token(self, read: Tensor) -> Tensor:
+        """Gates of the experts, routing scores and reliabilities before their functions."""
         shape, net = self.shape, self._net
-        if shape.read_channels != shape.channels:
-            x = torch.matmul(net.channel_mix.transpose(1, 2)[:, None], x)
-        read = unfold_tokens(x, shape.geometry)  # (G or 1, B, P, C·k)
-        read = functional.pad(read, (0, 0, 0, tokens - read.shape[2]))
-        rows = read.flatten(1, 2).expand(shape.members, -1, -1)  # (G, N, C·k)
-        token = torch.bmm(rows, net.stem).view(shape.members, -1, tokens, shape.width)
-        token = functional.gelu(token.add_(self._stem_start(tokens))).view(shape.members, -1, shape.width)
+        rows = read.transpose(2, 3)  # (G, B, P', R, k)
+        token = torch.bmm(rows.flatten(3).flatten(1, 2), net.stem).view(*rows.shape[:3], -1)
+        token = functional.gelu(token.add_(self._stem_start(rows.shape[2]))).flatten(1, 2)  # (G, N, D)
         token = torch.baddbmm(net.mix_bias, token, self._fused.mix)
         if shape.spectral:
-            token = token + torch.bmm(band_energies(rows, shape), net.bands)
-        both = torch.baddbmm(self._inner_bias, functional.layer_norm(token, (shape.width,)), self._inner)
-        inner = shape.experts * shape.width
-        return functional.silu(both[..., :inner]), both[..., inner : inner + shape.experts]
+            token = token + torch.bmm(band_energies(rows).flatten(3).flatten(1, 2), net.bands)
+        inner = torch.baddbmm(self._inner_bias, functional.layer_norm(token, (shape.width,)), self._inner)
+        return inner.view(*rows.shape[:3], -1)
+
+    def _read_channels(self, read: Tensor) -> Tensor:
+        """(G, R, B, P', 1, V)"""
+        rows = read.transpose(1, 2)  # (G, R, B, P', k)
+        values = torch.bmm(rows.flatten(2, 3).flatten(0, 1), self._values)[..., : self.shape.value_width]
+        return values.reshape(*rows.shape[:4], 1, -1)
+
+    def _expert_values(self, tokens: TokenOutput) -> Tensor:
+        """(G, R, B, P', M, Y): what each expert adds to each class."""
+        rows = torch.bmm(tokens.hidden.flatten(1, 4), self._heads)[..., : self.shape.classes]
+        return rows.reshape(*tokens.hidden.shape[:5], -1) * tokens.gate[..., None]
+
+    def _levels(self, inputs: MemberInputs) -> Tensor:
+        """(G, B, R, Y)"""
+        deviation = (inputs.summary - self._net.level_mean[:, None]) * inputs.present[..., None]
+        return (deviation.double()[..., None] * self._level[:, None]).sum(-2)
+
+    def _pool(self, tokens: TokenOutput, levels: Tensor) -> Tensor:
+        """Logits (G, B, Y): hidden evidence is summed over channels and tokens before the class head is applied."""
+        pooled = (tokens.hidden * tokens.gate[..., None]).sum(4).sum((1, 3), dtype=torch.float64)  # (G, B, V)
+        return self._fused.bias[:, None].double() + levels.sum(2) + row_products(pooled, self._head)
+
+
+def _with_levels(values: Tensor, levels: Tensor) -> Tensor:
+    """(G, B, P + 1, R, M + 1, Y): the levels are one more unit, of one more expert."""
+    every = functional.pad(values, (0, 0, 0, 1, 0, 0, 0, 1))
+    every[:, :, -1, :, -1] = levels
+    return every

@@ -92,8 +92,6 @@ class Explanation:
     profiles: ExpertProfiles | None
     abstention: str | None
     residual: float
-    cancellation: float | None
-    """(Σ |patches × channels| + |context|) / |logit|: 1 where nothing cancels; None where the parts add up to 0"""
     sentence: str = ""
     """for a person; made of the facts above"""
 
@@ -117,6 +115,13 @@ class Explanation:
     def by_term(self) -> Float64:
         """(K,) over the whole window"""
         return np.asarray(self.evidence.sum(axis=0))
+
+    @property
+    def cancellation(self) -> float | None:
+        """(Σ |evidence| + |context|) / |logit| over patch strides: 1 if nothing cancels; None if all does."""
+        parts = np.add.reduceat(self.evidence.sum(axis=1), np.arange(0, len(self.evidence), self.config.patch_stride))
+        found = float(cancellation(parts[None], np.array([self.context]), np.array([self.logit]))[0])
+        return found if np.isfinite(found) else None
 
     @property
     def missing(self) -> dict[int, float]:
@@ -217,7 +222,6 @@ def explain_case(
         profiles=predictor.experts,
         abstention=found.abstention[0],
         residual=float(found.residual[0]),
-        cancellation=_cancellation(found, label),
     )
     return replace(explanation, sentence=sentence(explanation))
 
@@ -281,13 +285,6 @@ class _Window:
             self.found.experts[expert], channel, self.one.x[0, channel, part], self.one.mask[0, channel, part],
             other_than=self.origin.train_case,
         )  # fmt: skip
-
-
-def _cancellation(found: Prediction, label: int) -> float | None:
-    """As `evaluate` has it, by patch and channel."""
-    evidence, context = found.evidence[:1, :, :, label], found.context[:1, label]
-    value = float(cancellation(evidence, context, found.logits[:1, label])[0])
-    return value if np.isfinite(value) else None
 
 
 def _experts(found: Prediction, predictor: Predictor) -> tuple[Expert, ...]:

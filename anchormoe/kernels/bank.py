@@ -2,17 +2,24 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anchormoe.cases import Float32, Float64, Int64
+from anchormoe.cases import Bool, Float32, Float64, Int64
 from anchormoe.errors import ModelError
+from anchormoe.evidence import Term
 from anchormoe.kernels.quantized import QuantizedCases
+from anchormoe.kernels.settings import NEAR
+from anchormoe.kernels.taps import TAPS
 
 MAX_DILATION = 1 << 20
 """Far beyond any series."""
+
+Family = Literal["level", "spread", "change", "short shape", "long shape"]
+"""What a feature measures, in a person's words."""
+FAMILIES: tuple[Family, ...] = get_args(Family)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,32 +35,24 @@ class Readout:
         return cls(np.zeros(n_features), np.zeros((n_features, 0)))
 
 
-@dataclass(frozen=True, slots=True)
-class BankEvidence:
-    """Features of a bank, and what each step adds to each class."""
+class Slot(NamedTuple):
+    """What evidence is told apart by: the channels that a feature reads, and its family."""
 
-    features: Float64
-    """(B, F), NaN where no output counts"""
-    steps: Float64
-    """(B, T, Y)"""
-    far: Float64 | None
-    """(B, T, Y) the part of `steps` from kernels that reach far; None if the bank has no such kernels"""
+    term: Term
+    family: Family
 
 
 class Pooled(NamedTuple):
-    """What a backend computes: features (B, F), evidence (B, T, Y) of near and of far kernels."""
+    """What a backend computes: features (B, F), NaN where no output counts, and evidence (B, S, Y, T) by slot."""
 
     features: Float64
-    near: Float64
-    far: Float64
+    evidence: Float64
 
 
 class Pooling(Protocol):
     """A bank and its readout, prepared for one backend."""
 
-    def pool(self, cases: QuantizedCases, far_limits: Float64) -> Pooled:
-        """`far_limits` (B,): a kernel that spans more steps than this is far."""
-        ...
+    def pool(self, cases: QuantizedCases) -> Pooled: ...
 
 
 class KernelBank(Protocol):
@@ -71,8 +70,8 @@ class KernelBank(Protocol):
     def n_features(self) -> int: ...
 
     @property
-    def in_context(self) -> bool:
-        """Its features have no place in time: their readout is context."""
+    def slots(self) -> tuple[Slot, ...]:
+        """S slots, in the order of the evidence."""
         ...
 
     def chance_deviation(self, cases: QuantizedCases, features: Float32) -> Float64:
@@ -114,6 +113,11 @@ def read_value(config: Mapping[str, Any], name: str, kind: type) -> Any:
     return config[name]
 
 
+def read_optional(config: Mapping[str, Any], name: str, kind: type) -> Any:
+    """The same; None if there is none."""
+    return read_value(config, name, kind) if name in config else None
+
+
 def read_list(config: Mapping[str, Any], name: str, kind: type) -> list[Any]:
     """A list whose items are all of this type. Raises ModelError."""
     values = config.get(name)
@@ -134,3 +138,52 @@ def require_dilations(name: str, dilation: Int64) -> None:
     """Ascending and not too large: series are padded in proportion to them. Raises ModelError."""
     if dilation.min() < 1 or dilation.max() > MAX_DILATION or (np.diff(dilation) < 0).any():
         raise ModelError(f"{name}: dilations must ascend and lie between 1 and {MAX_DILATION}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reads:
+    """What n kernels read: dilations (ascending), and channels[channel_start[k] : channel_start[k + 1]] of kernel k.
+
+    Kernels read one channel each. Those of a bundle from before that rule read several: their evidence cannot be
+    divided, so it belongs to all the channels of the bank together.
+    """
+
+    dilation: Int64
+    channel_start: Int64
+    channels: Int64
+    long_reach: int | None
+    """Kernels that span more steps than this are long shapes; None in a bundle from before the rule: NEAR"""
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        return self._divided[0]
+
+    @property
+    def slot(self) -> Int64:
+        """(n,) of each kernel"""
+        return self._divided[1]
+
+    @property
+    def _divided(self) -> tuple[tuple[Slot, ...], Int64]:
+        families: tuple[Family, Family] = ("short shape", "long shape")
+        is_long = (TAPS - 1) * self.dilation + 1 > (self.long_reach or NEAR)
+        every = tuple(int(channel) for channel in np.unique(self.channels))
+        single = len(self.channels) == len(self.dilation)
+        terms = [(int(channel),) for channel in self.channels] if single else [every] * len(self.dilation)
+        of_kernel = [Slot(term, families[far]) for term, far in zip(terms, is_long.astype(int), strict=True)]
+        slots = tuple(sorted(set(of_kernel)))
+        return slots, np.array([slots.index(slot) for slot in of_kernel], np.int64)
+
+    def require_consistent(self, name: str) -> None:
+        """Raises ModelError."""
+        require_offsets(name, self.channel_start, len(self.dilation), len(self.channels))
+        require_dilations(name, self.dilation)
+        if self.long_reach is not None and self.long_reach < 1:
+            raise ModelError(f"{name}: long_reach must be at least 1, not {self.long_reach}")
+
+
+def slot_valid(slots: tuple[Slot, ...], valid: Bool) -> Bool:
+    """(B, S, T) the steps that have an entry of the slot's channels; valid (B, C, T)."""
+    if all(len(slot.term) == 1 for slot in slots):
+        return np.ascontiguousarray(valid[:, [slot.term[0] for slot in slots]])
+    return np.stack([valid[:, list(slot.term)].any(axis=1) for slot in slots], axis=1)

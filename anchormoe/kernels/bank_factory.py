@@ -1,33 +1,35 @@
 """Builds the banks that settings and data call for. Pure."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from anchormoe.cases import Int64
 from anchormoe.kernels.bank import KernelBank
 from anchormoe.kernels.hydra import build_hydra
-from anchormoe.kernels.means import MeanBank, channel_means, product_means
+from anchormoe.kernels.means import MeanBank
 from anchormoe.kernels.ppv_build import PPVSettings, build_ppv
-from anchormoe.kernels.quantized import QuantizedCases
+from anchormoe.kernels.quantized import QuantizedCases, usable_channels
 from anchormoe.kernels.settings import KernelSettings
 
-MAX_PRODUCT_CHANNELS = 30
-MAX_SEGMENT_PRODUCT_CHANNELS = 12
-MAX_MEAN_FEATURES = 5000
 
-
-def build_banks(cases: QuantizedCases, settings: KernelSettings, rng: np.random.Generator) -> list[KernelBank]:
-    """In the order K, D, segmented K, H, means; drawn from TRAIN."""
-    banks: list[KernelBank] = [build_ppv(each, cases, rng) for each in _ppv_settings(settings, cases)]
+def build_banks(
+    cases: QuantizedCases, settings: KernelSettings, rng: np.random.Generator, channels: Int64 | None = None
+) -> list[KernelBank]:
+    """In the order K, D, segmented K, H, means; drawn from TRAIN. `channels` None: all usable ones."""
+    channels = usable_channels(cases) if channels is None else channels
+    banks: list[KernelBank] = [build_ppv(each, cases, rng, channels) for each in _ppv_settings(settings, cases)]
     groups = settings.sizes.hydra_groups // 2
     if groups:
-        limit = settings.max_receptive_field
-        banks.append(build_hydra(cases, groups, difference=False, max_receptive_field=limit, rng=rng))
+        draw = partial(
+            build_hydra, cases, groups, max_receptive_field=settings.max_receptive_field, rng=rng, channels=channels
+        )
+        banks.append(draw(difference=False))
         if cases.steps > 1:
-            banks.append(build_hydra(cases, groups, difference=True, max_receptive_field=limit, rng=rng))
+            banks.append(draw(difference=True))
     if settings.profile != "fast":
-        banks.extend(_mean_banks(settings, cases))
+        banks.extend(_mean_banks(settings, cases, channels))
     return banks
 
 
@@ -45,21 +47,16 @@ def _ppv_settings(settings: KernelSettings, cases: QuantizedCases) -> list[PPVSe
     return chosen
 
 
-def _mean_banks(settings: KernelSettings, cases: QuantizedCases) -> list[MeanBank]:
-    channels = np.arange(cases.values.shape[1], dtype=np.int64)
-    banks = [channel_means("M1", channels, 1)]
-    if len(channels) <= MAX_PRODUCT_CHANNELS:
-        banks.append(product_means("C1", channels, 1))
+def _mean_banks(settings: KernelSettings, cases: QuantizedCases, channels: Int64) -> list[MeanBank]:
+    """Levels, spreads and changes of the whole case; also of segments, where events have a fixed place in the case."""
+    longest = int(cases.lengths.max())
+    banks = [MeanBank("M1", "level", 1, channels), MeanBank("S1", "spread", 1, channels)]
+    if longest > 1:
+        banks.append(MeanBank("A1", "change", 1, channels))
     if settings.alignment == "aligned":
-        banks.extend(_segment_banks(channels, int(cases.lengths.max())))
-    return [bank for bank in banks if bank.n_features <= MAX_MEAN_FEATURES]
-
-
-def _segment_banks(channels: Int64, longest: int) -> list[MeanBank]:
-    """Means over segments, for cases whose events have a fixed place."""
-    banks = [channel_means("M4", channels, 4), channel_means("A4", channels, 4, "change")]
-    if longest >= 10:
-        banks.append(channel_means("M10", channels, 10))
-    if len(channels) <= MAX_SEGMENT_PRODUCT_CHANNELS:
-        banks.append(product_means("C4", channels, 4))
-    return [bank for bank in banks if longest > 1 or bank.quantity != "change"]
+        banks += [MeanBank("M4", "level", 4, channels), MeanBank("S4", "spread", 4, channels)]
+        if longest > 1:
+            banks.append(MeanBank("A4", "change", 4, channels))
+        if longest >= 10:
+            banks.append(MeanBank("M10", "level", 10, channels))
+    return banks

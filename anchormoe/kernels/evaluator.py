@@ -3,10 +3,8 @@
 from functools import lru_cache
 from typing import Protocol
 
-import numpy as np
-
 from anchormoe.cases import Float64
-from anchormoe.kernels.bank import BankEvidence, KernelBank, Pooling, Readout
+from anchormoe.kernels.bank import KernelBank, Pooled, Pooling, Readout
 from anchormoe.kernels.hydra import HydraBank
 from anchormoe.kernels.means import MeanBank, MeanEvaluator
 from anchormoe.kernels.ppv import PPVBank
@@ -22,8 +20,8 @@ class BankEvaluator(Protocol):
         """What computes: numba, torch or numpy."""
         ...
 
-    def explain(self, cases: QuantizedCases, far_limits: Float64) -> BankEvidence:
-        """`far_limits` (B,): a kernel that spans more steps than this is far."""
+    def explain(self, cases: QuantizedCases) -> Pooled:
+        """Features, and evidence by slot of the bank; those of differences brought to the steps they read."""
         ...
 
 
@@ -38,14 +36,13 @@ class ConvolutionEvaluator:
     def transform(self, cases: QuantizedCases) -> Float64:
         """(B, F) features; NaN where no output counts."""
         cases = cases.differences() if self._difference else cases
-        return self._pooling.pool(cases, np.zeros(len(cases))).features
+        return self._pooling.pool(cases).features
 
-    def explain(self, cases: QuantizedCases, far_limits: Float64) -> BankEvidence:
-        cases = cases.differences() if self._difference else cases
-        features, near, far = self._pooling.pool(cases, far_limits)
-        if self._difference:
-            near, far = differences_to_steps(near), differences_to_steps(far)
-        return BankEvidence(features, near + far, far)
+    def explain(self, cases: QuantizedCases) -> Pooled:
+        if not self._difference:
+            return self._pooling.pool(cases)
+        features, evidence = self._pooling.pool(cases.differences())
+        return Pooled(features, differences_to_steps(evidence))
 
 
 def build_evaluator(bank: KernelBank, readout: Readout, device: str = "cpu") -> BankEvaluator:

@@ -12,6 +12,7 @@ from anchormoe.folds import enough_to_choose
 from anchormoe.kernels import selection
 from anchormoe.kernels.bank import KernelBank, Readout
 from anchormoe.kernels.bank_factory import build_banks
+from anchormoe.kernels.channel_choice import choose_channels
 from anchormoe.kernels.features import BlockColumns, Scaling, block_columns, block_gram, feature_matrices
 from anchormoe.kernels.primal import PrimalTask, fit_primal
 from anchormoe.kernels.quantized import QuantizedCases, quantize
@@ -29,14 +30,16 @@ MAX_DUAL_CASES = 4000
 def fit_kernel(task: FitTask, settings: KernelSettings) -> SourceFit[KernelSource]:
     """On normalized cases. Raises DataError when there is nothing to learn from.
 
-    1. draw the kernels, 2. choose mixes of blocks on a subset, 3. fit the chosen mixes on all cases.
+    1. of very many channels choose some, and draw the kernels, 2. choose mixes of blocks, both on a subset, 3. fit the
+    chosen mixes on all cases.
     """
     cases, y, n_classes, progress = task.cases, task.y, task.n_classes, task.progress
     problem = Problem.of(_targets(y, n_classes, len(cases)), task.sample_weight, task.timeline)
     rng = np.random.default_rng(task.seed)
     quantized = quantize(cases)
-    banks = build_banks(quantized, settings, rng)
     subset = subset_for_selection(y, problem.timeline, settings.sizes.selection_cases, rng)
+    channels = choose_channels(quantized.subset(subset), problem.subset(subset), settings.alignment, rng)
+    banks = build_banks(quantized, settings, rng, channels)
     stage = _Stage(banks, quantized.subset(subset), problem.subset(subset), progress)
     choice = stage.choose(np.bincount(y[subset], minlength=n_classes))
     if len(cases) > MAX_DUAL_CASES:
@@ -47,7 +50,7 @@ def fit_kernel(task: FitTask, settings: KernelSettings) -> SourceFit[KernelSourc
             stage = _Stage(_used_banks(banks, choice), quantized, problem, progress, _used_blocks(choice))
         parts, predictions = stage.fit(choice)
     source = KernelSource(cases.channels, centred(problem.mean_target), tuple(parts))
-    report = _report(choice, problem, predictions, len(subset))
+    report = _report(choice, problem, predictions, len(subset)) | {"channels_read": channels.tolist()}
     return SourceFit(NAME, source, centred(predictions), report)
 
 

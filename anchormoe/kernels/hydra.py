@@ -13,8 +13,17 @@ from numpy.typing import NDArray
 
 from anchormoe.cases import Float32, Float64, Int64
 from anchormoe.errors import ModelError
-from anchormoe.kernels.bank import Readout, mean_over_cases, read_tensor, read_value, require_dilations, require_offsets
-from anchormoe.kernels.quantized import Int32, QuantizedCases
+from anchormoe.kernels.bank import (
+    Readout,
+    Reads,
+    Slot,
+    mean_over_cases,
+    read_optional,
+    read_tensor,
+    read_value,
+)
+from anchormoe.kernels.quantized import Int32, QuantizedCases, usable_channels
+from anchormoe.kernels.settings import long_reach
 from anchormoe.kernels.taps import TAPS
 
 NAME = "H"
@@ -27,15 +36,17 @@ RESPONSE_UNIT = 2.0**-20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HydraBank:
-    """Groups of eight competing kernels; a group has one dilation (ascending) and one channel subset.
+    """Groups of eight competing kernels; a group has one dilation (ascending) and reads its channels as `Reads` says.
 
     Features of a group: for each kernel the mean of its response where it is the largest (0 elsewhere), then for each
-    kernel the share of the steps at which its response is the smallest.
+    kernel the share of the steps at which its response is the smallest. Kernels that span more than `long_reach` steps
+    are long shapes.
     """
 
     kind: ClassVar[str] = "hydra"
     name: str
     difference: bool
+    long_reach: int | None
     weights: Int32
     """(G, 8, 9)"""
     dilation: Int64
@@ -51,8 +62,12 @@ class HydraBank:
         return FEATURES_PER_GROUP * len(self.weights)
 
     @property
-    def in_context(self) -> bool:
-        return False
+    def slots(self) -> tuple[Slot, ...]:
+        return self.reads.slots
+
+    @property
+    def reads(self) -> Reads:
+        return Reads(self.dilation, self.channel_start, self.channels, self.long_reach)
 
     @property
     def shift(self) -> Int64:
@@ -79,13 +94,18 @@ class HydraBank:
         return {name: np.asarray(getattr(self, name)) for name in ("weights", "dilation", "channel_start", "channels")}
 
     def config(self) -> dict[str, Any]:
-        return {"kind": self.kind, "name": self.name, "difference": self.difference}
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "difference": self.difference,
+        } | ({} if self.long_reach is None else {"long_reach": self.long_reach})
 
     @classmethod
     def from_parts(cls, config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> "HydraBank":
         bank = cls(
             read_value(config, "name", str),
             read_value(config, "difference", bool),
+            read_optional(config, "long_reach", int),
             read_tensor(tensors, "weights", np.int32, 3),
             read_tensor(tensors, "dilation", np.int64, 1),
             read_tensor(tensors, "channel_start", np.int64, 1),
@@ -96,17 +116,18 @@ class HydraBank:
 
 
 def build_hydra(
-    cases: QuantizedCases, groups: int, *, difference: bool, max_receptive_field: int | None, rng: np.random.Generator
-) -> HydraBank:
+    cases: QuantizedCases, groups: int, *, difference: bool, max_receptive_field: int | None,
+    rng: np.random.Generator, channels: Int64 | None = None,
+) -> HydraBank:  # fmt: skip
     """`groups` groups at each dilation 1, 2, 4 … that fits into the longest case."""
     longest = min(int(cases.lengths.max()), max_receptive_field or int(cases.lengths.max()))
     levels = 1 + int(max(0.0, np.log2(max(1, longest - 1) / (TAPS - 1))))
     dilation = np.repeat(2 ** np.arange(levels), groups)
-    n_channels = cases.values.shape[1]
-    count = min(n_channels, int(np.clip(n_channels // 2, 2, KERNELS_PER_GROUP)))
-    channels = [np.sort(rng.choice(n_channels, count, replace=False)) for _ in dilation]
-    start = np.arange(len(dilation) + 1) * count
-    return HydraBank(NAME, difference, _draw_weights(len(dilation), rng), dilation, start, np.concatenate(channels))
+    channel = rng.choice(usable_channels(cases) if channels is None else channels, len(dilation))
+    order = np.lexsort((channel, dilation))
+    weights = _draw_weights(len(dilation), rng)
+    start, reach = np.arange(len(dilation) + 1), long_reach(int(cases.lengths.max()))
+    return HydraBank(NAME, difference, reach, weights, dilation, start, channel[order])
 
 
 def _draw_weights(groups: int, rng: np.random.Generator) -> Int32:
@@ -119,12 +140,11 @@ def _draw_weights(groups: int, rng: np.random.Generator) -> Int32:
 def _require_consistent(bank: HydraBank) -> None:
     """Raises ModelError."""
     groups = len(bank.weights)
-    if bank.weights.shape != (groups, KERNELS_PER_GROUP, TAPS) or len(bank.dilation) != groups or groups == 0:
+    if len(bank.dilation) != groups or groups == 0 or bank.weights.shape != (groups, KERNELS_PER_GROUP, TAPS):
         raise ModelError(
             f"{bank.name}: expected weights ({len(bank.dilation)}, {KERNELS_PER_GROUP}, {TAPS}) for "
             f"{len(bank.dilation)} dilations, got {bank.weights.shape}"
         )
     if np.abs(bank.weights.astype(np.int64)).sum(axis=2).max() > WEIGHT_LIMIT:
         raise ModelError(f"{bank.name}: weights of a kernel exceed {WEIGHT_LIMIT} in sum, so sums would not be exact")
-    require_offsets(bank.name, bank.channel_start, groups, len(bank.channels))
-    require_dilations(bank.name, bank.dilation)
+    bank.reads.require_consistent(bank.name)

@@ -3,9 +3,9 @@
 import numpy as np
 
 from anchormoe.cases import Float64
-from anchormoe.kernels.bank import Pooled
+from anchormoe.kernels.bank import Pooled, slot_valid
 from anchormoe.kernels.hydra import FEATURES_PER_GROUP, KERNELS_PER_GROUP, RESPONSE_UNIT, SERIES_LIMIT, HydraBank
-from anchormoe.kernels.pooling_numba import drop_last_class, is_far, restore_last_class, spread_over_taps
+from anchormoe.kernels.pooling_numba import count_taps, drop_last_class, restore_last_class, runs_of, spread_over_taps
 from anchormoe.kernels.quantized import QuantizedCases
 from anchormoe.kernels.taps import CENTRE, TAPS
 from anchormoe.simd.hydra import define_pool_hydra
@@ -22,28 +22,29 @@ class NumbaHydra:
     """Implements `bank.Pooling` for the table that `HydraBank.readout_table` gives."""
 
     def __init__(self, bank: HydraBank, table: Float64) -> None:
-        self._dilation, self._classes = bank.dilation, table.shape[2]
+        self._classes, self._slots = table.shape[2], bank.slots
         by_class = drop_last_class(table).swapaxes(1, 2)  # (G, Y', LANES)
         self._tables = by_class.reshape(len(by_class), by_class.shape[1] * LANES).astype(np.float32)
         self._layout = (bank.weights.astype(np.float32).reshape(-1), bank.channel_start, bank.channels, bank.shift)
+        self._runs = runs_of(bank.reads)
 
-    def pool(self, cases: QuantizedCases, far_limits: Float64) -> Pooled:
+    def pool(self, cases: QuantizedCases) -> Pooled:
         features = np.full((len(cases), len(self._tables), FEATURES_PER_GROUP), np.nan)
-        near, far = evidence = np.zeros((2, len(cases), self._tables.shape[1] // LANES, cases.steps))
-        inputs = (cases.values, cases.valid, cases.step_valid, cases.lengths, cases.complete)
-        pool_batch(inputs, self._dilation, self._layout, self._tables, far_limits, features, near, far)
-        near, far = restore_last_class(evidence, self._classes)
-        return Pooled(features.reshape(len(cases), -1), near, far)
+        evidence = np.zeros((len(cases), len(self._slots), self._tables.shape[1] // LANES, cases.steps))
+        inputs = (cases.values, cases.valid, slot_valid(self._slots, cases.valid), cases.lengths, cases.complete)
+        pool_batch(inputs, self._runs, self._layout, self._tables, features, evidence)
+        return Pooled(features.reshape(len(cases), -1), restore_last_class(evidence, self._classes))
 
 
 @compiled
 def sum_channels(values: Array, channels: Array, shift: int, reach: int, length: int, out: Array) -> None:
-    """out[reach + t]: the sum over the channels of values (C, T), clipped to 14 bits; out is 0 on either side."""
+    """out[reach + t]: the sum over the channels of values (C, T), clipped to 14 bits; 0 on either side."""
     total = np.zeros(length, np.int32)
     for channel in channels:
-        row = values[channel, :length]
+        row = values[channel]
         for t in range(length):
             total[t] += row[t]
+    out[: length + 2 * reach + LANES] = 0
     inner = out[reach:]
     for t in range(length):
         inner[t] = np.float32(min(SERIES_LIMIT, max(-SERIES_LIMIT, total[t] >> shift)))
@@ -57,9 +58,8 @@ def mark_counted(valid: Array, channels: Array, d: int, length: int, counted: Ar
         for tap in range(TAPS):
             step = t + (tap - CENTRE) * d
             if 0 <= step < length:
-                surplus -= 3 * len(channels)
                 for channel in channels:
-                    surplus += 4 * valid[channel, step]
+                    surplus += 4 * valid[channel, step] - 3
         counted[t] = surplus >= 0
 
 
@@ -92,33 +92,37 @@ def pool_group(
 
 
 @compiled
-def pool_batch(
-    cases: Array, dilations: Array, layout: Array, tables: Array, far_limits: Array, features: Array, near: Array,
-    far: Array,
-) -> None:  # fmt: skip
-    """Fills features (B, G, 16), near and far (B, Y, T), case by case up to its own length.
+def pool_batch(cases: Array, ordered: Array, layout: Array, tables: Array, features: Array, evidence: Array) -> None:
+    """Fills features (B, G, 16) and evidence (B, S, Y, T), case by case up to its own length.
 
-    cases = values, valid, step_valid, lengths, complete; layout = weights (G × 72,), channel_start, channels, shifts.
+    cases = values, valid, valid by slot, lengths, complete; ordered = groups and runs as `runs_of` gives them;
+    layout = weights (G × 72,), channel_start, channels, shifts.
     """
-    values, valid, step_valid, lengths, complete = cases
+    values, valid, by_slot, lengths, complete = cases
+    order, runs = ordered
     weights, channel_start, channels, shifts = layout
     width = tables.shape[1]
     table = np.zeros(width, np.float32)
     for case in range(len(values)):
         length = lengths[case]
         counted = np.ones(length + LANES, np.int32)
-        evidence = np.zeros((width // LANES, length + LANES), np.float32)
-        for group in range(len(dilations)):
-            d = dilations[group]
-            read = channels[channel_start[group] : channel_start[group + 1]]
-            series = np.zeros(length + 2 * CENTRE * d + LANES, np.float32)
-            sum_channels(values[case], read, shifts[group], CENTRE * d, length, series)
+        added = np.zeros((width // LANES, length + LANES), np.float32)
+        room = length + 2 * CENTRE * runs[len(runs) - 2, 1] + LANES
+        series = np.zeros(room, np.float32)
+        padded, inverse, total = np.zeros((3, room))
+        for run in range(len(runs) - 1):
+            d, slot, kernel = runs[run, 1], runs[run, 2], runs[run, 3]
+            read = channels[channel_start[kernel] : channel_start[kernel + 1]]
+            sum_channels(values[case], read, shifts[kernel], CENTRE * d, length, series)
             if not complete[case]:
                 mark_counted(valid[case], read, d, length, counted)
-            for cell in range(width):
-                table[cell] = tables[group, cell]
-            pool_group(series, counted, d, weights, group, length, table, features[case, group], evidence.reshape(-1))
-            if width > 0 and (group + 1 == len(dilations) or dilations[group + 1] != d):
-                target = far[case] if is_far(d, far_limits[case]) else near[case]
-                spread_over_taps(evidence, d, step_valid[case, :length], target)
-                evidence[:] = 0
+            for place in range(runs[run, 0], runs[run + 1, 0]):
+                group = order[place]
+                for cell in range(width):
+                    table[cell] = tables[group, cell]
+                pool_group(series, counted, d, weights, group, length, table, features[case, group], added.reshape(-1))
+            if width > 0:
+                count_taps(by_slot[case, slot], complete[case], d, length, padded, inverse)
+                work = (padded, inverse, total)
+                spread_over_taps(added, d, by_slot[case, slot], complete[case], length, work, evidence[case, slot])
+                added[:] = 0

@@ -17,11 +17,13 @@ from anchormoe.cases import Bool, Float32, Float64, Int64
 from anchormoe.errors import ModelError
 from anchormoe.kernels.bank import (
     Readout,
+    Reads,
+    Slot,
     mean_over_cases,
     read_list,
+    read_optional,
     read_tensor,
     read_value,
-    require_dilations,
     require_offsets,
 )
 from anchormoe.kernels.quantized import Int32, QuantizedCases
@@ -33,16 +35,18 @@ POSITIVE_TAPS: Int64 = np.array(list(combinations(range(TAPS), 3)), np.int64)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PPVBank:
-    """n combinations of a kernel, a dilation (ascending) and a channel subset, each with sorted thresholds.
+    """n combinations of a kernel, a dilation (ascending) and what it reads (`Reads`), each with sorted thresholds.
 
     An output exceeds a threshold if `value > bias`: values are integers, so the threshold lies half a unit above the
     bias. `parts` names the segmentations of the case (1, 2 or 4 equal parts): a feature is the PPV within one segment.
+    Kernels that span more than `long_reach` steps are long shapes.
     """
 
     kind: ClassVar[str] = "shares"  # the name in bundles
     name: str
     difference: bool
     parts: tuple[int, ...]
+    long_reach: int | None
     kernel: Int64
     dilation: Int64
     padded: Bool
@@ -65,8 +69,12 @@ class PPVBank:
         return sum(self.parts)
 
     @property
-    def in_context(self) -> bool:
-        return False
+    def slots(self) -> tuple[Slot, ...]:
+        return self.reads.slots
+
+    @property
+    def reads(self) -> Reads:
+        return Reads(self.dilation, self.channel_start, self.channels, self.long_reach)
 
     def readout_table(self, readout: Readout) -> Float64:
         """(segments, bins, Y): what an output adds, by its bin; a combination has one bin more than thresholds.
@@ -93,13 +101,19 @@ class PPVBank:
         return {name: np.asarray(getattr(self, name)) for name in _TENSORS}
 
     def config(self) -> dict[str, Any]:
-        return {"kind": self.kind, "name": self.name, "difference": self.difference, "parts": list(self.parts)}
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "difference": self.difference,
+            "parts": list(self.parts),
+        } | ({} if self.long_reach is None else {"long_reach": self.long_reach})
 
     @classmethod
     def from_parts(cls, config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> "PPVBank":
         parts = tuple(read_list(config, "parts", int))
         arrays = {name: read_tensor(tensors, name, dtype, 1) for name, dtype in _TENSORS.items()}
-        bank = cls(read_value(config, "name", str), read_value(config, "difference", bool), parts, **arrays)
+        reach = read_optional(config, "long_reach", int)
+        bank = cls(read_value(config, "name", str), read_value(config, "difference", bool), parts, reach, **arrays)
         _require_consistent(bank)
         return bank
 
@@ -124,10 +138,9 @@ def _require_consistent(bank: PPVBank) -> None:
     count = len(bank.kernel)
     if not (len(bank.dilation) == len(bank.padded) == count and count > 0):
         raise ModelError(f"{bank.name}: kernel, dilation and padded must be equally long and not empty")
-    require_offsets(bank.name, bank.channel_start, count, len(bank.channels))
     require_offsets(bank.name, bank.bias_start, count, len(bank.biases))
     if bank.kernel.min() < 0 or bank.kernel.max() >= len(POSITIVE_TAPS):
         raise ModelError(f"{bank.name}: kernel numbers must lie between 0 and {len(POSITIVE_TAPS) - 1}")
-    require_dilations(bank.name, bank.dilation)
+    bank.reads.require_consistent(bank.name)
     if not set(bank.parts) <= {1, 2, 4} or not bank.parts:
         raise ModelError(f"{bank.name}: parts must be 1, 2 or 4")

@@ -1,4 +1,4 @@
-"""Draws a bank of PPV kernels: dilations, channels and thresholds as in MiniRocket. Pure."""
+"""Draws a bank of PPV kernels: dilations and thresholds as in MiniRocket, each kernel on one channel. Pure."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -7,10 +7,10 @@ import numpy as np
 
 from anchormoe.cases import Bool, Float64, Int64
 from anchormoe.kernels.ppv import POSITIVE_TAPS, PPVBank
-from anchormoe.kernels.quantized import Int32, QuantizedCases
+from anchormoe.kernels.quantized import Int32, QuantizedCases, usable_channels
+from anchormoe.kernels.settings import long_reach
 from anchormoe.kernels.taps import CENTRE, TAPS, counted_outputs, tap_sum
 
-MAX_CHANNELS = 9
 THRESHOLD_OUTPUTS = 64
 """Thresholds are quantiles of about this many outputs or more: of one case or, if cases are short, of several."""
 _GOLDEN = (np.sqrt(5) + 1) / 2
@@ -33,29 +33,36 @@ class PPVSettings:
 
 
 class _Combinations(NamedTuple):
-    """n combinations of a kernel, a dilation and a channel subset."""
+    """n combinations of a kernel, a dilation and a channel."""
 
     kernel: Int64
     dilation: Int64
     padded: Bool
-    channels: list[Int64]
+    channel: Int64
     n_biases: Int64
 
 
-def build_ppv(settings: PPVSettings, cases: QuantizedCases, rng: np.random.Generator) -> PPVBank:
-    """1. draw the combinations, 2. draw their thresholds from random cases, at quantiles that fill (0, 1) evenly."""
+def build_ppv(
+    settings: PPVSettings, cases: QuantizedCases, rng: np.random.Generator, channels: Int64 | None = None
+) -> PPVBank:
+    """1. draw the combinations, 2. draw their thresholds from random cases, at quantiles that fill (0, 1) evenly.
+
+    `channels` None: all usable ones.
+    """
+    channels = usable_channels(cases) if channels is None else channels
     cases = cases.differences() if settings.difference else cases
-    drawn = _draw_combinations(settings, cases, rng)
+    drawn = _draw_combinations(settings, cases, rng, channels)
     biases = _draw_biases(drawn, cases, rng)
     return PPVBank(
         settings.name,
         settings.difference,
         settings.parts,
+        long_reach(int(cases.lengths.max())),
         drawn.kernel,
         drawn.dilation,
         drawn.padded,
-        _offsets(np.array([len(subset) for subset in drawn.channels])),
-        np.concatenate(drawn.channels),
+        np.arange(len(drawn.channel) + 1),
+        drawn.channel,
         _offsets(drawn.n_biases),
         np.concatenate(biases),
     )
@@ -74,20 +81,20 @@ def choose_dilations(settings: PPVSettings, length: int) -> tuple[Int64, Int64]:
     return dilations, counts
 
 
-def _draw_combinations(settings: PPVSettings, cases: QuantizedCases, rng: np.random.Generator) -> _Combinations:
-    """Sorted by dilation, then by channels: kernels that read the same channels share their sum."""
+def _draw_combinations(
+    settings: PPVSettings, cases: QuantizedCases, rng: np.random.Generator, channels: Int64
+) -> _Combinations:
+    """Sorted by dilation, then by channel: the evidence of kernels that share both is spread over steps at once."""
     dilations, counts = choose_dilations(settings, int(cases.lengths.max()))
     kernel = np.tile(np.arange(len(POSITIVE_TAPS)), len(dilations))
     dilation = np.repeat(dilations, len(POSITIVE_TAPS))
     level = np.arange(len(kernel)) // len(POSITIVE_TAPS)
     padded = (kernel + level) % 2 == 0 if not settings.pad_always else np.ones(len(kernel), np.bool_)
     padded |= (TAPS - 1) * dilation >= int(cases.lengths.min())
-    usable = _usable_channels(cases)
-    channels = [_draw_channels(usable, rng) for _ in kernel]
-    order = sorted(range(len(kernel)), key=lambda index: (dilation[index], tuple(channels[index])))
-    channels = [channels[index] for index in order]
+    channel = rng.choice(channels, len(kernel))
+    order = np.lexsort((channel, dilation))
     return _Combinations(
-        kernel[order], dilation, np.asarray(padded[order]), channels, np.repeat(counts, len(POSITIVE_TAPS))
+        kernel[order], dilation, np.asarray(padded[order]), channel[order], np.repeat(counts, len(POSITIVE_TAPS))
     )
 
 
@@ -102,29 +109,17 @@ def _draw_thresholds(
     drawn: _Combinations, index: int, cases: QuantizedCases, levels: Float64, rng: np.random.Generator
 ) -> Int32:
     """The quantiles `levels` of a combination's outputs on randomly drawn cases."""
-    channels, dilation = drawn.channels[index], int(drawn.dilation[index])
+    channel, dilation = int(drawn.channel[index]), int(drawn.dilation[index])
     chosen = rng.integers(0, len(cases), max(1, THRESHOLD_OUTPUTS // max(1, cases.steps)))
     weights = np.where(np.isin(np.arange(TAPS), POSITIVE_TAPS[drawn.kernel[index]]), 2, -1)
-    series = cases.values[np.ix_(chosen, channels)].sum(axis=1, dtype=np.int64)  # (n, T)
+    series = cases.values[chosen, channel].astype(np.int64)  # (n, T)
     reach = 0 if drawn.padded[index] else CENTRE * dilation
     steps, lengths = np.arange(cases.steps), cases.lengths[chosen, None]
-    counted = counted_outputs(cases.valid[np.ix_(chosen, channels)], steps < lengths, np.abs(weights), dilation)
+    counted = counted_outputs(cases.valid[chosen, channel], steps < lengths, np.abs(weights), dilation)
     outputs = tap_sum(series, weights, dilation)[counted & (steps >= reach) & (steps < lengths - reach)]
     if not len(outputs):
         return np.zeros(len(levels), np.int32)
     return np.sort(np.floor(np.quantile(outputs, levels)).astype(np.int32))
-
-
-def _usable_channels(cases: QuantizedCases) -> Int64:
-    """Channels that are not 0 throughout; all channels if there are none."""
-    usable = np.flatnonzero((cases.values != 0).any(axis=(0, 2)))
-    return usable if len(usable) else np.arange(cases.values.shape[1])
-
-
-def _draw_channels(usable: Int64, rng: np.random.Generator) -> Int64:
-    most = min(len(usable), MAX_CHANNELS)
-    count = int(2 ** rng.uniform(0, np.log2(most + 1)))
-    return np.sort(rng.choice(usable, min(count, most), replace=False))
 
 
 def _offsets(counts: Int64) -> Int64:

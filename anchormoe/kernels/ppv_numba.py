@@ -1,18 +1,22 @@
 """Compiled PPV kernels: features and evidence in one pass over each case."""
 
-from itertools import pairwise
-
 import numpy as np
 
 from anchormoe.cases import Float32, Float64, Int64
-from anchormoe.kernels.bank import Pooled
-from anchormoe.kernels.pooling_numba import drop_last_class, is_far, restore_last_class, spread_over_taps, sum_taps
+from anchormoe.kernels.bank import Pooled, slot_valid
+from anchormoe.kernels.pooling_numba import (
+    count_taps,
+    drop_last_class,
+    restore_last_class,
+    runs_of,
+    spread_over_taps,
+    sum_taps,
+)
 from anchormoe.kernels.ppv import POSITIVE_TAPS, PPVBank
 from anchormoe.kernels.quantized import QuantizedCases
 from anchormoe.kernels.taps import CENTRE
 from anchormoe.simd.jit import Array, compiled, inlined
 from anchormoe.simd.ppv import pool_ppv
-from anchormoe.simd.sums import sum_rows
 from anchormoe.simd.vectors import LANES
 
 MAX_BIASES = LANES - 1
@@ -23,29 +27,24 @@ class NumbaPPV:
     """Implements `bank.Pooling` for the table that `PPVBank.readout_table` gives."""
 
     def __init__(self, bank: PPVBank, table: Float64) -> None:
-        self._dilation, self._classes = bank.dilation, table.shape[2]
+        self._classes, self._slots = table.shape[2], bank.slots
         self._shape = (bank.segments, len(bank.biases))
         self._tables = _pack_tables(bank, drop_last_class(table))
         taps = POSITIVE_TAPS[bank.kernel] * bank.dilation[:, None]
-        self._combinations = (
-            _order(bank), taps, bank.padded, bank.channel_start, bank.bias_start, _table_start(bank),
-        )  # fmt: skip
+        order, self._runs = runs_of(bank.reads)
+        self._combinations = (order, taps, bank.padded, bank.bias_start, _table_start(bank))
         biases = np.concatenate((bank.biases, np.zeros(LANES, np.int32)))
-        self._lists = (bank.channels, biases, np.array(bank.parts), int(np.diff(bank.bias_start).max()))
-        self._runs = np.concatenate(([0], np.flatnonzero(np.diff(bank.dilation)) + 1, [len(bank.dilation)]))
+        self._lists = (biases, np.array(bank.parts), int(np.diff(bank.bias_start).max()))
+        self._channels = (bank.channel_start, bank.channels)
 
-    def pool(self, cases: QuantizedCases, far_limits: Float64) -> Pooled:
+    def pool(self, cases: QuantizedCases) -> Pooled:
         features = np.full((len(cases), *self._shape), np.nan)
-        near, far = evidence = np.zeros((2, len(cases), self._tables.shape[2] // LANES, cases.steps))
-        # Not read where nothing is missing.
-        valid = np.zeros((len(cases), 0, 0), np.int32) if cases.complete.all() else cases.valid.astype(np.int32)
-        inputs = (cases.values, valid, cases.step_valid, cases.lengths, cases.complete)
+        evidence = np.zeros((len(cases), len(self._slots), self._tables.shape[2] // LANES, cases.steps))
+        inputs = (cases.values, cases.valid, slot_valid(self._slots, cases.valid), cases.lengths, cases.complete)
         pool_batch(
-            inputs, self._combinations, self._dilation, self._runs, self._lists, self._tables, far_limits, features,
-            near, far,
-        )  # fmt: skip
-        near, far = restore_last_class(evidence, self._classes)
-        return Pooled(features.reshape(len(cases), -1), near, far)
+            inputs, self._channels, self._combinations, self._runs, self._lists, self._tables, features, evidence
+        )
+        return Pooled(features.reshape(len(cases), -1), restore_last_class(evidence, self._classes))
 
 
 def _pack_tables(bank: PPVBank, table: Float64) -> Float32:
@@ -64,12 +63,6 @@ def _pack_tables(bank: PPVBank, table: Float64) -> Float32:
     return packed.reshape(*packed.shape[:2], table.shape[2] * LANES)
 
 
-def _order(bank: PPVBank) -> Int64:
-    """Combinations of one dilation that read the same channels one after the other: their sum is computed once."""
-    subsets = [tuple(bank.channels[first:last]) for first, last in pairwise(bank.channel_start)]
-    return np.array(sorted(range(len(subsets)), key=lambda k: (bank.dilation[k], subsets[k])), np.int64)
-
-
 def _table_start(bank: PPVBank) -> Int64:
     """(n + 1,) the first table of each combination."""
     return np.concatenate(([0], np.cumsum(-(-np.diff(bank.bias_start) // MAX_BIASES))))
@@ -79,20 +72,25 @@ def _table_start(bank: PPVBank) -> Int64:
 
 
 @inlined
-def to_surplus(counts: Array, channels: int, reach: int, length: int) -> None:
-    """From how many of the channels are valid to 4 × that - 3 × their number: below 0 if less than 75 % are."""
-    for t in range(reach, reach + length):
-        counts[t] = 4 * counts[t] - 3 * channels
+def read_values(values: Array, channels: Array, d: int, length: int, series: Array, tap_sum: Array) -> None:
+    """series[4 d + t] = the sum over the channels of values (C, T), 0 on either side; tap_sum[t] = that of its taps."""
+    reach = CENTRE * d
+    series[: length + 2 * reach + LANES] = 0
+    for channel in channels:
+        for t in range(length):
+            series[reach + t] += values[channel, t]
+    sum_taps((series, tap_sum), (d, length))
 
 
 @inlined
-def same_channels(channels: Array, start: Array, k: int, other: int) -> bool:
-    """Whether two combinations read the same channels."""
-    count = start[k + 1] - start[k]
-    different = int(count != start[other + 1] - start[other])
-    for index in range(count if not different else 0):
-        different += channels[start[k] + index] != channels[start[other] + index]
-    return different == 0
+def read_surplus(valid: Array, channels: Array, d: int, length: int, surplus: Array, surplus_sum: Array) -> None:
+    """The same for 1 where an entry is valid and -3 where not: below 0 in sum if less than 75 % of the weight is."""
+    reach = CENTRE * d
+    surplus[: length + 2 * reach + LANES] = 0
+    for channel in channels:
+        for t in range(length):
+            surplus[reach + t] += 4 * valid[channel, t] - 3
+    sum_taps((surplus, surplus_sum), (d, length))
 
 
 @inlined
@@ -163,26 +161,12 @@ def scale_table(tables: Array, number: int, edges: Array, totals: Array, piece: 
 
 
 @inlined
-def sum_series(case: Array, channels: Array, subset: Array, d: int, length: int, sums: Array) -> None:
-    """Sums channels [subset[0], subset[1]), then nine taps of that; the same for validity, if entries are missing."""
-    values, valid, complete = case
-    series, tap_sum, surplus, surplus_sum = sums
-    numbers = (values.shape[1], subset[0], subset[1], CENTRE * d, length)
-    sum_rows((values.reshape(-1), channels, series), numbers)
-    sum_taps((series, tap_sum), (d, length))
-    if not complete:
-        sum_rows((valid.reshape(-1), channels, surplus), numbers)
-        to_surplus(surplus, subset[1] - subset[0], CENTRE * d, length)
-        sum_taps((surplus, surplus_sum), (d, length))
-
-
-@inlined
 def pool_pieces(
     k: int, combinations: Array, reach: int, length: int, tables: Array, edges: Array, totals: Array, most: int,
     arrays: Array,
 ) -> None:  # fmt: skip
     """Adds to `above` and `evidence` of `arrays`, piece by piece and table by table."""
-    _, taps, _, _, bias_start, table_start = combinations
+    _, taps, _, bias_start, table_start = combinations
     _, _, _, _, _, table, _ = arrays
     pieces, classes, stride = edges[-1, 3], tables.shape[2] // LANES, length + LANES
     for piece in range(pieces):
@@ -198,59 +182,68 @@ def pool_pieces(
 
 
 @compiled
-def pool_dilation(
-    case: Array, length: int, d: int, first: int, last: int, combinations: Array, lists: Array, tables: Array,
-    features: Array,
-) -> Array:  # fmt: skip
-    """Combinations [first, last), of one dilation, on the first L steps of one case.
+def pool_run(
+    first: int, last: int, d: int, complete: bool, length: int, combinations: Array, lists: Array, tables: Array,
+    read: Array, work: Array, features: Array, added: Array,
+) -> None:  # fmt: skip
+    """Combinations [first, last) of the order, all of one dilation and channel, on the first L steps of one case.
 
-    Writes features (segments, biases), returns evidence (Y, L + LANES). case = values and valid (C, T), complete;
-    combinations = order (n,), taps × dilation (n, 3), padded (n,), channel_start, bias_start, table_start (n + 1,);
-    lists = channels, biases, parts, most biases of a combination.
+    Writes features (segments, biases), adds to `added` (Y × (L + LANES),). combinations = order (n,), taps × dilation
+    (n, 3), padded (n,), bias_start, table_start (n + 1,); lists = biases, parts, most biases of a combination;
+    read = series, tap_sum, surplus, surplus_sum; work = counted, above, table, totals, edges.
     """
-    order, taps, padded, channel_start, bias_start, _ = combinations
-    channels, biases, parts, most = lists
-    evidence = np.zeros((tables.shape[2] // LANES, length + LANES), np.float32)
-    series, surplus = np.zeros((2, length + 2 * CENTRE * d + LANES), np.int32)
-    tap_sum, surplus_sum = np.zeros((2, length + LANES), np.int32)
-    counted, above = np.ones(length + LANES, np.int32), np.zeros(parts[-1] * most + LANES, np.int32)
-    table, totals = np.zeros(tables.shape[2], np.float32), np.zeros(np.sum(parts), np.int64)
-    edges = segment_edges(parts, length)
-    arrays = (series, tap_sum, counted, biases, above, table, evidence.reshape(-1))
+    order, taps, padded, bias_start, _ = combinations
+    biases, _, most = lists
+    series, tap_sum, surplus, surplus_sum = read
+    counted, above, table, totals, edges = work
+    arrays = (series, tap_sum, counted, biases, above, table, added)
     for place in range(first, last):
         k = order[place]
-        if place == first or not same_channels(channels, channel_start, k, order[place - 1]):
-            subset = (channel_start[k], channel_start[k + 1])
-            sum_series(case, channels, subset, d, length, (series, tap_sum, surplus, surplus_sum))
-        if not case[2]:
+        if not complete:
             mark_counted(surplus, surplus_sum, taps, k, length, counted)
         reach = 0 if padded[k] else CENTRE * d
-        count_outputs(counted, case[2], length, reach, edges, totals)
+        count_outputs(counted, complete, length, reach, edges, totals)
         above[:] = 0
         pool_pieces(k, combinations, reach, length, tables, edges, totals, most, arrays)
         write_ppv(above, most, edges, totals, bias_start[k], bias_start[k + 1], features)
-    return evidence
 
 
 @compiled
 def pool_batch(
-    cases: Array, combinations: Array, dilations: Array, runs: Array, lists: Array, tables: Array, far_limits: Array,
-    features: Array, near: Array, far: Array,
+    cases: Array, channels: Array, combinations: Array, runs: Array, lists: Array, tables: Array, features: Array,
+    evidence: Array,
 ) -> None:  # fmt: skip
-    """Fills features (B, segments, biases), near and far (B, Y, T), case by case up to its own length.
+    """Fills features (B, segments, biases) and evidence (B, S, Y, T), case by case up to its own length.
 
-    cases = values, valid, step_valid, lengths, complete; runs (dilations + 1,) are the first combinations of each
-    dilation; combinations and lists as in `pool_dilation`.
+    cases = values, valid, valid by slot, lengths, complete; channels = channel_start, channels; runs as `runs_of` gives
+    them; combinations and lists as in `pool_run`.
     """
-    values, valid, step_valid, lengths, complete = cases
+    values, valid, by_slot, lengths, complete = cases
+    channel_start, channel_list = channels
+    _, parts, most = lists
+    table, totals = np.zeros(tables.shape[2], np.float32), np.zeros(np.sum(parts), np.int64)
+    above = np.zeros(parts[-1] * most + LANES, np.int32)
     for case in range(len(values)):
         length = lengths[case]
+        room = length + 2 * CENTRE * runs[len(runs) - 2, 1] + LANES
+        series, tap_sum, surplus, surplus_sum = np.zeros((4, room), np.int32)
+        padded, inverse, total = np.zeros((3, room))
+        added = np.zeros((tables.shape[2] // LANES, length + LANES), np.float32)
+        counted, edges = np.ones(length + LANES, np.int32), segment_edges(parts, length)
+        read, work = (series, tap_sum, surplus, surplus_sum), (counted, above, table, totals, edges)
         for run in range(len(runs) - 1):
-            d = dilations[runs[run]]
-            one = (values[case], valid[case], complete[case])
-            evidence = pool_dilation(
-                one, length, d, runs[run], runs[run + 1], combinations, lists, tables, features[case]
-            )
-            if near.shape[1] > 0:
-                target = far[case] if is_far(d, far_limits[case]) else near[case]
-                spread_over_taps(evidence, d, step_valid[case, :length], target)
+            first, d, slot, kernel = runs[run, 0], runs[run, 1], runs[run, 2], runs[run, 3]
+            own = channel_list[channel_start[kernel] : channel_start[kernel + 1]]
+            read_values(values[case], own, d, length, series, tap_sum)
+            if not complete[case]:
+                read_surplus(valid[case], own, d, length, surplus, surplus_sum)
+            pool_run(
+                first, runs[run + 1, 0], d, complete[case], length, combinations, lists, tables, read, work,
+                features[case], added.reshape(-1),
+            )  # fmt: skip
+            if tables.shape[2] > 0:
+                if run == 0 or runs[run - 1, 1] != d or not complete[case]:
+                    count_taps(by_slot[case, slot], complete[case], d, length, padded, inverse)
+                arrays = (padded, inverse, total)
+                spread_over_taps(added, d, by_slot[case, slot], complete[case], length, arrays, evidence[case, slot])
+                added[:] = 0

@@ -64,10 +64,15 @@ def _round(x: Float32, mask: Bool) -> Float32:
     return np.where(mask, np.clip(np.rint(x * np.float32(GRID)), -limit, limit), np.float32(0))
 
 
+def usable_channels(cases: QuantizedCases) -> Int64:
+    """Channels that are not 0 throughout; all channels if there are none."""
+    usable = np.flatnonzero((cases.values != 0).any(axis=(0, 2)))
+    return usable if len(usable) else np.arange(cases.values.shape[1])
+
+
 def differences_to_steps(evidence: Float64) -> Float64:
-    """Evidence of first differences (B, T - 1, Y), half of it to each of the two steps they read: (B, T, Y)."""
-    half = evidence.swapaxes(1, 2) / 2  # (B, Y, T - 1), contiguous as compiled code returns it
-    steps = np.zeros((*half.shape[:2], half.shape[2] + 1))
-    steps[:, :, :-1] += half
-    steps[:, :, 1:] += half
-    return steps.swapaxes(1, 2)
+    """Evidence of first differences (…, T - 1), half of it to each of the two steps they read: (…, T)."""
+    steps = np.zeros((*evidence.shape[:-1], evidence.shape[-1] + 1))
+    steps[..., :-1] += evidence / 2
+    steps[..., 1:] += evidence / 2
+    return steps

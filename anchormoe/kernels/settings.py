@@ -10,6 +10,11 @@ NEAR = 33
 """Steps that a kernel may span with the objective `localize`."""
 
 
+def long_reach(longest: int) -> int:
+    """Kernels that span more steps than this read a large part of the longest case: their shapes are long."""
+    return max(NEAR, longest // 4)
+
+
 @dataclass(frozen=True, slots=True)
 class KernelSettings:
     """`aligned`: events have a fixed place in the case; `sliding`: they may start anywhere."""

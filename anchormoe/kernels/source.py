@@ -1,4 +1,4 @@
-"""The kernel source: a linear readout of additive features; its logits come with exact evidence per step."""
+"""The kernel source: a linear readout of additive features, with exact evidence per step, channel and family."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,16 +9,16 @@ from numpy.typing import NDArray
 
 from anchormoe.cases import Cases, Float64
 from anchormoe.errors import DataError, ModelError
-from anchormoe.evidence import Json, SourceEvidence, SourceOutput
-from anchormoe.kernels.bank import KernelBank, Readout, read_tensor, read_value
+from anchormoe.evidence import Json, SourceEvidence, SourceOutput, Term, all_terms
+from anchormoe.kernels.bank import FAMILIES, Family, KernelBank, Readout, Slot, read_tensor, read_value
 from anchormoe.kernels.evaluator import BankEvaluator, build_evaluator, transform
 from anchormoe.kernels.hydra import HydraBank
 from anchormoe.kernels.means import MeanBank
 from anchormoe.kernels.ppv import PPVBank
 from anchormoe.kernels.quantized import quantize
-from anchormoe.kernels.settings import NEAR
 
 NAME = "kernel"
+LONG: Family = "long shape"
 _BANK_KINDS: dict[str, Any] = {bank.kind: bank for bank in (PPVBank, HydraBank, MeanBank)}
 
 
@@ -49,7 +49,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class KernelSource:
-    """Logits, centred over classes: intercept (Y,) plus what each part adds. Cases must be normalized."""
+    """Logits, centred over classes: intercept (Y,) plus what each part adds. Cases must be normalized.
+
+    Every feature reads one channel and belongs to a family, so evidence has a place in time and channel and a name.
+    """
 
     channels: int
     intercept: Float64
@@ -61,32 +64,43 @@ class KernelSource:
         used = {part.evaluator.backend for part in self.parts}
         return next((backend for backend in ("numba", "torch") if backend in used), "numpy")
 
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """Of all parts, each once."""
+        return tuple({slot: None for part in self.parts for slot in part.bank.slots})
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """The channels that the kernels read."""
+        return all_terms([tuple(slot.term for slot in self.slots)])
+
+    @property
+    def families(self) -> tuple[Family, ...]:
+        """What the features measure; the experts of this source."""
+        used = {slot.family for slot in self.slots}
+        return tuple(family for family in FAMILIES if family in used)
+
     def forward(self, cases: Cases) -> SourceOutput:
-        """Context is the intercept and what has no place in time. Raises DataError on another number of channels."""
+        """Context is the intercept. Raises DataError on another number of channels."""
         if cases.channels != self.channels:
             raise DataError(f"the kernels were fitted to {self.channels} channels, the cases have {cases.channels}")
         quantized = quantize(cases)
-        far_limits = np.maximum(float(NEAR), cases.lengths / 4)
+        terms, families = self.terms, self.families
         logits = np.tile(self.intercept, (len(cases), 1))
         context = logits.copy()
-        # (B, T, Y) with the steps contiguous in memory, as compiled code returns them.
-        steps, far = np.zeros((2, len(cases), len(self.intercept), cases.steps)).swapaxes(2, 3)
+        # Steps are contiguous in memory, as compiled code returns them.
+        found = np.zeros((len(cases), len(terms), len(families), len(self.intercept), cases.steps))
         for part in self.parts:
-            evidence = part.evaluator.explain(quantized, far_limits)
-            added = part.read_out(evidence.features)
-            logits += added
-            if part.bank.in_context:
-                context += added
-            else:
-                steps += evidence.steps
-            if evidence.far is not None:
-                far += evidence.far
+            features, evidence = part.evaluator.explain(quantized)
+            logits += part.read_out(features)
+            for index, (term, family) in enumerate(part.bank.slots):
+                found[:, terms.index(term), families.index(family)] += evidence[:, index]
         start = np.arange(cases.steps, dtype=np.int64)
-        every = tuple(range(self.channels))
+        by_family = found.transpose(0, 4, 1, 2, 3)  # (B, T, K, E, Y)
+        values = found.sum(axis=2).transpose(0, 3, 1, 2)
+        far = by_family[:, :, :, families.index(LONG)] if LONG in families else None
         return SourceOutput(
-            logits,
-            context,
-            SourceEvidence(NAME, start, start + 1, (every,), steps[:, :, None], (NAME,), far=far[:, :, None]),
+            logits, context, SourceEvidence(NAME, start, start + 1, terms, values, families, by_family, far=far)
         )
 
     def logits(self, cases: Cases) -> Float64:
@@ -98,12 +112,14 @@ class KernelSource:
         return logits
 
     def peak_bytes(self, windows: int, steps: int) -> int:
-        """The series as integers, evidence per step and class, features; one case padded by the widest kernel."""
+        """The series as integers, evidence per step, term, family and class, features; one case padded by the widest
+        kernel. Evidence exists twice: of one part, then of all, and again over all families."""
         widest = max((_widest_padding(part.bank) for part in self.parts), default=0)
         series = 16 * self.channels * steps
-        evidence = 48 * steps * len(self.intercept)
+        most = max((len(part.bank.slots) for part in self.parts), default=0)
+        cells = len(self.terms) * (len(self.families) + 2) + 3 * most
         features = 24 * sum(part.bank.n_features for part in self.parts)
-        return windows * (series + evidence + features) + 16 * self.channels * widest
+        return windows * (series + 8 * cells * steps * len(self.intercept) + features) + 64 * (steps + widest)
 
     def to(self, device: str) -> "KernelSource":
         """A source that computes evidence on that device; means stay on the CPU."""
@@ -160,9 +176,8 @@ def _widest_padding(bank: KernelBank) -> int:
 
 
 def _require_channels(bank: KernelBank, index: int, channels: int) -> None:
-    tensors = bank.tensors()
-    read = tensors.get("channels", tensors.get("pairs"))
-    if read is None or read.min() < 0 or read.max() >= channels:
+    read = [channel for slot in bank.slots for channel in slot.term]
+    if min(read) < 0 or max(read) >= channels:
         raise ModelError(f"kernel part {index} reads a channel outside 0 … {channels - 1}")
 
 

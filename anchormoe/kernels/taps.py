@@ -27,7 +27,7 @@ def tap_sum(series: Int64, weights: Int64, dilation: int) -> Int64:
 
 
 def counted_outputs(valid: Bool, inside: Bool, weights: Int64, dilation: int) -> Bool:
-    """(B, T) outputs with enough of their in-series weight on valid entries; valid (B, C, T), inside (B, T)."""
-    valid_weight = tap_sum(valid.sum(axis=1), weights, dilation)
-    full_weight = tap_sum(inside.astype(np.int64) * valid.shape[1], weights, dilation)
+    """(B, T) outputs with enough of their in-series weight on valid entries; valid and inside (B, T)."""
+    valid_weight = tap_sum(valid.astype(np.int64), weights, dilation)
+    full_weight = tap_sum(inside.astype(np.int64), weights, dilation)
     return np.asarray(inside & (valid_weight >= COUNTED_WEIGHT * full_weight))

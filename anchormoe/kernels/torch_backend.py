@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from anchormoe.cases import Float64, Int64
-from anchormoe.kernels.bank import Pooled
+from anchormoe.kernels.bank import Pooled, Reads, Slot, slot_valid
 from anchormoe.kernels.hydra import FEATURES_PER_GROUP, KERNELS_PER_GROUP, RESPONSE_UNIT, SERIES_LIMIT, HydraBank
 from anchormoe.kernels.ppv import POSITIVE_TAPS, PPVBank
 from anchormoe.kernels.quantized import QuantizedCases
@@ -25,22 +25,21 @@ _MAX_ENTRIES = 16_000_000
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """Cases on a device: values and valid (B, C, T) as floats, inside and step_valid (B, T), lengths (B,)."""
+    """Cases on a device: values and valid (B, C, T), by_slot (B, S, T), inside (B, T), lengths (B,)."""
 
     values: Tensor
     valid: Tensor
+    by_slot: Tensor
     inside: Tensor
-    step_valid: Tensor
     lengths: Tensor
-    far_limits: Tensor
 
     @classmethod
-    def of(cls, cases: QuantizedCases, far_limits: Float64, device: torch.device) -> "_Batch":
+    def of(cls, cases: QuantizedCases, slots: tuple[Slot, ...], device: torch.device) -> "_Batch":
         lengths = to_device(device, cases.lengths)
         values, valid = (to_device(device, part) for part in (cases.values, cases.valid))
         inside = torch.arange(cases.steps, device=device) < lengths[:, None]
-        limits = to_device(device, far_limits)
-        return cls(values.float(), valid.float(), inside, valid.any(1), lengths, limits)
+        by_slot = to_device(device, slot_valid(slots, cases.valid))
+        return cls(values.float(), valid.float(), by_slot.double(), inside, lengths)
 
 
 class TorchPPV:
@@ -49,19 +48,20 @@ class TorchPPV:
     def __init__(self, bank: PPVBank, table: Float64, device: str) -> None:
         self._bank, self._table = bank, torch.from_numpy(table).to(device)
 
-    def pool(self, cases: QuantizedCases, far_limits: Float64) -> Pooled:
+    def pool(self, cases: QuantizedCases) -> Pooled:
         bank, classes = self._bank, self._table.shape[2]
         features = np.full((len(cases), bank.segments, len(bank.biases)), np.nan)
-        near, far = np.zeros((2, len(cases), cases.steps, classes))
+        slots, slot = bank.slots, bank.reads.slot
+        total = np.zeros((len(cases), len(slots), classes, cases.steps))
         for chunk in _case_chunks(cases, _most_per_dilation(bank.dilation) * max(1, classes)):
-            batch = _Batch.of(cases.subset(chunk), far_limits[chunk], self._table.device)
+            batch = _Batch.of(cases.subset(chunk), slots, self._table.device)
             for dilation in np.unique(bank.dilation):
                 chosen = np.flatnonzero(bank.dilation == dilation)
                 first, last = bank.bias_start[chosen[0]], bank.bias_start[chosen[-1] + 1]
                 ppv, evidence = _pool_ppv(bank, chosen, int(dilation), batch, self._table)
                 features[chunk, :, first:last] = ppv.cpu().numpy()
-                _spread_over_taps(evidence, int(dilation), batch, near[chunk], far[chunk])
-        return Pooled(features.reshape(len(cases), -1), near, far)
+                _add_by_slot(evidence, slot[chosen], int(dilation), batch, total[chunk])
+        return Pooled(features.reshape(len(cases), -1), total)
 
 
 class TorchHydra:
@@ -70,18 +70,19 @@ class TorchHydra:
     def __init__(self, bank: HydraBank, table: Float64, device: str) -> None:
         self._bank, self._table = bank, torch.from_numpy(table).to(device)
 
-    def pool(self, cases: QuantizedCases, far_limits: Float64) -> Pooled:
+    def pool(self, cases: QuantizedCases) -> Pooled:
         bank, classes = self._bank, self._table.shape[2]
         features = np.full((len(cases), len(bank.weights), FEATURES_PER_GROUP), np.nan)
-        near, far = np.zeros((2, len(cases), cases.steps, classes))
+        slots, slot = bank.slots, bank.reads.slot
+        total = np.zeros((len(cases), len(slots), classes, cases.steps))
         for chunk in _case_chunks(cases, _most_per_dilation(bank.dilation) * (KERNELS_PER_GROUP + classes)):
-            batch = _Batch.of(cases.subset(chunk), far_limits[chunk], self._table.device)
+            batch = _Batch.of(cases.subset(chunk), slots, self._table.device)
             for dilation in np.unique(bank.dilation):
                 chosen = np.flatnonzero(bank.dilation == dilation)
                 pooled, evidence = _pool_hydra(bank, chosen, int(dilation), batch, self._table)
                 features[chunk, chosen[0] : chosen[-1] + 1] = pooled.cpu().numpy()
-                _spread_over_taps(evidence, int(dilation), batch, near[chunk], far[chunk])
-        return Pooled(features.reshape(len(cases), -1), near, far)
+                _add_by_slot(evidence, slot[chosen], int(dilation), batch, total[chunk])
+        return Pooled(features.reshape(len(cases), -1), total)
 
 
 def _case_chunks(cases: QuantizedCases, entries: int) -> Iterator[slice]:
@@ -96,11 +97,11 @@ def _most_per_dilation(dilation: Int64) -> int:
 
 
 def _pool_ppv(bank: PPVBank, chosen: Int64, dilation: int, batch: _Batch, table: Tensor) -> tuple[Tensor, Tensor]:
-    """PPV (B, segments, biases) and evidence (B, T, Y) of the chosen combinations, which share a dilation."""
+    """PPV (B, segments, biases) and evidence (B, n, T, Y) of the chosen combinations, which share a dilation."""
     device = table.device
     positive = np.zeros((len(chosen), TAPS), np.bool_)
     np.put_along_axis(positive, POSITIVE_TAPS[bank.kernel[chosen]], True, axis=1)
-    reads = _channel_matrix(bank.channel_start, bank.channels, chosen, batch)
+    reads = _channel_matrix(bank.reads, chosen, batch)
     value = _tap_sums(torch.matmul(reads, batch.values), _floats(np.where(positive, 2, -1), device), dilation)
     counted = _counted_outputs(reads, batch, _floats(np.where(positive, 2, 1), device), dilation)
     reach = torch.from_numpy(np.where(bank.padded[chosen], 0, CENTRE * dilation)).to(device)[:, None]
@@ -144,15 +145,15 @@ def _segment_ppv(bank: PPVBank, chosen: Int64, bins: Tensor, in_segment: Tensor,
 
 
 def _bin_evidence(bank: PPVBank, chosen: Int64, bins: Tensor, scale: Tensor, table: Tensor) -> Tensor:
-    """(B, T, Y): what the outputs add; table (bins, Y)."""
+    """(B, n, T, Y): what the outputs add; table (bins, Y)."""
     first = torch.from_numpy(bank.bias_start[chosen] + chosen).to(bins.device)[:, None]
-    return torch.einsum("bnty,bnt->bty", table[bins + first], scale)
+    return table[bins + first] * scale[..., None]
 
 
 def _pool_hydra(bank: HydraBank, chosen: Int64, dilation: int, batch: _Batch, table: Tensor) -> tuple[Tensor, Tensor]:
-    """Features (B, n, 16) and evidence (B, T, Y) of the chosen groups, which share a dilation."""
+    """Features (B, n, 16) and evidence (B, n, T, Y) of the chosen groups, which share a dilation."""
     device = table.device
-    reads = _channel_matrix(bank.channel_start, bank.channels, chosen, batch)
+    reads = _channel_matrix(bank.reads, chosen, batch)
     shift = torch.from_numpy(bank.shift[chosen]).to(device)[:, None]
     series = (torch.matmul(reads, batch.values).long() >> shift).clamp(-SERIES_LIMIT, SERIES_LIMIT).float()
     weights = torch.from_numpy(bank.weights[chosen].astype(np.float32)).to(device)  # (n, 8, 9)
@@ -167,16 +168,16 @@ def _pool_hydra(bank: HydraBank, chosen: Int64, dilation: int, batch: _Batch, ta
     rows = table[torch.from_numpy(chosen).to(device)]  # (n, 16, Y)
     group = torch.arange(len(chosen), device=device)[:, None]
     scale = counted / total.clamp(min=1).double()
-    evidence = torch.einsum("bnty,bnt->bty", rows[group, largest], scale * response)
-    evidence += torch.einsum("bnty,bnt->bty", rows[group, smallest + KERNELS_PER_GROUP], scale)
+    evidence = rows[group, largest] * (scale * response)[..., None]
+    evidence += rows[group, smallest + KERNELS_PER_GROUP] * scale[..., None]
     return torch.where(total > 0, sums / total, torch.nan), evidence
 
 
-def _channel_matrix(start: Int64, channels: Int64, chosen: Int64, batch: _Batch) -> Tensor:
-    """(n, C): 1 for the channels that each combination reads. Products with it are exact: everything is an integer."""
+def _channel_matrix(own: Reads, chosen: Int64, batch: _Batch) -> Tensor:
+    """(n, C): 1 for the channels that each kernel reads. Products with it are exact: everything is an integer."""
     reads = np.zeros((len(chosen), batch.values.shape[1]), np.float32)
     for row, index in enumerate(chosen):
-        reads[row, channels[start[index] : start[index + 1]]] = 1
+        reads[row, own.channels[own.channel_start[index] : own.channel_start[index + 1]]] = 1
     return torch.from_numpy(reads).to(batch.values.device)
 
 
@@ -204,18 +205,24 @@ def _pieces(batch: _Batch, finest: int) -> Tensor:
     return (steps[:, None] >= edges[:, None]).sum(2)
 
 
-def _spread_over_taps(evidence: Tensor, dilation: int, batch: _Batch, near: Float64, far: Float64) -> None:
-    """Adds evidence (B, T, Y) to near or far: that of an output in equal parts to the valid steps it read."""
-    if not near.shape[2]:
+def _add_by_slot(evidence: Tensor, slot: Int64, dilation: int, batch: _Batch, total: Float64) -> None:
+    """Adds evidence (B, n, T, Y) of one dilation to total (B, S, Y, T).
+
+    That of an output is added in equal parts to the valid steps it read.
+    """
+    if not total.shape[2]:
         return
+    slots = np.unique(slot)
+    # Sums as products with 0 and 1: adding by index is not deterministic on a GPU.
+    member = torch.from_numpy((slot == slots[:, None]).astype(np.float64)).to(evidence.device)  # (s, n)
+    summed = torch.matmul(member, evidence.flatten(2))  # (B, s, T·Y)
+    by_slot = summed.view(len(summed), len(slots), *evidence.shape[2:]).transpose(2, 3)
+    valid = batch.by_slot[:, torch.from_numpy(slots).to(evidence.device)]  # (B, s, T)
     ones = torch.ones((1, TAPS), dtype=torch.float64, device=evidence.device)
-    valid = batch.step_valid[:, None].double()  # (B, 1, T)
     read = _tap_sums(valid, ones, dilation).clamp(min=1)
-    spread = _tap_sums(evidence.transpose(1, 2) / read, ones, dilation) * valid  # the taps are symmetric
-    steps: Any = spread.transpose(1, 2).cpu().numpy()
-    is_far = ((TAPS - 1) * dilation + 1 > batch.far_limits).cpu().numpy()
-    far[is_far] += steps[is_far]
-    near[~is_far] += steps[~is_far]
+    shared = (by_slot / read[:, :, None]).flatten(1, 2)  # (B, s·Y, T)
+    spread = _tap_sums(shared, ones, dilation).view(by_slot.shape) * valid[:, :, None]  # taps are symmetric
+    total[:, slots] += spread.cpu().numpy()
 
 
 def _floats(values: Any, device: torch.device) -> Tensor:

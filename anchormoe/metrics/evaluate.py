@@ -12,7 +12,9 @@ from anchormoe.metrics.cancellation import summarize_cancellation
 from anchormoe.metrics.known_evidence import locate_known_evidence
 from anchormoe.metrics.rankings import ExplainsCases
 from anchormoe.metrics.scores import abstention, summary
+from anchormoe.metrics.stability import measure_stability
 from anchormoe.model.prediction import Prediction
+from anchormoe.windows import same_period
 
 SHOWN_CHANNELS = 6
 
@@ -20,7 +22,8 @@ SHOWN_CHANNELS = 6
 def evaluate_predictions(
     model: ExplainsCases, test: Dataset, *, mixed: Dataset | None = None, prediction: Prediction | None = None
 ) -> dict[str, Any]:
-    """All figures as JSON; on synthetic sets (with `truth`) those of localization, too. `mixed` windows are apart.
+    """All figures as JSON; on synthetic sets (with `truth`) those of localization, too, on windows of recordings (with
+    `ends`) that of stability. `mixed` windows are apart.
 
     `prediction` is that of `test`, where the caller has it already.
     """
@@ -33,6 +36,8 @@ def evaluate_predictions(
     figures["cancellation"] = summarize_cancellation(found).to_dict()
     if test.truth is not None:
         figures["localization"] = locate_known_evidence(model, test, found)
+    if test.ends is not None:
+        figures["stability"] = measure_stability(model, test, found)
     if mixed is not None:
         figures["mixed"] = _mixed(model, mixed)
     return figures
@@ -56,12 +61,11 @@ def require_same_windows(dataset: Dataset, config: BundleConfig) -> None:
     for number, (given, expected) in enumerate(zip(dataset.channels, config.channels, strict=True), start=1):
         if given != expected:
             raise DataError(f"{dataset.name}: channel {number} is {given!r}; the model expects {expected!r}")
-    given_s, expected_ns = dataset.period_s, config.period_ns
-    # A bundle stores whole nanoseconds, which 1/360 s is not.
-    if given_s is not None and expected_ns is not None and round(given_s * 1e9) != expected_ns:
-        raise DataError(
-            f"{dataset.name} has a step every {given_s:g} s; the model expects one every {expected_ns / 1e9:g} s"
-        )
+    if dataset.period_s is None or config.period_ns is None:
+        return
+    if not same_period(round(dataset.period_s * 1e9), config.period_ns):
+        expected = f"the model expects one every {config.period_ns / 1e9:.9g} s"
+        raise DataError(f"{dataset.name} has a step every {dataset.period_s:.9g} s; {expected}")
 
 
 def _listed(channels: tuple[str, ...]) -> str:

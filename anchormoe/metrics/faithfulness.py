@@ -12,12 +12,11 @@ from anchormoe.metrics.gap import SHARES, Gap, Removed, measure_gap
 from anchormoe.metrics.rankings import (
     RANKINGS,
     ExplainsCases,
+    RankedSteps,
     Ranking,
-    evidence_scores,
-    expected_evidence,
     occlusion_scores,
     random_scores,
-    steps_over_time,
+    rank_by_evidence,
 )
 from anchormoe.metrics.removal import REMOVALS, Removal
 from anchormoe.metrics.retention import RankedCases, Retention, measure_retention
@@ -52,7 +51,7 @@ def measure_faithfulness(
     """
     plan = plan or FaithfulnessPlan()
     own, known = (_explain(model, part, most) for part, most in ((test, plan.test_cases), (train, plan.train_cases)))
-    measured = _Measurement(model, normalizer, known, own, expected_evidence(known.steps, known.cases), plan)
+    measured = _Measurement(model, normalizer, known, own, plan)
     facts = {
         "cases": len(own.y),
         "train_cases": len(known.y),
@@ -70,19 +69,20 @@ def draw_cases(count: int, most: int) -> Int64:
 
 @dataclass(frozen=True, slots=True)
 class _Explained:
-    """Some labelled cases as long as the model's windows, their prediction, and their evidence by step (N, T, Y)."""
+    """Some labelled cases as long as the model's windows, their prediction, and their steps by evidence."""
 
     cases: Cases
     y: Int64
     prediction: Prediction
-    steps: Float64
+    ranked: RankedSteps
 
 
 def _explain(model: ExplainsCases, part: Dataset, most: int) -> _Explained:
     chosen = draw_cases(len(part), most)
     cases = part.cases.subset(chosen)
-    steps = steps_over_time(model, cases, len(part.classes))
-    return _Explained(cases.resized(steps.shape[1]), part.y[chosen], model.predict_cases(cases), steps)
+    found = model.predict_cases(cases)
+    ranked = rank_by_evidence(model, cases, found.label, found.logits.shape[1])
+    return _Explained(cases.resized(ranked.scores.shape[1]), part.y[chosen], found, ranked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +93,6 @@ class _Measurement:
     normalizer: Normalizer
     known: _Explained
     own: _Explained
-    expected: Float64
-    """(T, Y)"""
     plan: FaithfulnessPlan
 
     def figures(self, ranking: Ranking, how: Removal, report: Callable[[str], None]) -> dict[str, Any]:
@@ -110,9 +108,9 @@ class _Measurement:
 
     def _scores(self, part: _Explained, ranking: Ranking, how: Removal, *, seed: int) -> Float64:
         if ranking == "evidence":
-            return evidence_scores(part.steps, part.prediction.label)
+            return part.ranked.scores
         if ranking == "centred":
-            return evidence_scores(part.steps - self.expected, part.prediction.label)
+            return part.ranked.centred(part.prediction.label, self.known.ranked)
         if ranking == "occlusion":
             return occlusion_scores(self.model, part.cases, part.prediction, how, self.normalizer.mean)
         return random_scores(part.cases, seed=seed)
@@ -125,7 +123,7 @@ class _Measurement:
             for part, own in ((self.known, on_train), (self.own, scores))
         )
         return _retention_figures(
-            measure_retention(train, test, how, classes=self.own.steps.shape[2], seed=self.plan.seed)
+            measure_retention(train, test, how, classes=self.own.prediction.logits.shape[1], seed=self.plan.seed)
         )
 
 

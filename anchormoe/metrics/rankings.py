@@ -1,12 +1,13 @@
 """Rankings of the steps of a case that are compared: our evidence, the same centred, occlusion, chance."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import numpy as np
 
 from anchormoe.cases import Cases, Float64, Int64
-from anchormoe.evidence import StepEvidence
+from anchormoe.evidence import StepEvidence, centred
 from anchormoe.metrics.localization import signed_scores
 from anchormoe.metrics.occlusion import OnProgress, mean_over_patches, occlude_patches
 from anchormoe.metrics.removal import Removal
@@ -38,23 +39,30 @@ def evidence_by_step(model: ExplainsCases, cases: Cases, n_classes: int) -> Iter
         yield part, model.steps(cases.subset(part))
 
 
-def steps_over_time(model: ExplainsCases, cases: Cases, n_classes: int) -> Float64:
-    """(N, T, Y)"""
-    return np.concatenate([found.over_time for _, found in evidence_by_step(model, cases, n_classes)])
+@dataclass(frozen=True, slots=True)
+class RankedSteps:
+    """`scores` (N, T): what each step adds to its case's class, minus the mean over classes, which softmax ignores.
 
-
-def expected_evidence(steps: Float64, cases: Cases) -> Float64:
-    """(T, Y) the mean of the evidence (N, T, Y) of TRAIN over the cases that have the step.
-
-    In an additive model the Shapley value of a step is its contribution minus this.
+    `expected` (T, Y) is the mean over the cases that have the step, of every class.
     """
-    count = cases.step_mask.sum(axis=0)
-    return np.asarray(steps.sum(axis=0) / np.maximum(count, 1)[:, None])
+
+    scores: Float64
+    expected: Float64
+
+    def centred(self, label: Int64, train: "RankedSteps") -> Float64:
+        """(N, T) minus what TRAIN expects: in an additive model the rest is the Shapley value of the step."""
+        return np.asarray(self.scores - centred(train.expected)[:, label].T)
 
 
-def evidence_scores(steps: Float64, label: Int64) -> Float64:
-    """(N, T) what each step adds to the class, minus the mean over classes, which softmax does not see."""
-    return signed_scores(steps, label)
+def rank_by_evidence(model: ExplainsCases, cases: Cases, label: Int64, n_classes: int) -> RankedSteps:
+    """Some cases after the other: (N, T, Y) is never held at once."""
+    scores, total = [], np.zeros((1, n_classes))
+    for part, found in evidence_by_step(model, cases, n_classes):
+        steps = found.over_time
+        scores.append(signed_scores(steps, label[part]))
+        total = total + steps.sum(axis=0)
+    count = cases.resized(len(total)).step_mask.sum(axis=0)
+    return RankedSteps(np.concatenate(scores), np.asarray(total / np.maximum(count, 1)[:, None]))
 
 
 def occlusion_scores(

@@ -50,6 +50,8 @@ class Abstention:
     """accuracy without each channel, of a model trained with channel dropout; None where it is not known"""
     rates: Mapping[Rule, Share] = field(default_factory=dict)
     """share of TRAIN on which each rule fires, out-of-fold"""
+    unknown: Share | None = None
+    """share of TRAIN on which any rule fires, out-of-fold"""
     coverage: Share | None = None
     """share of TRAIN whose class is in its conformal set, each fold measured with the threshold of the others"""
 
@@ -90,7 +92,8 @@ class Abstention:
     def from_dict(cls, stored: Any, n_channels: int) -> "Abstention":
         """From the part `abstention` of calibration.json. Raises ModelError."""
         where = "calibration.json: abstention"
-        whole = {"without": []} | stored if isinstance(stored, dict) else stored  # bundles before channel dropout
+        earlier: dict[str, Any] = {"without": [], "unknown": None}  # bundles from before these keys existed
+        whole = earlier | stored if isinstance(stored, dict) else stored
         rules = from_stored(cls, whole, where)
         if len(rules.required) != n_channels:
             raise ModelError(f"{where}.required: {len(rules.required)} entries for {n_channels} channels")
@@ -137,8 +140,13 @@ def fit_abstention(train: OutOfFold, thresholds: Mapping[str, Any] = MappingProx
     )
     require_thresholds(thresholds)
     rules = replace(rules, **thresholds)
-    rates = {name: float(hits.mean()) for name, hits in rules.fired(train.probabilities, unusual, missing).items()}
-    return replace(rules, rates=rates, coverage=None if rules.conformal is None else _coverage(train))
+    fired = rules.fired(train.probabilities, unusual, missing)
+    return replace(
+        rules,
+        rates={name: float(hits.mean()) for name, hits in fired.items()},
+        unknown=float(np.any(list(fired.values()), axis=0).mean()) if fired else 0.0,
+        coverage=None if rules.conformal is None else _coverage(train),
+    )
 
 
 def require_thresholds(thresholds: Mapping[str, Any]) -> None:

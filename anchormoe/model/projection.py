@@ -45,11 +45,20 @@ class Projection:
         return _product(_shares(self.units, self.grid, self.valid), values)
 
     def means(self, values: Float64) -> Float64:
-        """(B, U, …) to (B, P, …): per step the mean over its units, per interval over its steps; NaN without any."""
+        """(B, U, …) to (B, P, …): per step the mean over its units, per interval over its steps; NaN without any.
+
+        Units whose value is NaN do not count.
+        """
         if self._is_identity:
             return values
         shares, reached = _mean_shares(*self._key)
-        found = _product(shares, values.reshape(*values.shape[:2], -1))
+        flat = values.reshape(*values.shape[:2], -1)
+        known = ~np.isnan(flat)
+        if known.all():
+            found = _product(shares, flat)
+        else:
+            counted = _product(shares, known.astype(np.float64))
+            found = _product(shares, np.where(known, flat, 0)) / np.where(counted > 0, counted, np.nan)
         found = found if reached.all() else np.where(reached, found, np.nan)
         return found.reshape(len(values), len(self.grid[0]), *values.shape[2:])
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from anchormoe.bundle.config import BundleConfig
+from anchormoe.bundle.usefulness import KEY
 from anchormoe.evidence import Json
 from anchormoe.metrics.cancellation import describe_cancellation
 from anchormoe.profiles.names import Vocabulary
@@ -33,7 +34,7 @@ def model_card(
     parts = [
         f"# {config.name}, version {config.version}",
         _facts(config, data),
-        "## Figures\n\n" + _figures(metrics) + _warnings(data),
+        "## Figures\n\n" + _figures(metrics) + _warnings(data) + _usefulness(metrics[KEY]),
         "## Evidence\n\n" + _MEANING + "\n\n" + _cancellation(metrics["cancellation"]) + "\n\n" + _sources(fitted),
         *_experts(config, experts),
         "## When it answers `unknown`\n\n" + _rules(fitted),
@@ -98,6 +99,17 @@ def _figures(metrics: Mapping[str, Any]) -> str:
 
 def _warnings(data: Mapping[str, Any]) -> str:
     return "".join(f"\n\n**Warning:** {note}." for note in data["fold_notes"])
+
+
+def _usefulness(judged: Mapping[str, Any] | None) -> str:
+    """Baselines on the same folds, and what speaks against the model."""
+    if judged is None:
+        return ""
+    rows = [(f"this model (`unknown` {judged['unknown']:.1%})", judged), *((b["name"], b) for b in judged["baselines"])]
+    table = "\n".join(f"| {name} | {one['accuracy']:.3f} | {one['balanced_accuracy']:.3f} |" for name, one in rows)
+    remarks = [f"**Not useful:** {one}." for one in judged["useless"]] + [f"Note: {one}." for one in judged["notes"]]
+    head = "\n\n| out-of-fold | accuracy | balanced accuracy |\n|---|---|---|\n"
+    return "\n\n".join([head + table, *remarks])
 
 
 def _row(name: str, figures: Mapping[str, Any]) -> str:

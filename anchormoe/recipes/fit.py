@@ -1,7 +1,7 @@
 """Fits a model by recipe: which sources, how they are blended and calibrated, when the model abstains."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -33,6 +33,8 @@ class FittedModel:
     oof_logits: Float64
     """(N, Y) out-of-fold in every respect: the calibration of a fold comes from the other folds"""
     report: dict[str, Json]
+    oof_by_source: Mapping[str, Float64] = field(default_factory=dict)
+    """(N, Y) of each source that was fitted, not calibrated"""
 
     @property
     def interrupted(self) -> bool:
@@ -65,7 +67,9 @@ def fit_model(
     parts = tuple(Part(fit.name, fit.source, weight) for fit, weight in blend)
     model = AdditiveModel(normalizer, parts, fit_calibration(blended, y), abstention, _patching(cases, settings, fits))
     model = _with_plausibility(model, plausibility, cases)
-    return FittedModel(model, settings, calibrated, _report(fits, model, scaled.sample_weight is not None))
+    report = _report(fits, model, scaled.sample_weight is not None)
+    by_source = {fit.name: fit.oof_logits[: len(y)] for fit in fits}
+    return FittedModel(model, settings, calibrated, report, by_source)
 
 
 def _with_plausibility(model: AdditiveModel, plausibility: Plausibility, cases: Cases) -> AdditiveModel:
@@ -135,7 +139,7 @@ def _patching(cases: Cases, settings: RecipeSettings, fits: list[AnyFit]) -> Pat
     """The user's patches; else those of the paper's net, so that its units are shown unchanged; else by rule."""
     if settings.patch_length is not None:
         length = min(settings.patch_length, cases.steps)
-        stride = settings.patch_stride or max(1, length // 2)
+        stride = settings.patch_stride or length
         if stride > length:
             raise DataError(f"patch_stride {stride} must not exceed patch_length {length}")
         return Patching(length, stride)
@@ -158,6 +162,7 @@ def _report(fits: list[AnyFit], model: AdditiveModel, weighted: bool) -> dict[st
         "class_biases": [float(value) for value in model.calibration.bias],
         "class_weighted": weighted,
         "abstention_rates": dict(model.abstention.rates),
+        "unknown_rate": model.abstention.unknown,
         "conformal_coverage": model.abstention.coverage,
         "accuracy_without_channel": list(model.abstention.without),
     }

@@ -9,7 +9,7 @@
    kernel: the quantized cases (and those of a fold), the features of up to 4,000 cases, a Gram matrix per block; for
    more cases the features of those that blocks are chosen on, and six matrices of the chosen features;
    experts: a batch of all members that are trained, five times, what its tokens read, and what a step stores per
-   token; with many channels also the batch before they are mixed, and what tokens read a second time;
+   token and channel; with many channels also a copy of those that any member reads;
    paper: a batch of patches (or those of a pass, if they are more) ten times, and what a step stores per patch.
 """
 
@@ -62,21 +62,22 @@ def _kernel_bytes(cases: Cases, count: int, settings: RecipeSettings) -> float:
 
 def _experts_bytes(cases: Cases, count: int, settings: RecipeSettings) -> float:
     from anchormoe.experts.loop import batch_size
-    from anchormoe.experts.net import MAX_CHANNELS, MIXED_CHANNELS
-    from anchormoe.experts.tokens import Geometry
+    from anchormoe.experts.tokens import Geometry, positions_for
     from anchormoe.recipes.fitters import experts_settings
 
     chosen = experts_settings(settings)
     members = chosen.folds * len(chosen.variants)
-    geometry = Geometry.for_length(cases.steps, tokens=chosen.tokens)
-    steps, mixes = geometry.coarse_steps(cases.steps), cases.channels > MAX_CHANNELS
-    read = MIXED_CHANNELS if mixes else cases.channels
-    batch = members * batch_size(count, members * cases.channels * steps, chosen)
-    tokens = batch * len(geometry.bounds(cases.steps)[0])
-    floats = batch * steps * (_BATCH_COPIES * read + (cases.channels if mixes else 0))
-    floats += tokens * (read * geometry.kernel * (2 if mixes else 1) + _STORED_PER_TOKEN * chosen.width)
-    pooled = 10 * count * cases.channels * cases.steps if geometry.pool > 1 else 0
-    return float(pooled + 4 * floats)
+    read = min(cases.channels, chosen.channels)
+    geometry = Geometry.for_length(cases.steps, positions=positions_for(read, chosen.tokens))
+    steps = geometry.coarse_steps(cases.steps)
+    batch = members * batch_size(count, members * read * steps, chosen)
+    positions = batch * geometry.positions(cases.steps)
+    floats = _BATCH_COPIES * batch * steps * read + positions * read * (2 * geometry.kernel + 4 * chosen.value_width)
+    floats += positions * _STORED_PER_TOKEN * chosen.width
+    used = min(cases.channels, members * read)
+    chosen_copy = 5 * count * used * cases.steps if cases.channels > read else 0
+    pooled = 10 * count * used * cases.steps if geometry.pool > 1 else 0
+    return float(chosen_copy + pooled + 4 * floats)
 
 
 def _paper_bytes(cases: Cases, count: int, settings: RecipeSettings) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 from anchormoe.bundle.config import BundleConfig
 from anchormoe.bundle.golden import golden_cases, make_golden
 from anchormoe.bundle.store import Artefact
+from anchormoe.bundle.usefulness import KEY, Usefulness
 from anchormoe.cases import Int64, fingerprint
 from anchormoe.data.dataset import Dataset
 from anchormoe.data.fold_notes import fold_notes
@@ -60,6 +61,7 @@ def build_predictor(fitted: FittedModel, train: Dataset, *, name: str = "model",
 def pack_bundle(
     fitted: FittedModel, train: Dataset, *, name: str, version: str = "1",
     test: Mapping[str, Json] | None = None, extras: Mapping[str, bytes] | None = None,
+    usefulness: Usefulness | None = None,
     before: NamedBefore | None = None, progress: ProgressCallback = silent,
 ) -> Artefact:  # fmt: skip
     """For `write_bundle`. `test` are the figures on TEST, `extras` plots, `before` the experts of an earlier bundle."""
@@ -70,6 +72,7 @@ def pack_bundle(
         "out_of_fold": out_of_fold_figures(fitted, train.y, train.classes) | _accuracy_without_channel(fitted, train),
         "test": None if test is None else dict(test),
         "cancellation": train_cancellation(predictor, train),
+        KEY: None if usefulness is None else usefulness.to_dict(),
     }
     data = _data_facts(train)
     experts = fit_profiles(
@@ -100,7 +103,7 @@ def out_of_fold_figures(fitted: FittedModel, y: Int64, classes: Sequence[str]) -
     """Accuracy, F1 and calibration of the out-of-fold predictions on TRAIN."""
     logits = fitted.oof_logits
     figures = summary(y, np.asarray(logits.argmax(axis=1), np.int64), softmax(logits), classes)
-    return figures | {"abstention_rates": dict(fitted.report["abstention_rates"])}
+    return figures | {name: fitted.report[name] for name in ("abstention_rates", "unknown_rate")}
 
 
 def train_cancellation(predictor: Predictor, train: Dataset) -> dict[str, Json]:

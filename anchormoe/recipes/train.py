@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from anchormoe.bundle.store import Artefact
+from anchormoe.bundle.usefulness import Usefulness
 from anchormoe.data.dataset import Split
 from anchormoe.evidence import Json
 from anchormoe.metrics.evaluate import evaluate_predictions
@@ -17,6 +18,7 @@ from anchormoe.recipes.card_plots import ScoredPredictions, card_plots
 from anchormoe.recipes.fit import FittedModel, fit_model
 from anchormoe.recipes.pack import build_predictor, pack_bundle
 from anchormoe.recipes.settings import RecipeSettings
+from anchormoe.recipes.usefulness import judge_usefulness
 from anchormoe.training.checkpoints import Checkpoints
 from anchormoe.training.run_checkpoints import RunCheckpoints
 from anchormoe.training.task import FitTask
@@ -42,6 +44,7 @@ class TrainingResult:
     artefact: Artefact
     best: SeedRun
     runs: tuple[SeedRun, ...]
+    usefulness: Usefulness
 
 
 def train_bundle(
@@ -64,10 +67,12 @@ def train_bundle(
     best = min(runs, key=lambda run: run.oof_loss)
     test = best.figures | {"seeds": [_seed_facts(run) for run in runs]}
     plots = card_plots(best.fitted.report, predictions_to_plot(split, best), split.train.classes)
+    usefulness = judge_usefulness(best.fitted, replace(split_task(split, settings), seed=best.seed))
     artefact = pack_bundle(
-        best.fitted, split.train, name=name, version=version, test=test, extras=plots, before=before, progress=deferred
-    )
-    return TrainingResult(artefact, best, runs)
+        best.fitted, split.train, name=name, version=version, test=test, extras=plots, usefulness=usefulness,
+        before=before, progress=deferred,
+    )  # fmt: skip
+    return TrainingResult(artefact, best, runs, usefulness)
 
 
 def split_task(split: Split, settings: RecipeSettings) -> FitTask:

@@ -1,4 +1,4 @@
-"""Sums of rows and of a dilated kernel's taps; numba's optimiser does not vectorise loops over so many arrays."""
+"""Sums of a dilated kernel's taps; numba's optimiser does not vectorise loops over so many arrays."""
 
 from collections.abc import Callable
 from typing import Any
@@ -39,31 +39,3 @@ def _define_sum_taps(taps: int) -> Callable[..., Any]:
         return types.none(arrays, numbers), generate
 
     return sum_taps
-
-
-def _sum_rows(typing_context: Any, arrays: Any, numbers: Any) -> Any:
-    """out[offset + t] = Σ values[rows[index] × stride + t] over index in [first, last), for t < length.
-
-    Up to LANES - 1 entries after them become 0.
-    arrays = values, rows, out, all flat; numbers = stride, first, last, offset, length.
-    """
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        vectors = VectorBuilder(builder)
-        values, rows, out = data_pointers(context, builder, signature.args[0], arguments[0])
-        stride, first, last, offset, length = tuple_items(builder, signature.args[1], arguments[1])
-        total = cgutils.alloca_once(builder, vectors.int_zeros.type)
-        with cgutils.for_range_slice(builder, LONG(0), length, LONG(LANES), LONG) as (t, _):
-            inside = vectors.lanes_below(builder.sub(length, t))
-            builder.store(vectors.int_zeros, total)
-            with cgutils.for_range_slice(builder, first, last, LONG(1), LONG) as (index, _):
-                row = builder.mul(builder.load(builder.gep(rows, [index])), stride)
-                read = vectors.load_ints_where(inside, values, builder.add(row, t))
-                builder.store(builder.add(builder.load(total), read), total)
-            vectors.store(builder.load(total), out, builder.add(offset, t))
-        return context.get_dummy_value()
-
-    return types.none(arrays, numbers), generate
-
-
-sum_rows: Any = intrinsic(_sum_rows)

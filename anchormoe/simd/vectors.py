@@ -30,13 +30,6 @@ class VectorBuilder:
     def load_floats(self, array: Any, index: Any) -> Any:
         return self.load(array, index, FLOATS)
 
-    def load_ints_where(self, mask: Any, array: Any, index: Any) -> Any:
-        """0 in the other lanes, whose memory is not read."""
-        pointer = self._pointer(array, index, INTS)
-        kind = ir.FunctionType(INTS, [pointer.type, INT, mask.type, INTS])
-        function = cgutils.get_or_insert_function(self.builder.module, kind, f"llvm.masked.load.v{LANES}i32.p0")
-        return self.builder.call(function, [pointer, INT(4), mask, self.int_zeros])
-
     def load(self, array: Any, index: Any, kind: Any) -> Any:
         loaded = self.builder.load(self._pointer(array, index, kind))
         loaded.align = 4

@@ -8,6 +8,7 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from connectors.append_log import Entry
+from connectors.errors import ConnectorError
 from connectors.kafka.admin import ensure_compacted_topic
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.errors import translate_errors
@@ -47,14 +48,20 @@ class CompactedLog:
                     self._reader.moved(at, offset)
 
     async def read(self) -> list[Entry]:
-        """What is new, up to the end that the topic had when this was called."""
+        """What is new, up to the end that the topic had when this was called.
+
+        Raises ConnectorError also when the log is closed, before or meanwhile: a follower may still be reading then.
+        """
         entries: list[Entry] = []
+        consumer = self._consumer
+        if consumer is None:
+            raise ConnectorError(f"{self._topic} is closed")
         with self._translate_errors("cannot read"):
             async with asyncio.timeout(2 * _REQUEST_MS / 1000):
-                assigned = self._consumer.assignment()
-                ends = await self._consumer.end_offsets(assigned)
-                while any([await self._consumer.position(at) < ends[at] for at in assigned]):
-                    polled = await self._reader.getmany(self._consumer, timeout_ms=_POLL_MS, max_records=_POLL_RECORDS)
+                assigned = consumer.assignment()
+                ends = await consumer.end_offsets(assigned)
+                while any([await consumer.position(at) < ends[at] for at in assigned]):
+                    polled = await self._reader.getmany(consumer, timeout_ms=_POLL_MS, max_records=_POLL_RECORDS)
                     entries += [_entry(at, record) for at in sorted(polled) for record in polled[at] if record.value]
         return entries
 

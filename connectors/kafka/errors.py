@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from aiokafka.errors import (
     CommitFailedError,
+    ConsumerStoppedError,
     IllegalStateError,
     KafkaConnectionError,
     KafkaError,
@@ -43,7 +44,7 @@ def translate_errors(what: str) -> Iterator[None]:
         raise Fenced(f"{what}: the group has rebalanced, another member may own the partition") from error
     except UnknownTopicOrPartitionError as error:
         raise ConnectorError(f"{what}: there is no such topic") from error
-    except (KafkaError, IllegalStateError, OSError) as error:
+    except (KafkaError, IllegalStateError, ConsumerStoppedError, OSError) as error:
         raise ConnectorError(f"{what}: {describe_error(error)}") from error
 
 

@@ -31,6 +31,7 @@ _NEVER_OPENED_S = 0.1
 """Waiting for the close of a socket that was never opened would take the whole time-out."""
 _READ = (
     "cleanup.policy",
+    "max.message.bytes",
     "message.timestamp.type",
     "min.insync.replicas",
     "retention.bytes",

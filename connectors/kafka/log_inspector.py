@@ -10,6 +10,7 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaError
 
 from connectors.base import LogIdentity
+from connectors.errors import TransientError
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.errors import translate_errors
 from connectors.kafka.record_batch import UNDECODABLE_RECORD
@@ -49,7 +50,7 @@ class LogInspector:
             return int((await consumer.end_offsets([at]))[at]) if found is None else int(found.offset)
 
     async def read_at(self, partition: Partition, offset: int) -> RecordLike | None:
-        """None also for a record that cannot be decoded, and when it does not come in time."""
+        """None also for a record that cannot be decoded. Raises TransientError when it does not come in time."""
         first, end = await self.first_offset(partition), await self.end_offset(partition)
         if not first <= offset < end:
             return None
@@ -60,8 +61,8 @@ class LogInspector:
             try:
                 async with asyncio.timeout(_READ_S):
                     return await _read_exactly(consumer, at, offset)
-            except TimeoutError:
-                return None
+            except TimeoutError as error:
+                raise TransientError(f"{partition}@{offset} does not come within {_READ_S:g} s") from error
             except Exception as error:
                 if not is_undecodable(error):
                     raise

@@ -10,7 +10,7 @@ from typing import Any
 from aiokafka import TopicPartition
 from aiokafka.client import AIOKafkaClient
 from aiokafka.consumer.fetcher import READ_COMMITTED, READ_UNCOMMITTED, PartitionRecords
-from aiokafka.errors import CorruptRecordException, KafkaError, UnsupportedCodecError, for_code
+from aiokafka.errors import ConsumerStoppedError, CorruptRecordException, KafkaError, UnsupportedCodecError, for_code
 from aiokafka.protocol.fetch import FetchRequest
 
 from connectors.errors import ConnectorError
@@ -137,7 +137,7 @@ def is_undecodable(error: Exception) -> bool:
         return False  # a library that is missing concerns every record, and installing it helps
     if isinstance(error, CorruptRecordException | UnsupportedCodecError | BadGzipFile):
         return True
-    return not isinstance(error, KafkaError | OSError | ConnectorError)
+    return not isinstance(error, KafkaError | ConsumerStoppedError | OSError | ConnectorError)
 
 
 def _is_unreadable(record: RecordLike) -> bool:

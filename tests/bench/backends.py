@@ -39,7 +39,7 @@ def use_plain_loops() -> None:
     compile_plain = numba.njit(nogil=True, error_model="numpy", fastmath={"contract"})
     sums.define_sum_taps = lambda taps: compile_plain(plain_loops.define_sum_taps(taps))
     hydra.define_pool_hydra = lambda *sizes: compile_plain(plain_loops.define_pool_hydra(*sizes))
-    sums.sum_rows, ppv.pool_ppv = compile_plain(plain_loops.sum_rows), compile_plain(plain_loops.pool_ppv)
+    ppv.pool_ppv = compile_plain(plain_loops.pool_ppv)
     for name in ("product", "product_from_tokens", "exp", "sigmoid", "silu", "gelu", "pool_tokens"):
         setattr(products, name, compile_plain(getattr(plain_loops, name)))
 
@@ -73,12 +73,13 @@ def build_experts(profile: Any) -> Any:
     from anchormoe.experts.net import CommitteeNet, NetShape
     from anchormoe.experts.settings import settings_for
     from anchormoe.experts.source import Committee
-    from anchormoe.experts.tokens import Geometry
+    from anchormoe.experts.tokens import Geometry, positions_for
 
     chosen = settings_for(profile)
     flags = (True,) * chosen.folds * chosen.kept
-    geometry = Geometry.for_length(STEPS, tokens=chosen.tokens)
-    shape = NetShape(flags, flags, CHANNELS, CLASSES, chosen.width, chosen.experts, chosen.chosen, geometry)
+    geometry = Geometry.for_length(STEPS, positions=positions_for(CHANNELS, chosen.tokens))
+    widths = (chosen.width, chosen.value_width)
+    shape = NetShape(flags, flags, CHANNELS, (), CLASSES, *widths, chosen.experts, chosen.chosen, geometry)
     return Committee(CommitteeNet(shape, torch.Generator().manual_seed(0)))
 
 

@@ -95,6 +95,9 @@ def main() -> None:
         print("interrupted; the finished rounds count", flush=True)
     finally:
         lanes.stop()
+    write_page(given.ledger, given.out, given.lanes)
+    if not given.faults:
+        return
     new = [each for each in read_rounds(given.ledger) if each.seed >= next_seed(before, given.seed)]
     sys.exit(0 if new and all(each.same for each in new) else 1)
 
@@ -137,7 +140,7 @@ def _unfinished(plan: RoundPlan, code: int | None) -> Round:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--faults", type=int, default=100, help="how many more")
+    parser.add_argument("--faults", type=int, default=100, help="how many more; 0 only writes the page again")
     parser.add_argument("--per-round", type=int, default=20, help="faults between two comparisons")
     parser.add_argument("--lanes", type=int, default=2, help="rounds at the same time")
     parser.add_argument("--seed", type=int, default=1, help="of the first round of a new ledger")

@@ -1,7 +1,10 @@
 """docs/results/faults.md from the campaign's ledger; asks the clock and the installed versions."""
 
+import itertools
+import math
 import os
 import platform
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -12,9 +15,10 @@ import numpy as np
 
 from agent.chaos.faults import FAULTS
 from tests.fault.campaign_ledger import Round, read_rounds
-from tests.fault.server_faults import DESCRIPTIONS
+from tests.fault.descriptions import DESCRIPTIONS
 
 _RESTART_GOAL_S = 15.0
+_LOADS = (0.0, 4.0, 8.0, 16.0, math.inf)
 
 
 def write_page(ledger: Path, out: Path | None, lanes: int) -> None:
@@ -23,7 +27,9 @@ def write_page(ledger: Path, out: Path | None, lanes: int) -> None:
 
 
 def page(rounds: Sequence[Round], lanes: int) -> str:
-    return "\n".join([*_head(rounds, lanes), *_sum(rounds), *_kinds(rounds), *_rounds(rounds), *_how()]) + "\n"
+    counted = [each for each in rounds if not each.dismissed]
+    parts = [_head(counted, lanes), _sum(counted), _found(counted), _dismissed(rounds), _kinds(counted)]
+    return "\n".join(line for part in [*parts, _recovery(counted), _rounds(counted), _how()] for line in part) + "\n"
 
 
 def _finished(rounds: Sequence[Round]) -> list[Round]:
@@ -54,10 +60,24 @@ def _head(rounds: Sequence[Round], lanes: int) -> list[str]:
 
 
 def _sum(rounds: Sequence[Round]) -> list[str]:
+    """All rounds; and without those whose cause was found and mended, where there are such."""
+    now = [each for each in rounds if not each.mended]
+    columns = [("all rounds", rounds)]
+    if len(now) < len(rounds):
+        columns.append(("without rounds whose cause is mended", now))
+    lines = [f"| | {' | '.join(name for name, _ in columns)} |", f"| --- |{' ---: |' * len(columns)}"]
+    for number, (name, _) in enumerate(_totals(rounds)):
+        values = [_totals(own)[number][1] for _, own in columns]
+        lines.append(f"| {name} | {' | '.join(f'{value:,}' for value in values)} |")
+    return [*lines, ""]
+
+
+def _totals(rounds: Sequence[Round]) -> list[tuple[str, int]]:
     def total(name: str) -> int:
         return sum(each.counts.get(name, 0) for each in rounds)
 
-    rows = [
+    return [
+        ("faults", len(_outcomes(rounds))),
         ("records", total("records")),
         ("events expected (offline replay over the same records)", total("expected")),
         ("events published, repeats included", total("published")),
@@ -71,13 +91,32 @@ def _sum(rounds: Sequence[Round]) -> list[str]:
         ("events beside a break of the log that say `history_lost`", total("excused")),
         ("rounds that could not be finished", len(rounds) - len(_finished(rounds))),
     ]
-    return ["| | |", "| --- | ---: |", *(f"| {name} | {value:,} |" for name, value in rows), ""]
+
+
+def _found(rounds: Sequence[Round]) -> list[str]:
+    """Where the product was wrong, and what became of it."""
+    wrong = [each for each in rounds if not each.same]
+    if not wrong:
+        return []
+    lines = ["Rounds that were not as they should be:", ""]
+    for each in wrong:
+        what = _reason(each) if each.failure else f"Round {each.seed} ({each.profile})"
+        counts = f"{each.lost} lost, {each.extra} extra, {each.different} different"
+        lines.append(f"- {what}: {counts}; {f'mended in {each.mended}' if each.mended else '**not mended**'}.")
+    return [*lines, ""]
+
+
+def _dismissed(rounds: Sequence[Round]) -> list[str]:
+    reasons = Counter(each.dismissed for each in rounds if each.dismissed)
+    if not reasons:
+        return []
+    lines = [f"Not counted are {sum(reasons.values())} rounds in which the campaign itself was at fault:", ""]
+    return [*lines, *(f"- {count}: {reason}." for reason, count in reasons.items()), ""]
 
 
 def _kinds(rounds: Sequence[Round]) -> list[str]:
     outcomes = _outcomes(rounds)
     described = {name: fault.description for name, fault in FAULTS.items()} | DESCRIPTIONS
-    restarts = [each for each in outcomes if each["goal_s"] == _RESTART_GOAL_S]
     lines = [
         "## By kind",
         "",
@@ -92,8 +131,28 @@ def _kinds(rounds: Sequence[Round]) -> list[str]:
         own = [each for each in outcomes if each["fault"] == name]
         if own:
             lines.append(f"| {name} | {description} | {_figures(own)} |")
-    lines += [f"| all with a restart | | {_figures(restarts)} |", f"| all | | {_figures(outcomes)} |", ""]
-    return [*lines, *_refusals(outcomes)]
+    return [*lines, f"| all | | {_figures(outcomes)} |", "", *_refusals(outcomes)]
+
+
+def _recovery(rounds: Sequence[Round]) -> list[str]:
+    """How the agents were started, and how busy the machine was, decide more than the kind of fault."""
+    lines = [
+        "## Recovery after a restart",
+        "",
+        f"Faults with the goal of {_RESTART_GOAL_S:g} s, by the load average of the machine when they were over.",
+        "",
+        "| agents are started | load average | faults | median | p99 | max | goal | slower |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for started, words in (("anew", "anew, as by a supervisor"), ("forked", "as forks with their libraries loaded")):
+        own = _outcomes([each for each in rounds if each.started == started])
+        restarts = [each for each in own if each["goal_s"] == _RESTART_GOAL_S]
+        for low, high in itertools.pairwise(_LOADS):
+            some = [each for each in restarts if low <= each.get("load_average", 0.0) < high]
+            if some:
+                span = f"{low:g} to {high:g}" if high < math.inf else f"above {low:g}"
+                lines.append(f"| {words} | {span} | {_figures(some)} |")
+    return [*lines, ""]
 
 
 def _figures(outcomes: Sequence[dict[str, Any]]) -> str:
@@ -126,8 +185,7 @@ def _rounds(rounds: Sequence[Round]) -> list[str]:
             f"| {each.seed} | {each.profile} | {each.commit} | {len(each.faults)} | {expected} | {counts} "
             f"| {each.seconds:.0f} |"
         )
-    failed = [each for each in rounds if each.failure is not None]
-    return [*lines, "", *(line for each in failed for line in (_reason(each), ""))]
+    return [*lines, ""]
 
 
 def _reason(each: Round) -> str:
@@ -144,8 +202,10 @@ def _how() -> list[str]:
         "overtaken or moved. It writes simulated records (six pumps in four partitions, 150 records/s, with late, "
         "repeated, broken and missing records) to a new topic, runs two agents as processes with emission policy "
         "`all`, and injects faults while records arrive, each as soon as an agent works and the last fault has "
-        "healed; agents that exit are restarted at once, as a supervisor would. Then the events without repeats are "
-        "compared with those of `anchormoe-agent replay` over the same records: ids and bytes.",
+        "healed; agents that exit are restarted at once, as a supervisor would. In most rounds they are forks of a "
+        "process that has imported their libraries, which saves most of the processor time of a start and nothing "
+        "else: a fork reads its settings, loads its bundle and opens its connections itself. Then the events without "
+        "repeats are compared with those of `anchormoe-agent replay` over the same records: ids and bytes.",
         "",
         "Where the log itself breaks (`log-replaced`, `log-cut`, `retention`, `offsets-…`), equality with one replay "
         "cannot be asked for. The round is divided there: before the break everything is compared as usual; after it, "

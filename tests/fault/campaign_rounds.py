@@ -7,14 +7,14 @@ import subprocess
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, Literal, get_args
 
-from agent.chaos.agents import ChaosError, start_anew
+from agent.chaos.agents import ChaosError
 from agent.chaos.config import ExperimentNames, ExperimentPace
 from agent.chaos.context import Services
 from agent.chaos.experiment import Experiment, ExperimentSize, plan_faults, run_experiment
@@ -24,10 +24,11 @@ from agent.chaos.report import FaultOutcome
 from agent.errors import SettingsError
 from connectors.errors import ConnectorError
 from tests.fault.campaign_ledger import Round
+from tests.fault.environment_faults import Surroundings, environment_faults
 from tests.fault.nursery import Nursery
 from tests.fault.release_fault import version_changes
 from tests.fault.server_faults import Servers, server_faults
-from tests.support.agent_process import Names, write_plant
+from tests.support.agent_process import PUMPS, Names, write_plant
 from tests.support.hanging_receiver import HangingReceiver
 from tests.support.services.kafka import KafkaBroker
 from tests.support.services.kafka_cluster import KafkaCluster
@@ -57,8 +58,8 @@ class RoundPlan:
 
     @property
     def forks(self) -> bool:
-        """Every third round starts its agents as a supervisor does; the others save the time for more faults."""
-        return self.seed % 3 != 0
+        """Every twelfth round starts its agents as a supervisor does; the others save the time for more faults."""
+        return self.seed % 12 != 0
 
 
 def plan_rounds(
@@ -117,10 +118,11 @@ def start_servers(profile: Profile) -> Servers:
     return servers
 
 
-def faults_of(profile: Profile, servers: Servers) -> dict[str, Fault]:
+def faults_of(profile: Profile, servers: Servers, surroundings: Surroundings) -> dict[str, Fault]:
     """By name. A profile has what its servers allow; breaks of the log have rounds of their own."""
     own = {fault.name: fault for fault in server_faults(servers)}
-    found = FAULTS | own | {fault.name: fault for fault in version_changes()}
+    around = [*version_changes(), *environment_faults(surroundings, activations=profile.startswith("single"))]
+    found = FAULTS | own | {fault.name: fault for fault in around}
     breaks = {name: fault for name, fault in found.items() if fault.breaks_log and (name == "log-cut") == (name in own)}
     if profile == "log":
         return {**breaks, **_pick(found, "agent-kill", "redis-kill", "zombie")}
@@ -152,12 +154,16 @@ def run_round(plan: RoundPlan, logs: Path) -> Round:
         servers = start_servers(plan.profile)
     except ServiceUnavailable as error:
         return _round(plan, [], {}, f"the servers do not start: {error}", started_s, load)
+    surroundings = Surroundings(directory / "surroundings")
+    surroundings.prepare(os.environ)
     nursery = Nursery() if plan.forks else None
     try:
-        kinds = faults_of(plan.profile, servers)
+        kinds = faults_of(plan.profile, servers, surroundings)
         chosen = [kinds[name] for name in (plan.only or kinds) if name in kinds]
         order = plan_faults(chosen, plan.count if chosen else 0, Random(plan.seed))
-        experiment = _experiment(servers, directory, plan, nursery)
+        experiment = _experiment(servers, directory, plan, surroundings)
+        if nursery is not None:
+            experiment = replace(experiment, launch=nursery.launch)
         result = asyncio.run(run_experiment(experiment, order, partial(_report, plan.seed), outcomes))
         found = result.as_json()
         if result.same:
@@ -206,7 +212,7 @@ def _round(
 _COUNTS = ("records", "expected", "published", "repeated", "conflicts", "history_lost", "segments", "excused")
 
 
-def _experiment(servers: Servers, directory: Path, plan: RoundPlan, nursery: Nursery | None) -> Experiment:
+def _experiment(servers: Servers, directory: Path, plan: RoundPlan, surroundings: Surroundings) -> Experiment:
     directory.mkdir(parents=True, exist_ok=True)
     names = ExperimentNames(f"chaos-{uuid.uuid4().hex[:8]}")
     kafka = servers.brokers or servers.broker
@@ -217,6 +223,7 @@ def _experiment(servers: Servers, directory: Path, plan: RoundPlan, nursery: Nur
         bootstrap=kafka.bootstrap,
         redis_url=f"redis://127.0.0.1:{servers.proxy.port}/0" if servers.proxy else "",
         emission={"policy": "all", "channels": "none"},
+        groups=[PUMPS | {"model": {"bundle": str(surroundings.bundle)}}],
         records={"max_clock_skew": "1h", "unknown_channel": "ignore" if plan.seed % 2 else "reject"},
         **_store(servers),
     )
@@ -226,8 +233,8 @@ def _experiment(servers: Servers, directory: Path, plan: RoundPlan, nursery: Nur
         _create_topics(servers.brokers, names, cut=plan.profile == "brokers-cut")
     sinks = [_receiving(servers.receiver)] if servers.receiver else []
     # Nothing to clean up: the servers end with the round.
-    launch = start_anew if nursery is None else nursery.launch
-    return Experiment(path, directory, names, plan.seed, SIZE, pace, services, sinks, keep=True, launch=launch)
+    models = surroundings.models if plan.profile.startswith("single") else None
+    return Experiment(path, directory, names, plan.seed, SIZE, pace, services, sinks, keep=True, models=models)
 
 
 def _receiving(receiver: HangingReceiver) -> dict[str, Any]:

@@ -1,12 +1,13 @@
 """Another version of the agent joins the group and is replaced again: a rolling upgrade and its way back."""
 
+import asyncio
 import signal
 
 from agent.chaos.agents import AgentProcess, ChaosError, wait_until
 from agent.chaos.context import RESTART_GOAL_S, FaultContext
 from agent.chaos.fault import Fault
 from agent.chaos.report import FaultOutcome
-from tests.fault.server_faults import DESCRIPTIONS
+from tests.fault.descriptions import DESCRIPTIONS
 from tests.support.releases import EARLIER, release_source
 
 _JOIN_TIMEOUT_S = 90.0
@@ -20,7 +21,7 @@ def version_changes() -> list[Fault]:
 
 async def change_version(context: FaultContext) -> FaultOutcome:
     agent = context.random_agent()
-    agent.source = release_source()
+    agent.source = await asyncio.to_thread(release_source)  # unpacks and compiles at the first time
     try:
         await restart(context, agent)
         if not await wait_until(lambda: agent.has_partition, _JOIN_TIMEOUT_S):

@@ -15,6 +15,7 @@ from agent.chaos.fault import Fault
 from agent.chaos.log_faults import LOG_REPLACED, begin_segment
 from agent.chaos.report import FaultOutcome
 from connectors.kafka.group_offsets import GroupOffsets, Offsets
+from tests.fault.descriptions import DESCRIPTIONS
 from tests.support.hanging_receiver import HangingReceiver
 from tests.support.services.kafka import KafkaBroker
 from tests.support.services.kafka_cluster import KafkaCluster
@@ -65,34 +66,6 @@ def server_faults(servers: Servers) -> list[Fault]:
     if servers.redis_cluster is not None:
         found += _redis_cluster_faults(servers.redis_cluster)
     return found
-
-
-DESCRIPTIONS = {
-    "redis-older": "Redis comes back without its last acknowledged writes",
-    "redis-older-agents-kill": "Redis comes back without its last acknowledged writes, all agents die",
-    "redis-pause": "SIGSTOP of Redis for seconds",
-    "redis-link-cut": "the network to Redis is cut for seconds",
-    "redis-link-hangs": "the network to Redis swallows everything for seconds",
-    "redis-link-slow": "the network to Redis delays everything",
-    "receiver-hangs": "the webhook receiver answers nothing for seconds",
-    "receiver-hangs-rebalance": "an agent joins while the webhook receiver answers nothing",
-    "broker-pause": "SIGSTOP of the broker for seconds",
-    "broker-disk-full": "the broker cannot write its log",
-    "leader-kill": "kill -9 of the leader of the input",
-    "events-leader-kill": "kill -9 of the leader of the events",
-    "controller-change": "the active controller is stopped",
-    "leader-pause": "SIGSTOP of the leader of the input",
-    "min-isr": "two of three brokers are killed",
-    "brokers-rolling": "all brokers are restarted in turn",
-    "log-cut": "an unclean election cuts the log",
-    "fail-over": "the Redis master dies, a replica is promoted",
-    "fail-over-lost-writes": "the Redis master dies with acknowledged writes that no replica has",
-    "master-pause": "the Redis master hangs and is replaced, then wakes",
-    "reshard": "slots of Redis Cluster move to another master",
-    "redis-node-kill": "kill -9 of a master of Redis Cluster",
-    "redis-node-pause": "SIGSTOP of a master of Redis Cluster",
-    "version-change": "an agent is replaced by one of an earlier version, and back",
-}
 
 
 def _fault(name: str, act: Act, *, goal_s: float | None = None) -> Fault:

@@ -20,6 +20,7 @@ from tests.support.agent_process import (
     read_topic,
     write_plant,
 )
+from tests.support.event_sums import require_exact_sums
 from tests.support.services.kafka import Broker
 
 pytestmark = pytest.mark.slow
@@ -61,10 +62,8 @@ async def test_records_become_explained_events_and_a_stop_is_orderly(
     states = [event for event in decoded(events) if event["type"] == "state"]
     assert len({event["state"] for event in states}) >= 3
     for event in states:
-        evidence = event["evidence"]
-        if evidence:
-            total = evidence["context"] + sum(patch["contribution"] for patch in evidence["patches"])
-            assert total + evidence["remainder"] == pytest.approx(event["logits"][evidence["class"]], abs=1e-9)
+        if event["evidence"]:
+            require_exact_sums(event)
     assert {record.key for record in await read_topic(kafka.bootstrap, names.output("states"))} == {
         b"pump-0",
         b"pump-1",

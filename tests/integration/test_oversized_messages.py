@@ -2,8 +2,10 @@
 
 from collections import Counter
 
+import orjson
 import pytest
 
+from agent.contracts import ExplainedEvent
 from agent.dead_letters.letter import dead_letter
 from agent.dead_letters.stored import LetterPosition, StoredDeadLetter
 from agent.runtime.oversized import shrink_message
@@ -13,6 +15,8 @@ from connectors.kafka.bounded import read_batches
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.sink import Delivery, KafkaSink, OversizePolicy
 from connectors.records import DEAD_LETTERS, EVENTS, STATES, Message, Partition, Record
+from tests.support.event_samples import samples
+from tests.support.event_sums import require_exact_sums
 from tests.support.services.kafka import Broker
 
 T0 = 1_700_000_000_000
@@ -85,15 +89,20 @@ async def test_a_broker_that_takes_less_than_the_setting_gets_pointers_too(kafka
     assert [each.offset for each in letters if each.is_pointer] == [10, 11]
 
 
-async def test_an_event_that_does_not_fit_is_published_without_its_patches(kafka: Broker, topic_name: str) -> None:
+async def test_an_event_that_does_not_fit_is_published_without_its_evidence(kafka: Broker, topic_name: str) -> None:
     world = World(kafka, topic_name)
-    patches = b",".join(b'{"contribution":0.001,"note":"%s"}' % (b"x" * 100) for _ in range(10_000))
-    value = b'{"evidence":{"class":"a","context":0.5,"remainder":0.1,"patches":[%s]},"logits":{"a":2.0}}' % patches
+    data = next(one.event.data for one in samples().outgoing if one.event.data.get("evidence"))
+    long = [span | {"note": "x" * 100} for span in data["evidence"]["spans"]] * 5_000
+    value = orjson.dumps(data | {"evidence": data["evidence"] | {"spans": long}})
     await world.write(Message(EVENTS, b"pump", value, (("ce_id", b"1"),)), Message(EVENTS, b"pump", b'{"n":1}'))
     batches = read_batches(Cluster(kafka.bootstrap), world.topics[EVENTS], timeout_s=60)
     [cut, whole] = [record async for batch in batches for record in batch.records]
-    assert cut.value == b'{"evidence":{"class":"a","context":0.5,"remainder":1.5,"patches":[]},"logits":{"a":2.0}}'
-    assert dict(cut.headers) == {"ce_id": b"1", "anchormoe_cut": b"evidence.patches"}
+    left = orjson.loads(cut.value or b"")
+    assert (left["evidence"]["spans"], left["evidence"]["channels"], left["why_not"]) == ([], [], None)
+    assert (left["state"], left["text"], left["classes"]) == (data["state"], data["text"], data["classes"])
+    ExplainedEvent.model_validate_json(cut.value or b"")
+    require_exact_sums(left)
+    assert dict(cut.headers) == {"ce_id": b"1", "anchormoe_cut": b"evidence.spans"}
     assert whole.value == b'{"n":1}'
 
 

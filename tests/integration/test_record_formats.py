@@ -197,21 +197,21 @@ async def has_read(tally: Counters, count: int) -> None:
 
 
 def states_by_asset(events: Sequence[dict[str, Any]]) -> dict[str, list[tuple[int, str, float, list[float]]]]:
-    """Per asset: seconds after the start, state, coverage, contributions."""
+    """Per asset: seconds after the start, state, coverage, contributions of the spans."""
     start = np.datetime64(START_MS, "ms")
     found: dict[str, list[tuple[int, str, float, list[float]]]] = {asset: [] for asset in ASSETS}
     for event in events:
         second = int((np.datetime64(event["window"]["end"].rstrip("Z")) - start) / np.timedelta64(1, "s"))
-        parts = [patch["contribution"] for patch in event["evidence"]["patches"]]
+        parts = [span["contribution"] for span in event["evidence"]["spans"]]
         found[event["asset"]].append((second, event["state"], event["window"]["coverage"], parts))
     return found
 
 
-UP, STEP, MIXED = [1.0] * 4, [-1.0, 1.0, 1.0, 1.0], [-1.0, -1.0, 1.0, 1.0]
+UP, STEP, MIXED = [4.0], [3.0, -1.0], [-2.0, 2.0]
 CHANGES = {
-    "pump-1": [(2, "low", 0.5, [1.0, 1.0]), (14, "high", 1.0, UP), (22, "low", 1.0, MIXED), (34, "high", 1.0, UP)],
+    "pump-1": [(2, "low", 0.5, [2.0]), (14, "high", 1.0, UP), (22, "low", 1.0, MIXED), (34, "high", 1.0, UP)],
     "pump-2": [
-        (2, "low", 0.5, [1.0, 1.0]),
+        (2, "low", 0.5, [2.0]),
         (8, "high", 0.875, STEP),
         (18, "low", 1.0, STEP),
         (28, "high", 1.0, STEP),

@@ -33,8 +33,11 @@ PLANT = catalogue(
     rule("lost", technical="channel_dropout"),
     rule("silent", technical="no_data", limit_ns=10**9),
 )
+SPAN = {"start": "a", "end": "b", "contribution": 2.5, "channels": ["flow"], "share": 0.9, "expert": "kernel"}
+EVIDENCE = {"class": "worn", "supporting": 3.0, "opposing": -1.0, "spans": [SPAN]}
 SEEDS = [
     encode_input(event(1, 0.9, published="2023-11-14T22:13:30Z")),
+    encode_input(event(1.5, 0.9, evidence=EVIDENCE, text="flow 3 against 5 normal")),
     encode_input(technical(2, "channel_dropout", channel="flow")),
     encode_input(command(3, "ack")),
     encode_input(command(4, "shelve", until=60)),
@@ -44,6 +47,7 @@ VALUES: list[Any] = [None, True, 0, -1, 1e308, 2**63, 2**64 - 1, "", "x", [], {}
 VALUES += ["9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z", "2300-01-01T00:00:00Z", "\x1f", "a\nb", "\x1b[2J", "\u202e"]
 VALUES += ["x" * 3000, "state", "channel_dropout", "ack", "event", "command", "tick"]
 VALUES += [{"supporting": "x"}, {"patches": [1]}, {"patches": [{"contribution": None}]}]
+VALUES += [{"spans": [1]}, {"spans": [{"contribution": 1.0, "channels": [1]}]}, {"spans": {}}]
 HEADERS = [b"", b"\xff", b"9999-12-31T23:59:59Z", b"anchormoe.later", b"x" * 9000, b"a\x1fb"]
 
 

@@ -12,11 +12,13 @@ from anchormoe.experts.tokens import Geometry
 
 
 def _committee(channels: int, classes: int, length: int, seed: int) -> Committee:
-    shape = NetShape((True, False), (True, False), channels, classes, 8, 4, 2, Geometry.for_length(length, tokens=16))
+    geometry = Geometry.for_length(length, positions=16)
+    shape = NetShape((True, False), (True, False), channels, (), classes, 8, 6, 4, 2, geometry)
     net = CommitteeNet(shape, torch.Generator().manual_seed(seed))
     with torch.no_grad():
         for parameter in net.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(seed + 1)))
+        net.level_mean.add_(0.3)
     return Committee(net)
 
 
@@ -45,6 +47,8 @@ def test_sums_are_exact_and_padding_changes_nothing(
     for output, padded in zip(committee.forward(cases), longer, strict=True):
         bound = 1e-5 * max(1.0, float(np.abs(output.logits).max()))
         assert np.isfinite(output.logits).all()
-        assert np.abs(output.context + output.evidence.values.sum(1) - output.logits).max() <= bound
+        values = output.evidence.values
+        assert np.abs(output.context + values.sum((1, 2)) - output.logits).max() <= bound
         assert np.abs(padded.logits - output.logits).max() <= bound
-        assert (padded.evidence.values[:, output.evidence.values.shape[1] :] == 0).all()
+        assert (padded.evidence.values[:, values.shape[1] - 1 : -1] == 0).all()
+        assert (values[:, -1][~cases.mask.any(2)] == 0).all()  # no level of a channel that is missing

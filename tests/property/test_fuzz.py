@@ -29,3 +29,10 @@ def test_whatever_comes_in_is_used_ignored_or_refused_exactly_once(door: str, va
     outcome = result.outcome
     ended = outcome.used + outcome.ignored + outcome.control + sum(outcome.refused.values())
     assert ended == result.inputs
+
+
+def test_control_records_are_obeyed_where_a_setting_accepts_them() -> None:
+    with quiet():
+        result = run_chunk(all_doors()["wide"], "wide-control", SEED, 3_000)
+    assert result.outcome.control > 0
+    assert result.outcome.refused["bad_control"] > 0

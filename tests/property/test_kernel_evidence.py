@@ -58,8 +58,9 @@ def test_context_and_steps_add_up_to_the_pooled_logit(cases: Cases) -> None:
 def test_steps_without_a_valid_channel_get_exactly_0(cases: Cases) -> None:
     output = _model()[1].forward(cases)
     assert not output.evidence.values[~cases.step_mask].any()
-    assert output.evidence.far is not None
-    assert not output.evidence.far[~cases.step_mask].any()
+    assert output.evidence.terms == ((0,), (1,))  # channel 2 is constant
+    for index, (channel,) in enumerate(output.evidence.terms):
+        assert not output.evidence.values[:, :, index][~cases.mask[:, channel]].any()
 
 
 @settings(deadline=None, max_examples=25)

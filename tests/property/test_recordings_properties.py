@@ -37,7 +37,7 @@ def recordings(draw: st.DrawFn, name: str = "r") -> Samples:
 def test_windows_are_those_of_the_agent(samples: Samples, one: int, two: int) -> None:
     config = settings(max(one, two), min(one, two))
     recording = resample(samples, config)
-    found = cut_windows(recording, config, 3)
+    found = cut_windows(recording, config, ("x", "y", "z"))
     allowed = ends_between(
         recording.start + config.window.length - 1, recording.start + len(recording.steps), config.window.hop
     )

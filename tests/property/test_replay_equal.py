@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from agent.events.group import GroupRuntime
 from agent.runtime.pipeline import PipelineLimits
+from anchormoe.windows import WindowShape
 from connectors.errors import ConnectorError
 from connectors.memory import MemoryLog, MemorySink, MemorySource, MemoryWindowStore
 from tests.support.plant import A, B, events_of, pipeline_on, pumps, put, strict_judge
@@ -100,6 +101,19 @@ def test_crashes_anywhere_change_no_event_about_a_sensor(
 
 
 @settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from(["=", "+", "-", "0", "?"]), min_size=40, max_size=160), crashes, st.integers(5, 30))
+def test_crashes_anywhere_change_no_state_that_hysteresis_holds(
+    flows: list[str], planned: list[PlannedCrash], checkpoint_records: int
+) -> None:
+    """Long enough that a rebuild does not reach back to the beginning."""
+    value = {"+": 1.0, "-": -1.0, "0": 0.05, "?": None}
+    sent = [flows[max(at - 3, 0)] if flow == "=" else flow for at, flow in enumerate(flows)]
+    entries = [("p1", 100 + at, value.get(flow, 0.5)) for at, flow in enumerate(sent)]
+    after = asyncio.run(disturbed(entries, planned, 7, checkpoint_records, holding))
+    assert after == asyncio.run(undisturbed(entries, holding))
+
+
+@settings(max_examples=60, deadline=None)
 @given(logs(flows=ODD_FLOWS))
 def test_a_sensor_becomes_unhealthy_and_healthy_in_turn(entries: list[Entry]) -> None:
     """Where a window has no predecessor everything begins anew, as the asset's state does."""
@@ -119,6 +133,11 @@ def test_a_sensor_becomes_unhealthy_and_healthy_in_turn(entries: list[Entry]) ->
 
 def quiet() -> GroupRuntime:
     return pumps(policy="all")
+
+
+def holding() -> GroupRuntime:
+    """A memory of 32 windows of one step each."""
+    return pumps(policy="all", judge=strict_judge(), shape=WindowShape(length=4, hop=1), hysteresis_milli=4000)
 
 
 def judging() -> GroupRuntime:

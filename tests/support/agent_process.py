@@ -31,6 +31,13 @@ from connectors.simulator.source import SimulatorSource
 from tests.support.services.kafka import Broker
 
 BUNDLE = Path(__file__).parents[2] / "configs" / "bundles" / "pump"
+PUMPS: dict[str, Any] = {
+    "name": "pumps",
+    "assets": ["pump-*"],
+    "model": {"bundle": str(BUNDLE)},
+    "window": {"lateness": 16},
+    "max_assets": 64,
+}
 _HOUR_NS = 3_600_000_000_000
 START_NS = (time.time_ns() // _HOUR_NS - 1) * _HOUR_NS
 """Within the broker's retention: it deletes by the records' own time."""
@@ -74,15 +81,7 @@ def write_plant(path: Path, names: Names, *, bootstrap: str, redis_url: str, **c
             "timeouts": {"session": "6s", "heartbeat": "500ms", "rebalance": "10s"},
         },
         "records": {"max_clock_skew": "1h"},
-        "groups": [
-            {
-                "name": "pumps",
-                "assets": ["pump-*"],
-                "model": {"bundle": str(BUNDLE)},
-                "window": {"lateness": 16},
-                "max_assets": 64,
-            }
-        ],
+        "groups": [PUMPS],
         "store": {"kind": "redis", "url": redis_url, "timeout": "1s", "key_prefix": names.base},
         "sinks": [
             {

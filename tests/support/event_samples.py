@@ -8,7 +8,6 @@ import numpy as np
 from agent.dead_letters.letter import DeadLetter
 from agent.events.assemble import EventAssembler, OutgoingEvent, idle_events
 from agent.events.emission import Emission
-from agent.events.evidence import EvidencePolicy
 from agent.events.group import GroupRuntime, Publishing
 from agent.events.payloads import (
     event_message,
@@ -17,7 +16,9 @@ from agent.events.payloads import (
     model_refused_event,
     state_message,
 )
+from agent.events.spans import EvidencePolicy
 from agent.models.classifier import ModelName, WindowClassifier
+from agent.models.normal_values import NormalValues
 from agent.models.schedule import ActiveModel
 from agent.windows.group import GroupWindows
 from agent.windows.ingest import ingest
@@ -127,5 +128,6 @@ def _group() -> GroupRuntime:
     )
     rules = (FillRule(), FillRule())
     classifier = WindowClassifier(predictor, classes, channels, rules, min_coverage=0.55, judge=_judge())
-    publishing = Publishing("hall", Emission("all"), EvidencePolicy(), predictor.channel_method)
-    return GroupRuntime(spec, ActiveModel(classifier, ModelName("demo", "1", "d" * 64)), publishing)
+    publishing = Publishing("hall", Emission("all", why_not="always"), EvidencePolicy())
+    name = ModelName("demo", "1", "d" * 64)
+    return GroupRuntime(spec, ActiveModel(classifier, name, ("bar", "K"), NormalValues.of(predictor)), publishing)

@@ -44,6 +44,7 @@ def write_plant(directory: Path, **sections: Any) -> Path:
                 "assets": ["pump-*"],
                 "model": {"bundle": "bundle"},
                 "window": {"hop": 2, "lateness": 1},
+                "hysteresis": {"enabled": False},
                 "max_assets": 16,
             }
         ],

@@ -25,18 +25,6 @@ def define_sum_taps(taps: int) -> Any:
     return sum_taps
 
 
-def sum_rows(arrays: Any, numbers: Any) -> None:
-    values, rows, out = arrays
-    stride, first, last, offset, length = numbers
-    total = out[offset : offset + length]
-    for t in range(length):
-        total[t] = 0
-    for index in range(first, last):
-        row = values[rows[index] * stride :]
-        for t in range(length):
-            total[t] += row[t]
-
-
 def pool_ppv(arrays: Any, numbers: Any) -> None:
     series, tap_sum, counted, biases, above, table, evidence = arrays
     a, b, c, first, last, bias, n, place, classes, stride = numbers

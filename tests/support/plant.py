@@ -10,13 +10,14 @@ import numpy as np
 import orjson
 
 from agent.events.emission import Emission, Policy
-from agent.events.evidence import EvidencePolicy
 from agent.events.group import GroupRuntime, Publishing
+from agent.events.spans import EvidencePolicy
 from agent.models.classifier import ModelName, WindowClassifier
 from agent.models.schedule import ActiveModel
 from agent.runtime.instruments import Instruments
 from agent.runtime.pipeline import Endpoints, Pipeline, PipelineLimits
 from agent.runtime.skipped_records import SkippedRecords
+from agent.settings.resolve import HYSTERESIS_HOPS
 from agent.windows.spec import NEVER_EXPIRE_STEPS, GroupSpec
 from anchormoe.cases import Cases
 from anchormoe.model.judgement import Judge
@@ -38,7 +39,6 @@ A, B = Partition("readings", 0), Partition("readings", 1)
 class ThresholdModel:
     """`high` where the mean of the first channel is above 0; every step is a patch that adds its own value."""
 
-    channel_method = "occlusion"
     judge = None
     config = SimpleNamespace(classes=CLASSES, name="threshold", version="1", digest="d" * 64)
 
@@ -68,9 +68,6 @@ class ThresholdModel:
             label=label,
         )
 
-    def attribute_channels(self, window: Any, mask: Any, spans: Sequence[tuple[int, int]], label: int) -> np.ndarray:
-        return np.array([[1.0, 0.0]] * len(spans))
-
 
 def strict_judge(length: int = 4) -> Judge:
     """As if TRAIN had a flow that alternates between −1 and 1, and a pressure that is always 1."""
@@ -91,6 +88,7 @@ def pumps(
     max_advance_steps: int | None = None,
     total_assets: int | None = None,
     judge: Judge | None = None,
+    hysteresis_milli: int | None = None,
 ) -> GroupRuntime:
     spec = GroupSpec(
         name=name,
@@ -103,11 +101,13 @@ def pumps(
         expire_after_steps=expire_after_steps,
         max_advance_steps=max_advance_steps,
         total_assets=total_assets,
+        memory_hops=1 if hysteresis_milli is None else HYSTERESIS_HOPS,
     )
     model: Any = ThresholdModel()
     classifier = WindowClassifier(model, CLASSES, CHANNELS, [FillRule(), FillRule()], 0.5, judge)
-    publishing = Publishing("test", Emission(policy), EvidencePolicy(), "occlusion")
-    return GroupRuntime(spec, ActiveModel(classifier, ModelName("threshold", "1", "d" * 64)), publishing)
+    publishing = Publishing("test", Emission(policy), EvidencePolicy())
+    model_name = ModelName("threshold", "1", "d" * 64)
+    return GroupRuntime(spec, ActiveModel(classifier, model_name), publishing, hysteresis_milli=hysteresis_milli)
 
 
 def decoder() -> Decoder:

@@ -28,6 +28,7 @@ STATED = Group.model_validate(
         "assets": ["*"],
         "model": {"bundle": "configured"},
         "window": {"hop": 2, "lateness": 1, "idle_after": "20s"},
+        "hysteresis": {"enabled": False},
         "max_assets": 100,
     }
 )

@@ -5,8 +5,8 @@ from typing import Any
 import orjson
 
 from agent.events.emission import Emission
-from agent.events.evidence import EvidencePolicy
 from agent.events.group import GroupRuntime, Publishing
+from agent.events.spans import EvidencePolicy
 from agent.models.classifier import ModelName, WindowClassifier
 from agent.models.schedule import ActiveModel
 from agent.runtime.pipeline import Endpoints, Pipeline, PipelineLimits
@@ -37,7 +37,7 @@ def group() -> GroupRuntime:
     )
     never_asked: Any = object()
     classifier = WindowClassifier(never_asked, ("a", "b"), ("p",), (FillRule(),), NEVER_ENOUGH)
-    publishing = Publishing("test", Emission("all"), EvidencePolicy(), None)
+    publishing = Publishing("test", Emission("all"), EvidencePolicy())
     return GroupRuntime(spec, ActiveModel(classifier, ModelName("none", "0", "0")), publishing)
 
 

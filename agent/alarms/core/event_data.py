@@ -6,6 +6,7 @@ from typing import Any
 from connectors.errors import RecordError, shorten
 
 LONGEST_NAME = 256
+LONGEST_SENTENCE = 500
 MAX_DEPTH = 32
 _EVIDENCE_NUMBERS = ("supporting", "opposing")
 
@@ -15,6 +16,8 @@ def check_event_data(data: Mapping[str, Any]) -> None:
     _check_depth(data)
     for name in ("state", "channel", "finding", "published"):
         _check_name(data.get(name), name)
+    text = data.get("text")
+    _require(text is None or is_name(text, LONGEST_SENTENCE), "text")
     probabilities = data.get("probabilities")
     if probabilities is not None:
         _require(isinstance(probabilities, dict) and all(map(_is_number, probabilities.values())), "probabilities")
@@ -39,9 +42,22 @@ def _check_evidence(evidence: Any) -> None:
         _require(_is_number(evidence.get(name, 0.0)), f"evidence.{name}")
     patches = evidence.get("patches", [])
     _require(isinstance(patches, list) and all(map(_is_patch, patches)), "evidence.patches")
+    spans = evidence.get("spans", [])
+    _require(isinstance(spans, list) and all(map(_is_span, spans)), "evidence.spans")
+
+
+def _is_span(span: Any) -> bool:
+    """Of version 2 of the contract: its channels are names."""
+    if not isinstance(span, dict) or not _is_number(span.get("contribution")):
+        return False
+    channels = span.get("channels")
+    if not isinstance(channels, list) or not all(isinstance(name, str) for name in channels):
+        return False
+    return is_name(span.get("start")) and is_name(span.get("end"))
 
 
 def _is_patch(patch: Any) -> bool:
+    """Of version 1 of the contract."""
     if not isinstance(patch, dict) or not _is_number(patch.get("contribution")):
         return False
     channels = patch.get("channels")

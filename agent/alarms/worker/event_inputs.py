@@ -7,6 +7,7 @@ import orjson
 
 from agent.alarms.core.catalogue import Catalogue
 from agent.alarms.core.inputs import MAX_INPUT_BYTES, EventInput, decode_input, encode_input, parse_time
+from agent.contracts.published import ExplainedEvent
 from agent.contracts.received import ReceivedEvent
 from connectors.errors import RecordError
 from connectors.timestamps import END_NS, NS_PER_MS, format_iso
@@ -25,7 +26,9 @@ _FIELDS = (
     "refused",
     "reason",
 )
-_FIELDS_OF_ALARMS = ("evidence", "channel_method", "model")
+_FIELDS_OF_ALARMS = ("text", "evidence", "channel_method", "model")
+"""Of both versions of the contract; `probabilities` of version 2 come from its class table."""
+_LONG_LISTS = {"patches": list[Any](), "spans": list[Any](), "channels": list[Any](), "experts": list[Any]()}
 
 
 def event_input(event: ReceivedEvent, catalogue: Catalogue, now_ns: int) -> EventInput | None:
@@ -43,17 +46,23 @@ def event_input(event: ReceivedEvent, catalogue: Catalogue, now_ns: int) -> Even
         asset=event.asset,
         group=event.data.group,
         end_ns=parse_time(event.headers.get("ce_time"), "ce_time"),
-        data=_reduce(data, catalogue) | _publication_time(event, catalogue),
+        data=_reduce(data | _probabilities(event), catalogue) | _publication_time(event, catalogue),
     )
 
 
 def encode_event(entry: EventInput) -> bytes:
-    """For the input log, whose checks it passes; too many patches of evidence are left out. Raises RecordError."""
+    """For the input log, whose checks it passes; evidence that is too long is left out. Raises RecordError."""
     value = encode_input(entry)
     if len(value) > MAX_INPUT_BYTES and isinstance(evidence := entry.data.get("evidence"), dict):
-        value = encode_input(replace(entry, data={**entry.data, "evidence": {**evidence, "patches": []}}))
+        short = evidence | {name: nothing for name, nothing in _LONG_LISTS.items() if name in evidence}
+        value = encode_input(replace(entry, data={**entry.data, "evidence": short}))
     decode_input(value)
     return value
+
+
+def _probabilities(event: ReceivedEvent) -> dict[str, Any]:
+    """Per class, as version 1 has them and the state machine reads them."""
+    return {"probabilities": event.data.probabilities} if isinstance(event.data, ExplainedEvent) else {}
 
 
 def _publication_time(event: ReceivedEvent, catalogue: Catalogue) -> dict[str, str]:

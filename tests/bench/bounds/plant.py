@@ -8,8 +8,8 @@ from typing import Any
 from aiokafka import AIOKafkaProducer
 
 from agent.events.emission import Emission
-from agent.events.evidence import EvidencePolicy
 from agent.events.group import GroupRuntime, Publishing
+from agent.events.spans import EvidencePolicy
 from agent.models.classifier import Classification, ModelName
 from agent.models.schedule import ActiveModel
 from agent.runtime.pipeline import Endpoints, Pipeline, PipelineLimits
@@ -69,7 +69,7 @@ def group(*, windows_per_s: float = 1e9, max_assets: int = 1000) -> GroupRuntime
         max_assets=max_assets,
         total_assets=max_assets,
     )
-    publishing = Publishing("bounds", Emission("changes"), EvidencePolicy(), None)
+    publishing = Publishing("bounds", Emission("changes"), EvidencePolicy())
     return GroupRuntime(spec, ActiveModel(classifier, ModelName("bounds", "1", "0" * 64)), publishing)
 
 

@@ -11,8 +11,8 @@ import orjson
 from aiokafka import AIOKafkaProducer
 
 from agent.events.emission import Emission
-from agent.events.evidence import EvidencePolicy
 from agent.events.group import GroupRuntime, Publishing
+from agent.events.spans import EvidencePolicy
 from agent.models.classifier import Classification, ModelName
 from agent.models.schedule import ActiveModel
 from agent.windows.spec import GroupSpec
@@ -50,7 +50,7 @@ def bench_group(classifier: Any, *, max_assets: int) -> GroupRuntime:
         rebuild_horizon_steps=8 * SHAPE.length,
         max_assets=max_assets,
     )
-    publishing = Publishing("bench", Emission("changes"), EvidencePolicy(), None)
+    publishing = Publishing("bench", Emission("changes"), EvidencePolicy())
     return GroupRuntime(spec, ActiveModel(classifier, ModelName("bench", "1", "0" * 64)), publishing)
 
 

@@ -3,9 +3,10 @@
 from typing import Any
 
 from agent.events.emission import Emission, Policy
-from agent.events.evidence import EvidencePolicy
 from agent.events.group import GroupRuntime, Publishing
+from agent.events.spans import EvidencePolicy
 from agent.models.classifier import ModelName, WindowClassifier
+from agent.models.normal_values import NormalValues
 from agent.models.schedule import ActiveModel
 from agent.windows.spec import GroupSpec
 from anchormoe.windows import FillRule, Grid, WindowShape
@@ -28,6 +29,7 @@ def modelled(predictor: Any, *, policy: Policy, heartbeat: int = 0) -> GroupRunt
         max_assets=1_000,
     )
     classifier = WindowClassifier(predictor, tuple(config.classes), config.channels, rules, 0.0)
-    publishing = Publishing("bench", Emission(policy, heartbeat), EvidencePolicy(), None)
+    publishing = Publishing("bench", Emission(policy, heartbeat), EvidencePolicy())
     name = ModelName(config.name, config.version, config.digest)
-    return GroupRuntime(spec, ActiveModel(classifier, name), publishing)
+    model = ActiveModel(classifier, name, config.units, NormalValues.of(predictor))
+    return GroupRuntime(spec, model, publishing)

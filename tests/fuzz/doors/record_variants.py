@@ -44,7 +44,7 @@ _VARIANTS = (
     Variant("wide-field-values", replace(_LOOSE, asset_from="field", values_field="values", time_unit="us")),
     Variant("wide-ns-scaled", RecordFormat(time_unit="ns", on_unknown_channel="ignore"), _SCALED),
     Variant("wide-no-skew", replace(_LOOSE, max_clock_skew_ns=None)),
-    Variant("wide-no-control", RecordFormat(accept_resets=False)),
+    Variant("wide-control", RecordFormat(accept_resets=True)),
     Variant("wide-tight", replace(_LOOSE, max_bytes=512, max_channels=4)),
     Variant("narrow-reject", _TAGS),
     Variant("narrow-ignore", replace(_TAGS, on_unknown_asset="ignore", on_unknown_channel="ignore")),

@@ -13,9 +13,10 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from agent.contracts.received import parse_event
 from agent.dead_letters.stored import LetterPosition, StoredDeadLetter
 from agent.events.emission import Emission
-from agent.events.evidence import EvidencePolicy
 from agent.events.group import GroupRuntime, Publishing
+from agent.events.spans import EvidencePolicy
 from agent.models.classifier import ModelName, WindowClassifier
+from agent.models.normal_values import NormalValues
 from agent.models.schedule import ActiveModel
 from agent.runtime.control_records import RESET_HEADER
 from agent.runtime.oversized import shrink_message
@@ -154,21 +155,17 @@ def message_size(message: Message) -> int:
 class CheckedModel:
     """A small real model that looks at what it is given."""
 
-    channel_method = "occlusion"
     judge = None
 
     def __init__(self) -> None:
         config, model = linear_model()
-        self._predictor, self.config = Predictor(config, model), config
+        self._predictor, self.config, self.model = Predictor(config, model), config, model
         self.problems: list[str] = []
 
     def predict(self, windows: Any, mask: Any) -> Any:
         if not np.isfinite(windows).all():
             self.problems.append("a value in a window is not finite")
         return self._predictor.predict(windows, mask)
-
-    def attribute_channels(self, window: Any, mask: Any, spans: Any, label: int) -> Any:
-        return self._predictor.attribute_channels(window, mask, spans, label)
 
 
 def _group(variant: Variant, model: Any) -> GroupRuntime:
@@ -184,8 +181,9 @@ def _group(variant: Variant, model: Any) -> GroupRuntime:
         expire_after_steps=300,
     )
     classifier = WindowClassifier(model, model.config.classes, names, (FillRule(), FillRule()), 0.3)
-    publishing = Publishing("fuzz", Emission("changes"), EvidencePolicy(), "occlusion")
-    return GroupRuntime(spec, ActiveModel(classifier, ModelName("linear", "1", "d" * 64)), publishing)
+    publishing = Publishing("fuzz", Emission("changes"), EvidencePolicy())
+    name = ModelName("linear", "1", "d" * 64)
+    return GroupRuntime(spec, ActiveModel(classifier, name, model.config.units, NormalValues.of(model)), publishing)
 
 
 class AccountingDecoder(Decoder):

@@ -34,3 +34,14 @@ def test_the_process_ends_at_the_armed_hit(armed: str, returncode: int, survived
 def test_a_point_that_does_not_exist_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="ANCHORMOE_FAILPOINT"):
         failpoints.arm(text)
+
+
+def test_a_raising_point_raises_once_and_only_where_several_are_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failpoints, "_armed", None)
+    failpoints.arm("in_decoding:2")
+    failpoints.raise_armed("in_model", together=5)
+    failpoints.raise_armed("in_decoding", together=5)
+    failpoints.raise_armed("in_decoding", together=1)
+    with pytest.raises(failpoints.InjectedError, match="in_decoding"):
+        failpoints.raise_armed("in_decoding", together=2)
+    failpoints.raise_armed("in_decoding", together=2)

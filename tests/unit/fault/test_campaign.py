@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from agent.chaos.faults import FAULTS
-from tests.fault.campaign_ledger import Round, append_round, next_seed, read_rounds
+from tests.fault.campaign_ledger import Round, annotate, append_round, next_seed, read_rounds
 from tests.fault.campaign_report import page
 from tests.fault.campaign_rounds import PROFILES, plan_rounds
-from tests.fault.server_faults import DESCRIPTIONS
+from tests.fault.descriptions import DESCRIPTIONS
 
 COUNTS = {"records": 100, "expected": 10, "published": 12, "repeated": 2, "conflicts": 0, "history_lost": 0}
 
@@ -69,8 +69,21 @@ def test_faults_of_an_unfinished_round_do_not_count() -> None:
     text = page([a_round(1), a_round(2), a_round(3, failure="no recovery within 120 s\nmore")], 3)
     assert "2 faults of 1 kinds in 3 rounds" in text
     assert "| rounds that could not be finished | 1 |" in text
-    assert "Round 3: no recovery within 120 s\n" in text
+    assert "Round 3: no recovery within 120 s: 0 lost, 0 extra, 0 different; **not mended**." in text
     assert "| agent-kill | kill -9 of an agent | 2 | 5.5 | 6.0 | 6.0 | 15 | 0 |" in text
+
+
+def test_rounds_that_found_something_and_rounds_that_do_not_count_are_told_apart(tmp_path: Path) -> None:
+    ledger = tmp_path / "faults.jsonl"
+    for each in (a_round(1), a_round(2, lost=3), a_round(3, lost=5)):
+        append_round(ledger, each)
+    annotate(ledger, {2}, mended="abc1234")
+    annotate(ledger, {3}, dismissed="the judge was wrong")
+    text = page(read_rounds(ledger), 1)
+    assert "2 faults of 1 kinds in 2 rounds" in text
+    assert "| **lost** | 3 | 0 |" in text
+    assert "- Round 2 (single): 3 lost, 0 extra, 0 different; mended in abc1234." in text
+    assert "- 1: the judge was wrong." in text
 
 
 def test_there_are_at_least_thirty_kinds() -> None:

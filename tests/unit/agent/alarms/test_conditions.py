@@ -102,6 +102,27 @@ def test_each_lost_channel_is_a_technical_alarm_of_its_own() -> None:
     assert {one.kind for one in run.transitions} == {"technical"}
 
 
+def test_each_finding_of_a_sensor_is_a_technical_alarm_of_its_own() -> None:
+    run = Run(catalogue(rule("bad", technical="sensor_unhealthy")))
+    frozen, far = (technical(0, "sensor_unhealthy", channel="flow") for _ in range(2))
+    run.apply(
+        replace(frozen, id="1", data={"channel": "flow", "finding": "frozen"}),
+        replace(far, id="2", data={"channel": "flow", "finding": "range"}),
+    )
+    assert set(run.console.alarms) == {"bad:pump-1#flow/frozen", "bad:pump-1#flow/range"}
+    over = technical(5, "sensor_healthy", channel="flow")
+    run.apply(replace(over, data={"channel": "flow", "finding": "frozen"}))
+    assert run.state("bad:pump-1#flow/frozen") == "returned"
+    assert run.state("bad:pump-1#flow/range") == "unacknowledged"
+
+
+def test_events_about_sensors_leave_other_rules_alone() -> None:
+    run = Run(catalogue(rule(), rule("lost", technical="channel_dropout"), rule("silent", technical="clock_back")))
+    told = technical(0, "sensor_unhealthy", channel="flow")
+    run.apply(replace(told, data={"channel": "flow", "finding": "sentinel", "value": -9999.0}))
+    assert run.console.alarms == {}
+
+
 def test_no_data_is_raised_by_the_agents_event_and_by_a_time_without_events() -> None:
     plant = catalogue(rule("silent", technical="no_data", limit_ns=60 * S))
     run = Run(plant).apply(event(0, 0.1), tick(60))

@@ -4,7 +4,7 @@ import json
 
 from agent.alarms.kpis import Period, figures
 from agent.alarms.report import report_html, report_text
-from agent.alarms.text import json_text, printable
+from agent.alarms.text import count_held, json_text, printable
 from agent.alarms.views import alarm_details, alarm_line
 from tests.support.alarm_log import PRESENT_ALARM, at, catalogue, event, rule, run
 
@@ -33,3 +33,8 @@ def test_a_report_shows_foreign_names_escaped() -> None:
     page = report_html(found, period)
     assert "<script" not in page
     assert "\x1b" not in page
+
+
+def test_a_flood_that_holds_more_than_its_summary_lists_says_so() -> None:
+    assert count_held(["a", "b"]) == "2"
+    assert count_held(["a"] * 1_000) == "1000 or more"

@@ -37,6 +37,17 @@ def test_the_details_say_why_what_to_do_and_how_soon() -> None:
     ]
 
 
+def test_the_details_have_the_sentence_of_the_event_and_its_spans() -> None:
+    spans = [{"start": "a", "end": "b", "contribution": 0.5, "channels": ["flow", "p"], "share": 0.1, "expert": "e"}]
+    evidence = {"supporting": 1.0, "opposing": 0.0, "spans": spans}
+    run = Run(PLANT).apply(event(0.5, 0.9, evidence=evidence, text="flow 3 against 5 normal"))
+    lines = list(alarm_details(present(run)))
+    assert lines[lines.index("  raised by: worn until 2023-11-14T22:13:20Z, probability 0.900") + 1 :][:2] == [
+        "    flow 3 against 5 normal",
+        "    a–b +0.50 (flow, p)",
+    ]
+
+
 def test_a_shelved_alarm_says_who_shelved_it_and_until_when() -> None:
     shown = alarm_line(present(raised().apply(command(5, "shelve", until=50))))
     assert shown.startswith("shelved         high   2023-11-14T22:13:20  wear:pump-1")

@@ -47,6 +47,16 @@ def test_a_firing_alarm_is_an_alert_without_an_end() -> None:
     assert posted["annotations"]["action"] == "change over to the spare"
 
 
+def test_an_alarm_of_version_2_says_why_in_the_words_of_its_event() -> None:
+    span = {"start": "a", "end": "b", "contribution": 2.5, "channels": ["flow"], "share": 0.9, "expert": "kernel"}
+    evidence = {"class": "worn", "supporting": 3.0, "opposing": -1.0, "spans": [span]}
+    run = Run(PLANT).apply(event(0, 0.9, evidence=evidence, text="flow 3 m³/h against 5 m³/h normal"))
+    posted = alert(present(run), "north")
+    check_alerts([posted])
+    assert posted["annotations"]["evidence"] == "a–b +2.50 (flow)"
+    assert posted["annotations"]["why"] == "flow 3 m³/h against 5 m³/h normal"
+
+
 def test_a_resolved_alarm_keeps_its_labels_and_gets_its_end() -> None:
     firing = alert(present(raised()), "north")
     resolved = alert(present(raised().apply(event(60, 0.1))), "north")

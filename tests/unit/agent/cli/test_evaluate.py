@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from agent.cli.evaluate import stability_line
 from agent.cli.main import app
 from anchormoe.bundle.store import write_bundle
 from anchormoe.data.loading import load_dataset
@@ -59,3 +60,11 @@ def test_the_table_has_a_row_for_every_ranking(bundle: Path, monkeypatch: pytest
     rows = [line for line in text.splitlines() if "0.250 ± 0.062" in line]
     assert [row.split()[0] for row in rows] == list(rankings)
     assert rows[0].count("0.500 / 0.375") == 2
+
+
+def test_stability_is_told_with_what_was_compared() -> None:
+    figures = {"median": 0.95, "p10": 0.5, "patch_median": 0.96, "channel_median": 0.75, "pairs": 40, "overlap": 0.875}
+    line = stability_line(figures)
+    assert "correlation 0.950 at the median" in line
+    assert "40 pairs of windows that share 88% of their steps and their state" in line
+    assert "no two windows" in stability_line(figures | {"median": None})

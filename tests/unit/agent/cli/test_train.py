@@ -9,18 +9,22 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from typer.testing import CliRunner
 
 from agent.cli.evaluate import mistaken_for
 from agent.cli.main import app
+from agent.cli.train import cancellation_lines
 from agent.cli.train_settings import train_settings
 from agent.errors import SettingsError
 from anchormoe.errors import DataError, ModelError
 from anchormoe.explain.words import class_name
+from anchormoe.metrics.cancellation import CancellationSummary
 
 QUICK = ["--recipe", "kernel", "--profile", "fast", "--device", "cpu"]
 
@@ -258,6 +262,14 @@ def test_data_of_another_machine_are_neither_judged_nor_explained(bundle: Path) 
             run(command, str(bundle), "--data", "uea:JapaneseVowels")
 
 
+def test_training_warns_when_the_evidence_cancels_too_much() -> None:
+    figures = CancellationSummary(1.2, 2.0, channel_median=1.4, channel_p90=2.5, context_share=0.03, cases=40)
+    assert len(cancellation_lines(figures.to_dict())) == 1
+    line, warning = cancellation_lines(replace(figures, p90=3.5).to_dict())
+    assert "median 1.20, p90 3.50 (at most 1.5 and 3: EXCEEDED), by channel 1.40 and 2.50; context 3%" in line
+    assert warning.startswith("warning: parts of the evidence are much larger than the scores")
+
+
 def test_evaluate_says_what_a_class_was_taken_for() -> None:
     names, row = ["a", "b", "c", "d", "e", "f"], [7, 2, 9, 0, 3, 1]
     assert mistaken_for(0, row, names) == "c (9), e (3), b (2), …"
@@ -338,3 +350,51 @@ def test_torchrun_trains_one_bundle_with_two_processes(tmp_path: Path) -> None:
     assert done.stdout.count("written in") == 1
     assert run("bundle", "verify", str(tmp_path / "bundle"))[0] == 0
     assert [path.name for path in tmp_path.iterdir()] == ["bundle"]
+
+
+@pytest.fixture(scope="module")
+def guesses(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Recordings whose labels have nothing to do with their values."""
+    place = tmp_path_factory.mktemp("guesses")
+    for number in range(4):
+        rng = np.random.default_rng(number)
+        labels = np.repeat(rng.permutation(np.tile(list("abcdef"), 10)), 8)
+        pairs = zip(rng.normal(size=480), labels, strict=True)
+        rows = [f"{at},{value:.3f},{label}" for at, (value, label) in enumerate(pairs)]
+        (place / f"r{number}.csv").write_text("\n".join(["t,v,state", *rows]) + "\n")
+    (place / "config.yaml").write_text(
+        "recordings:\n  timestamp: t\n  timestamp_unit: s\n  channels: {v: {}}\n  labels: {column: state}\n"
+        "  window: {period_s: 1, length: 8, hop: 8}\n  split: {test: [r3]}\n"
+    )
+    return ["--data", f"recordings:{place}", "--config", str(place / "config.yaml"), *QUICK]
+
+
+def test_a_model_near_chance_is_not_written_unless_that_is_allowed(guesses: list[str], tmp_path: Path) -> None:
+    out = tmp_path / "bundle"
+    code, output = run("train", *guesses, "--out", str(out))
+    assert code == 1
+    assert "no bundle was written, because the model is not useful" in output
+    assert "near chance: out-of-fold balanced accuracy 0." in output
+    assert not out.exists()
+    code, output = run("train", *guesses, "--out", str(out), "--resume", "--allow-useless")
+    assert code == 0, output
+    assert "warning: not a useful model" in output
+    assert "**Not useful:** it is near chance" in (out / "MODEL_CARD.md").read_text()
+    code, output = run("bundle", "verify", str(out))
+    assert code == 1
+    assert "the model is not useful" in output
+    code, output = run("bundle", "verify", str(out), "--allow-useless")
+    assert code == 0, output
+
+
+def test_a_training_shows_simple_models_and_the_share_of_unknown(tmp_path: Path) -> None:
+    code, output = run("train", "--data", "uea:BasicMotions", "--out", str(tmp_path / "b"), *QUICK)
+    assert code == 0
+    assert re.search(r"beside simple models \(`unknown` \d+\.\d%\):", output)
+    assert re.search(r"the majority class +accuracy 0\.\d{3}, balanced 0\.\d{3}", output)
+    assert "a linear model on levels and spreads" in output
+    judged = json.loads((tmp_path / "b" / "manifest.json").read_text())["metrics"]["usefulness"]
+    assert judged["useless"] == []
+    assert [one["name"] for one in judged["baselines"]] == [
+        "the majority class", "a linear model on levels and spreads"
+    ]  # fmt: skip

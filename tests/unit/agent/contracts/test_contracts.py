@@ -95,7 +95,8 @@ def test_dead_letters_carry_their_headers_beside_the_records_own() -> None:
     [
         ({"surprise": 1}, "surprise"),
         ({"kind": "technical"}, "kind"),
-        ({"probabilities": {"a": None}}, "probabilities.a"),
+        ({"classes": [{"class": "a", "probability": None, "logit": 0.0}]}, "classes.0.probability"),
+        ({"text": "x" * 501}, "text"),
         ({"window": {"start": "yesterday"}}, "window.start"),
         ({"state": ""}, "state"),
     ],
@@ -127,7 +128,9 @@ def test_the_published_numbers_add_up_to_the_logit() -> None:
             event = ExplainedEvent.model_validate(data, strict=False)
             assert event.evidence is not None
             assert event.logits is not None
+            assert event.why_not is not None
             assert event.evidence.total == pytest.approx(event.logits[event.evidence.label], abs=1e-9)
+            assert event.why_not.total == pytest.approx(event.why_not.margin, abs=1e-9)
 
 
 def test_times_become_datetimes_cut_to_microseconds() -> None:

@@ -2,17 +2,20 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
+import jsonschema
 import orjson
 import pytest
 
-from agent.contracts import ExplainedEvent, GapEvent, OtherEvent, parse_event
+from agent.contracts import ExplainedEvent, ExplainedEventV1, GapEvent, OtherEvent, ReceivedEvent, parse_event
 from connectors.errors import RecordError
 from connectors.records import Message, Partition, Record
 from tests.support.event_samples import samples
 
 PLACE = Partition("events", 2)
+DOCUMENTS = Path(__file__).parents[4] / "docs" / "contracts"
 
 
 def record(message: Message, **changes: Any) -> Record:
@@ -67,6 +70,9 @@ def test_a_kind_that_came_later_is_readable_by_its_common_fields() -> None:
     assert (event.type, event.data.asset, event.data.kind) == ("clock_jump", "pump-1", "technical")
     assert event.data.model_extra is not None
     assert event.data.model_extra["jump_s"] == 3.0
+    value = changed(message, lambda data: data.update(type="clock_jump", state=[1], text={}))
+    event = parse_event(record(message, headers=headers, value=value), PLACE)
+    assert (event.state, event.text) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -89,3 +95,62 @@ def test_a_broken_time_is_refused() -> None:
     headers = [(name, b"noon" if name == "ce_time" else value) for name, value in sample("gap").headers]
     with pytest.raises(RecordError, match="ce_time"):
         parse_event(record(sample("gap"), headers=headers), PLACE)
+
+
+def version_1() -> list[Record]:
+    """A state with evidence, one without, and a gap, as version 1 of the contract was published."""
+    stored = orjson.loads((Path(__file__).parent / "version_1_events.json").read_bytes())
+    return [
+        Record(at, 0, b"pump-1", orjson.dumps(one["data"]), tuple((k, v.encode()) for k, v in one["headers"].items()))
+        for at, one in enumerate(stored)
+    ]
+
+
+def test_events_of_version_1_are_read_as_they_were() -> None:
+    events = [parse_event(one, PLACE) for one in version_1()]
+    explained = [one.data for one in events if isinstance(one.data, ExplainedEventV1) and one.data.evidence]
+    assert {type(one.data) for one in events} == {ExplainedEventV1, GapEvent}
+    assert [one.state for one in events if one.type == "state"]
+    assert all(one.text is None for one in events)
+    for data in explained:
+        assert data.evidence is not None
+        assert data.logits is not None
+        assert data.probabilities is not None
+        assert data.evidence.total == pytest.approx(data.logits[data.evidence.label], abs=1e-9)
+        assert data.evidence.patches[0].experts
+    assert explained
+
+
+def test_events_of_version_1_still_fit_its_schema() -> None:
+    schema = orjson.loads((DOCUMENTS / "event.v1.schema.json").read_bytes())
+    assert schema["$id"] == "urn:anchormoe-agent:event:v1"
+    for one in version_1():
+        jsonschema.validate(orjson.loads(one.value or b""), schema)
+
+
+def test_a_version_that_came_later_is_readable_by_its_common_fields() -> None:
+    message = sample("state")
+    headers = [
+        (name, b"urn:anchormoe-agent:event:v3" if name == "ce_dataschema" else value) for name, value in message.headers
+    ]
+    event = parse_event(record(message, headers=headers), PLACE)
+    assert isinstance(event.data, OtherEvent)
+    assert (event.type, event.data.asset, event.state) == ("state", "pump-1", "unknown")
+
+
+def test_a_state_has_its_sentence_and_its_class_table() -> None:
+    data = next(event for event in map(parsed, samples().events) if isinstance(event.data, ExplainedEvent)).data
+    assert isinstance(data, ExplainedEvent)
+    assert data.text.startswith("unknown: ")
+    known = [event for event in map(parsed, samples().events) if event.state in ("a", "b", "c")]
+    for event in known:
+        assert isinstance(event.data, ExplainedEvent)
+        assert event.data.classes is not None
+        assert event.data.probabilities is not None
+        assert event.text == event.data.text
+        assert max(event.data.probabilities, key=event.data.probabilities.__getitem__) == event.state
+    assert known
+
+
+def parsed(message: Message) -> ReceivedEvent:
+    return parse_event(record(message), PLACE)

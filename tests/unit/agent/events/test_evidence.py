@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from anchormoe.evidence import Span, overlaps, patch_grid, residual, spans, to_intervals, to_steps
+from anchormoe.evidence import Patching, Span, overlaps, patch_grid, residual, spans, to_intervals, to_steps
 from anchormoe.model.projection import Projection, step_grid
 
 
@@ -33,6 +33,13 @@ def test_a_unit_without_valid_steps_still_counts_in_full() -> None:
 def test_a_step_is_shared_equally_by_the_patches_that_overlap_it() -> None:
     patches = to_intervals(np.array([[[1.0], [2.0], [4.0]]]), *units((0, 2), (1, 3)))
     assert patches[0, :, 0].tolist() == [2, 5]
+
+
+def test_by_rule_patches_are_a_sixteenth_of_the_window_without_overlap() -> None:
+    for steps, length in ((1, 1), (10, 2), (128, 8), (4_096, 32)):
+        assert Patching.for_steps(steps) == Patching(length, length)
+        start, stop = patch_grid(steps, length, length)
+        assert (start[1:] == stop[:-1]).all()
 
 
 def test_the_grid_covers_everything_and_ends_at_the_end() -> None:

@@ -204,3 +204,19 @@ def test_a_plant_without_a_directory_of_bundles_says_so(call: Call, plant: Path)
     code, _, err = call("list")
     assert code == 2
     assert "models: missing" in err
+
+
+def test_a_bundle_that_training_judged_useless_is_activated_only_if_that_is_allowed(call: Call, plant: Path) -> None:
+    manifest = plant / "bundles" / "second" / "manifest.json"
+    facts = json.loads(manifest.read_text())
+    facts["metrics"] = {"usefulness": {"useless": ["it is near chance"]}}
+    manifest.write_text(json.dumps(facts))
+    code, _, err = call("activate", "waves", "second")
+    assert code == 1
+    assert "bundles/second: the model is not useful:" in err
+    assert "--allow-useless" in err
+    assert written(plant) == []
+    code, _, err = call("activate", "waves", "second", "--allow-useless")
+    assert code == 0
+    assert "warning: not a useful model: it is near chance" in err
+    assert len(written(plant)) == 1

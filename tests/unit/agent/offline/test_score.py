@@ -57,6 +57,18 @@ def test_an_alarm_without_a_fault_is_false_unless_it_is_only_late() -> None:
     assert patient.false_alarms_per_day == pytest.approx(864.0)
 
 
+def test_changes_beyond_one_for_each_true_change_are_false() -> None:
+    """At 45 and 63 the truth had changed; 20 to 22 is a flicker, and `unknown` at 44 is one more on the way."""
+    quiet = [said(10, "normal"), said(45, "worn"), said(63, "normal")]
+    noisy = [*quiet, said(20, "worn"), said(22, "normal"), said(44, "unknown")]
+    found, flickers = (score(events, TRUTH, tolerance_ns=0) for events in (quiet, noisy))
+    assert found is not None
+    assert flickers is not None
+    assert (found.changes, found.false_changes) == (2, 0)
+    assert (flickers.changes, flickers.false_changes) == (5, 3)
+    assert flickers.false_changes_per_day == pytest.approx(3 * 864.0)
+
+
 def test_a_gap_makes_the_state_unknown_until_the_next_word() -> None:
     found = score([said(0, "normal"), gap(10), said(30, "normal")], [was(0, 40, "normal")], tolerance_ns=0)
     assert found is not None

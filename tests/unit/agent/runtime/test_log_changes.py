@@ -118,6 +118,27 @@ async def test_a_cut_log_that_grows_beyond_the_position_while_it_is_looked_at_is
     assert [told["reason"] for told in of_type(sink, "log_replaced")] == ["overwritten"]
 
 
+async def test_a_cut_log_that_grows_while_its_end_is_asked_for_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    log, store, sink = filled(WAVE), MemoryWindowStore(), MemorySink()
+    await run(log, store=store, group=all_windows())
+    log.cut(A, 50)
+    ends, asked = log.end_offset, [0]
+
+    def grow_first(partition: Partition) -> int:
+        asked[0] += partition == A
+        if asked[0] == 2:
+            asked[0] += 1
+            refill(log, [-1.0] * 40, start=150)
+        return ends(partition)
+
+    monkeypatch.setattr(log, "end_offset", grow_first)
+    pipeline = pipeline_on(log, sink, store, bounded=False, group=all_windows(), limits=EVERY)
+    await pipeline.start()
+    monkeypatch.undo()
+    await pipeline.close()
+    assert [told["reason"] for told in of_type(sink, "log_replaced")] == ["overwritten"]
+
+
 @pytest.mark.parametrize("cut_at", [50, 58], ids=["before the last checkpoint", "since the last checkpoint"])
 async def test_a_log_that_is_cut_and_filled_up_between_two_polls_is_noticed_by_its_leader_epoch(cut_at: int) -> None:
     log, store, sink = filled(WAVE[:55]), MemoryWindowStore(), MemorySink()

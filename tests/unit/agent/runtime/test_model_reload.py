@@ -16,7 +16,7 @@ from agent.events.payloads import Event
 from agent.health.status import RuntimeStatus
 from agent.models.activations import Activation, encode_activation
 from agent.models.compatibility import CompatibleBundles
-from agent.runtime.model_reload import GIVE_UP_AFTER_S, UNLOAD_EVERY_S, Announce
+from agent.runtime.model_reload import GIVE_UP_AFTER_S, RETRY_EVERY_S, UNLOAD_EVERY_S, Announce
 from agent.runtime.pipeline import Pipeline, PipelineLimits
 from anchormoe.windows import FillRule
 from connectors.errors import ConnectorError
@@ -179,6 +179,44 @@ async def test_a_refusal_is_published_once_although_the_end_of_a_run_and_the_fol
         released.set()
     await models.close()
     assert len(events) == 1
+
+
+async def test_a_bundle_that_arrives_before_its_first_window_is_due_is_used_and_refused_once() -> None:
+    now, announced = [0.0], list[Event]()
+    group, bundles = pumps(), shelf("x")
+    late = Shelf({}, bundles.loads)
+    values = [encode_activation(activation(114, "x"))]
+    models = reloader(group, values, late, clock=lambda: now[0])
+
+    async def announce(events: Sequence[OutgoingEvent]) -> None:
+        announced.extend(each.event for each in events)
+
+    await models.start()
+    for now[0] in (RETRY_EVERY_S, RETRY_EVERY_S + 1):
+        await models.check(announce)
+    assert len(bundles.loads) == 2
+    late.models = bundles.models
+    now[0] = 2 * RETRY_EVERY_S + 1
+    await models.check(announce)
+    [model] = group.schedule.active_models(np.array([114 * 10**9]))
+    assert model is not None
+    assert model.name.digest == digest("x")
+    assert len(announced) == 1
+
+
+async def test_a_refused_bundle_is_not_tried_again_once_a_window_has_done_without_it() -> None:
+    now, bundles = [0.0], Shelf({}, [])
+    group = pumps()
+    models = reloader(group, [encode_activation(activation(114, "x"))], bundles, clock=lambda: now[0])
+    await models.start()
+    assert group.schedule.active_models(np.array([114 * 10**9])) == [None]
+    now[0] = 2 * RETRY_EVERY_S
+    await models.check(_ignore)
+    assert bundles.loads == ["x"]
+
+
+async def _ignore(events: Sequence[OutgoingEvent]) -> None:
+    """Nobody listens."""
 
 
 async def test_a_bundle_outside_the_directory_is_refused() -> None:

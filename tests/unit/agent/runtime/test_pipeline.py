@@ -14,6 +14,7 @@ from connectors.errors import ConnectorError
 from connectors.memory import MemoryLog, MemorySink, MemorySource, MemoryWindowStore
 from connectors.record_schema import ChannelField, GroupLayout, RecordFormat
 from connectors.records import DEAD_LETTERS, EVENTS, STATES, Message, Partition
+from tests.support.event_sums import require_exact_sums
 from tests.support.plant import (
     CHANNELS,
     A,
@@ -33,9 +34,10 @@ async def test_a_change_of_state_is_published_once_with_its_evidence() -> None:
     _, sink = await run(filled([1.0] * 10 + [-1.0] * 10))
     assert states_of(sink) == [(None, "high"), ("high", "low")]
     change = data_of(sink)[-1]
-    evidence = change["evidence"]
-    shown = sum(patch["contribution"] for patch in evidence["patches"])
-    assert evidence["context"] + shown + evidence["remainder"] == pytest.approx(change["logits"]["low"], abs=1e-9)
+    require_exact_sums(change)
+    assert [span["channels"] for span in change["evidence"]["spans"]] == [["flow"], ["flow"]]
+    assert change["why_not"]["class"] == "high"
+    assert change["text"].endswith("speaks for `low` (50 %), runner-up `high` (50 %)")
     assert change["window"]["end"] > change["window"]["start"]
     assert change["input"]["topic"] == "readings"
 
@@ -63,8 +65,8 @@ async def test_groups_with_windows_of_different_lengths_are_classified_together(
     )
     await pipeline.run(asyncio.Event())
     last = {event["asset"]: event for event in data_of(sink)}.values()
-    steps = {(event["asset"], event["state"], len(event["evidence"]["patches"])) for event in last}
-    assert steps == {("p1", "high", 4), ("f1", "low", 7)}  # seven of eight equal steps hold 80 % of the evidence
+    found = {(event["asset"], event["state"], event["evidence"]["spans"][0]["contribution"]) for event in last}
+    assert found == {("p1", "high", 4.0), ("f1", "low", 8.0)}  # all steps are equal: one span
 
 
 async def test_the_last_state_follows_its_event_and_is_keyed_by_asset() -> None:

@@ -86,6 +86,21 @@ def test_every_difference_is_named_with_both_sides() -> None:
     assert all("the bundle has" in problem for problem in refused.value.problems)
 
 
+@pytest.mark.parametrize(("rate_hz", "period_ns"), [(360, 2_777_778), (12_000, 83_333), (10, 100_000_000)])
+def test_a_rate_is_the_period_that_was_rounded_in_training(rate_hz: float, period_ns: int) -> None:
+    facts = BundleConfig.from_dict(FACTS.to_dict() | {"period_ns": period_ns}, digest="")
+    assert reconcile(group(rate_hz=rate_hz), facts).grid.period_ns == period_ns
+    unknown = BundleConfig.from_dict(FACTS.to_dict() | {"period_ns": None}, digest="")
+    assert reconcile(group(rate_hz=rate_hz), unknown).grid.period_ns == period_ns
+
+
+def test_a_period_with_five_digits_is_that_of_the_bundle_and_another_rate_is_refused() -> None:
+    facts = BundleConfig.from_dict(FACTS.to_dict() | {"period_ns": 2_777_778}, digest="")
+    assert reconcile(group(period="2777780ns"), facts).grid.period_ns == 2_777_778
+    with pytest.raises(SettingsError, match="rate_hz: the plant has"):
+        reconcile(group(rate_hz=361), facts)
+
+
 @pytest.mark.parametrize(("asset", "inside"), [("pump-1", True), ("pump-", True), ("Pump-1", False), ("gear-1", False)])
 def test_assets_fit_by_pattern(asset: str, inside: bool) -> None:
     assert reconcile(group(), FACTS).has(asset) is inside

@@ -203,6 +203,9 @@ def test_a_mistake_about_kafka_or_redis_is_named(path: str, value: Any, field: s
         ("store", {"kind": "memory"}, "store.kind"),
         ("source", {"kind": "memory"}, "source.kind"),
         ("source.security", SASL | {"protocol": "SASL_PLAINTEXT"}, "source.security.protocol"),
+        ("emission", {"channels": "occlusion"}, "emission.channels"),
+        ("emission", {"channels": "none"}, "emission.channels"),
+        ("emission", {"max_patches": 3}, "emission.max_patches"),
     ],
 )
 def test_what_may_be_a_mistake_is_a_warning(path: str, value: Any, field: str, write: Write) -> None:
@@ -254,3 +257,12 @@ def test_a_plant_must_set_the_period_that_its_bundle_lacks(write: Write, tmp_pat
 def test_a_webhook_beside_a_file_is_no_problem(write: Write) -> None:
     sinks = [{"kind": "webhook", "url": "http://x"}, {"kind": "jsonl", "directory": "out"}]
     assert examine(write(changed(EMBEDDED, "sinks", sinks)), {}).problems == ()
+
+
+def test_the_former_names_of_settings_still_count(write: Write) -> None:
+    loaded = examine(write(changed(EMBEDDED, "emission", {"max_patches": 3, "channels": "none"})), {}).loaded
+    assert loaded is not None
+    assert loaded.settings.emission.spans_limit == 3
+    loaded = examine(write(changed(EMBEDDED, "emission", {"max_spans": 5})), {}).loaded
+    assert loaded is not None
+    assert loaded.settings.emission.spans_limit == 5

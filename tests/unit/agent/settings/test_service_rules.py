@@ -57,6 +57,16 @@ def test_for_a_sound_input_only_the_number_of_agents_is_mentioned() -> None:
     assert "6 partitions: up to 6 agents share the work" in message
 
 
+def test_a_topic_that_takes_smaller_messages_than_the_sink_writes_is_named_with_both_sizes() -> None:
+    topic = TopicFacts(6, 3, SOUND | {"max.message.bytes": "1000000"})
+    use = Use(("sinks", 1, "topics", "events"), "t", "events", 1 << 20)
+    [(severity, field, message)] = told(list(kafka_problems([use], ClusterFacts(3, {"t": topic}), NEEDS)))
+    assert (severity, field) == ("warning", "sinks[1].topics.events")
+    assert "max.message.bytes=1000000 is less than max_message_bytes of the sink (1048576)" in message
+    enough = TopicFacts(6, 3, SOUND | {"max.message.bytes": "1048588"})
+    assert not list(kafka_problems([use], ClusterFacts(3, {"t": enough}), NEEDS))
+
+
 def test_one_partition_is_work_for_one_agent() -> None:
     [(severity, _, message)] = found("input", partitions=1)
     assert severity == "info"

@@ -3,6 +3,7 @@
 import io
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from agent.events.assemble import OutgoingEvent, WindowResult
 from agent.health.counters import Counters
 from agent.offline.ground_truth import read_truth
 from agent.terminal.sparkline import span_marks, sparkline
-from agent.terminal.story import headline, patch_lines, picture, sum_line
+from agent.terminal.story import headline, picture, span_lines, sum_line, why_lines
 from agent.terminal.views import LineView, LiveView, _style
 from agent.windows.asset_state import AssetState
 from tests.support.event_samples import samples
@@ -39,16 +40,16 @@ def test_marks_lie_under_the_steps_of_each_span() -> None:
     assert span_marks([(0, 2, 1.0), (4, 6, -1.0)], 8, 8) == "▲▲  ▽▽  "
 
 
-def test_the_picture_marks_every_shown_patch() -> None:
+def test_the_picture_marks_every_shown_span() -> None:
     one = sighting("state")
     *channels, (label, marks) = picture(one, 64)
     assert label == "evidence"
     assert one.window is not None
     steps = one.window.shape[1]
     assert len(marks) == min(64, steps) == len(channels[0][1])
-    patches = one.event.data["evidence"]["patches"]
+    spans = one.event.data["evidence"]["spans"]
     assert marks.strip()
-    assert len(patches) == len(patch_lines(one.event.data["evidence"]))
+    assert len(spans) == len(span_lines(one.event.data["evidence"]))
 
 
 def test_the_sum_line_adds_up_from_its_own_numbers() -> None:
@@ -68,7 +69,18 @@ def test_lines_show_a_state_with_its_evidence() -> None:
     view.published(sighting("state"))
     text = out.getvalue()
     assert "→" in text
+    assert sighting("state").event.data["text"] in text
     assert "= " in text.replace("  ", " ")
+
+
+def test_a_state_of_version_1_has_lines_too() -> None:
+    stored = json.loads((Path(__file__).parents[1] / "contracts" / "version_1_events.json").read_text())
+    data = next(one["data"] for one in stored if one["data"].get("evidence"))
+    assert f"p={max(data['probabilities'].values()):.2f}" in headline(data)
+    assert len(span_lines(data["evidence"])) == len(data["evidence"]["patches"])
+    assert all("  by " in line for line in span_lines(data["evidence"]))
+    assert f"{data['logits'][data['evidence']['class']]:+.3f}" in sum_line(data)
+    assert why_lines(data) == []
 
 
 def test_the_board_shows_every_asset_and_the_last_change() -> None:
@@ -83,6 +95,7 @@ def test_the_board_shows_every_asset_and_the_last_change() -> None:
     assert "pump-1" in text
     assert "missing: q" in text
     assert "score of" in text
+    assert sighting("state").event.data["text"][:60] in text
 
 
 def drawn(states: list[str], *, width: int, height: int) -> list[str]:
@@ -161,9 +174,8 @@ def hostile(kind: str) -> OutgoingEvent:
     one = sighting(kind)
     data = json.loads(json.dumps(one.event.data))
     data["asset"] = data["state"] = data["previous_state"] = HOSTILE
-    for patch in data["evidence"]["patches"]:
-        for expert in patch["experts"]:
-            expert["name"] = HOSTILE
+    for span in data["evidence"]["spans"]:
+        span["expert"] = HOSTILE
     return replace(one, event=replace(one.event, data=data | {"previous_state": "x"}))
 
 

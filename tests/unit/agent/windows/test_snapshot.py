@@ -2,14 +2,16 @@
 
 import asyncio
 import zlib
+from typing import Any
 
 import numpy as np
 import orjson
 import pytest
 
-from agent.windows.asset_state import AssetState
+from agent.windows.asset_state import AssetState, SensorFault
 from agent.windows.commit_metadata import RecordMark
 from agent.windows.group import GroupWindows
+from agent.windows.hysteresis import Track, Tracks
 from agent.windows.ring_buffers import NEVER
 from agent.windows.snapshot import layout_digest, make_checkpoint, restore_windows
 from connectors.base import StoredWindows
@@ -87,6 +89,35 @@ def test_states_are_stored_with_their_channels_and_reasons() -> None:
     restored = GroupWindows.empty(pumps().spec, cursor=0)
     ring = windows.rings.pieces(0, whole=True)[0][1]
     assert restore_windows(restored, StoredWindows(make_checkpoint(windows, states).header, {"p1": ring})) == states
+
+
+def test_sensors_and_tracks_come_back_and_calm_ones_cost_nothing() -> None:
+    def restored(state: AssetState) -> tuple[AssetState, dict[str, Any]]:
+        windows = GroupWindows.empty(pumps().spec, cursor=0)
+        windows.rings.restore("p1", 107, bytes(windows.rings.ring_bytes))
+        header = make_checkpoint(windows, {"p1": state}).header
+        rings = {"p1": bytes(windows.rings.ring_bytes)}
+        states = restore_windows(GroupWindows.empty(pumps().spec, cursor=0), StoredWindows(header, rings))
+        assert states is not None
+        return states["p1"], orjson.loads(header)
+
+    sensors = (SensorFault("flow", "frozen", 99), SensorFault("flow", "range", 104))
+    tracks = Tracks(Track("high", None, (("low", 1500), ("unknown", 1000))), Track("unknown", "low_margin"))
+    odd = AssetState(106, "high", 102, (), None, sensors, tracks)
+    assert restored(odd)[0] == odd
+    calm, header = restored(AssetState(106, "high", 102, (), None, (), Tracks.begin("high", None)))
+    assert calm == AssetState(106, "high", 102, ())
+    assert "memories" not in header
+
+
+@pytest.mark.parametrize(
+    "memory",
+    [b'{"sensors":[["flow"]]}', b'{"tracks":[]}', b'{"tracks":[["a",null,[["b",1e400]]],["a",null,[]]]}', b"7"],
+)
+def test_a_damaged_memory_means_that_nothing_is_restored(memory: bytes) -> None:
+    found = stored()
+    header = found.header[:-1] + b',"memories":{"p1":' + memory + b"}}"
+    assert restore_windows(GroupWindows.empty(pumps().spec, cursor=0), StoredWindows(header, found.rings)) is None
 
 
 def test_a_ring_that_is_missing_or_of_another_size_means_that_nothing_is_restored() -> None:

@@ -12,8 +12,14 @@ from anchormoe.benchmark.baselines import pad_cases, padded_length
 from anchormoe.benchmark.comparison import mean_and_deviation, mean_ranks, paired_difference, ranks
 from anchormoe.benchmark.ledger import Entry, Ledger, split_fingerprint
 from anchormoe.benchmark.methods import Effort, Method, MethodResult
-from anchormoe.benchmark.report import accuracy_report, localization_report, read_paper
-from anchormoe.benchmark.report_tables import Paper, abstention_table, accuracy_table, out_of_fold_table
+from anchormoe.benchmark.report import accuracy_report, localization_report, read_paper, stability_report
+from anchormoe.benchmark.report_tables import (
+    Paper,
+    abstention_table,
+    accuracy_table,
+    out_of_fold_table,
+    stability_table,
+)
 from anchormoe.benchmark.runner import BenchmarkPlan, BenchmarkResults, find_sets, run_benchmark
 from anchormoe.cases import Cases
 from anchormoe.data.dataset import Dataset, Split
@@ -269,3 +275,17 @@ def test_the_page_compares_what_train_promised_with_what_test_gave(registered: d
     figures = "0.700 ± 0.141 | 0.700 ± 0.000 | 0.500 ± 0.000 | 0.250 ± 0.000 | experts 0.25, kernel 0.75 |"
     assert f"| toy | Anchormoe | {figures}" in table
     assert out_of_fold_table(plan(), BenchmarkResults((), {}, {})) == ""
+
+
+def test_the_stability_page_judges_the_mean_over_seeds(registered: dict[str, Counted]) -> None:
+    def run(seed: int, median: float | None) -> Entry:
+        found = {"median": median, "p10": 0.5, "patch_median": 0.25, "channel_median": 0.75, "pairs": 10}
+        return Entry("toy", "anchormoe", seed, "1", "d", [0], {"accuracy": 1.0, "stability": found})
+
+    stable = BenchmarkResults((run(0, 0.97), run(1, 0.85)), {}, {})
+    page = stability_report(plan(source="stability"), stable, Paper(), date(2026, 1, 2))
+    row = "| toy | Anchormoe | 1.000 ± 0.000 | 0.910 ± 0.085 | 0.500 ± 0.000 | 0.250 ± 0.000 | 0.750 ± 0.000 | 20 | ✓ |"
+    assert row in page
+    assert stability_table(plan(), BenchmarkResults((run(0, 0.89),), {}, {})).endswith("| ✗ |")
+    # Windows that never overlap have no row.
+    assert stability_table(plan(), BenchmarkResults((run(0, None),), {}, {})).count("\n") == 1

@@ -84,6 +84,6 @@ def test_an_offset_is_written_with_its_sign(text: str, hours: float) -> None:
     from anchormoe.data.recording_config import ChannelConfig, LabelConfig, WindowConfig
 
     config = RecordingConfig(
-        "time", {"a": ChannelConfig()}, LabelConfig("state"), WindowConfig(1.0, 4, 2), utc_offset=text
+        "time", {"a": ChannelConfig()}, LabelConfig("state"), WindowConfig(4, 2, period_s=1.0), utc_offset=text
     )
     assert config.offset_ns == hours * HOUR

@@ -18,7 +18,7 @@ from anchormoe.progress import Progress
 from anchormoe.training.checkpoints import DirectoryCheckpoints
 from anchormoe.training.task import FitTask, SourceFit
 
-QUICK = CommitteeSettings(variants=(A, B), kept=2, folds=2, width=8, min_steps=4, max_steps=4)
+QUICK = CommitteeSettings(variants=(A, B), kept=2, folds=2, width=8, value_width=8, min_steps=4, max_steps=4)
 
 
 def _cases(size: int = 12, channels: int = 2, steps: int = 40, seed: int = 0) -> Cases:
@@ -60,7 +60,8 @@ def test_units_and_context_add_up_to_the_pooled_logits(parts: dict[str, Any]) ->
 def test_there_is_one_output_per_member_with_its_own_name(committee: Committee) -> None:
     outputs = committee.forward(_cases())
     assert [output.evidence.name for output in outputs] == ["m0", "m1", "m2", "m3"]
-    assert outputs[0].evidence.experts == ("e0", "e1", "e2", "e3")
+    assert outputs[0].evidence.experts == ("e0", "e1", "e2", "e3", "level")
+    assert outputs[0].evidence.terms == ((0,), (1,))
     assert not np.array_equal(outputs[0].logits, outputs[1].logits)
 
 
@@ -68,9 +69,11 @@ def test_only_the_chosen_experts_contribute(committee: Committee) -> None:
     evidence = committee.forward(_cases())[0].evidence
     assert evidence.weight is not None
     assert evidence.expert_values is not None
-    assert ((evidence.weight > 0).sum(3) == 2).all()
-    np.testing.assert_allclose(evidence.weight.sum(3), 1, atol=1e-6)
-    assert (evidence.expert_values[evidence.weight == 0] == 0).all()
+    weight = evidence.weight[:, :-1, :, :-1]  # without the whole window and the level, which have none
+    assert ((weight > 0).sum(3) == 2).all()
+    np.testing.assert_allclose(weight.sum(3), 1, atol=1e-6)
+    assert np.isnan(evidence.weight[:, -1]).all()
+    assert (evidence.expert_values[:, :-1, :, :-1][weight == 0] == 0).all()
 
 
 def test_a_window_alone_equals_bitwise_the_same_window_in_a_batch(committee: Committee) -> None:
@@ -87,10 +90,11 @@ def test_padding_changes_nothing_and_gets_no_evidence(steps: int) -> None:
     cases = _cases(size=6, steps=steps)
     source = _fit(cases).source
     for short, long in zip(source.forward(cases), source.forward(cases.resized(steps + 37)), strict=True):
-        tokens = short.evidence.values.shape[1]
+        tokens, level = short.evidence.values[:, :-1], short.evidence.values[:, -1]
         np.testing.assert_allclose(long.logits, short.logits, atol=1e-5)
-        np.testing.assert_allclose(long.evidence.values[:, :tokens], short.evidence.values, atol=1e-5)
-        assert (long.evidence.values[:, tokens:] == 0).all()
+        np.testing.assert_allclose(long.evidence.values[:, : tokens.shape[1]], tokens, atol=1e-5)
+        np.testing.assert_allclose(long.evidence.values[:, -1], level, atol=1e-5)
+        assert (long.evidence.values[:, tokens.shape[1] : -1] == 0).all()
 
 
 def test_tokens_without_enough_valid_steps_contribute_exactly_nothing(committee: Committee) -> None:
@@ -156,6 +160,15 @@ def test_damaged_tensors_are_refused(committee: Committee, damage: Callable[[dic
         {"geometry": {"kernel": 4, "stride": 1, "pool": 1, "length": 40}},
         {"centred": ["yes"] * 4},
         {"centred": [True]},
+        {"read": None},
+        {"read": [[0, 1]]},
+        {"read": [[0], [0], [0], []]},
+        {"read": [[0], [0], [0], [2]]},
+        {"read": [[1], [1], [1], [-1]]},
+        {"read": [[0, 0]] * 4},
+        {"read": [[1, 0]] * 4},
+        {"read": [["0"]] * 4},
+        {"value_width": 0},
     ],
 )
 def test_a_damaged_configuration_is_refused(committee: Committee, change: dict[str, object]) -> None:
@@ -166,6 +179,41 @@ def test_a_damaged_configuration_is_refused(committee: Committee, change: dict[s
 def test_other_channels_than_those_of_training_are_refused(committee: Committee) -> None:
     with pytest.raises(ModelError, match="2 channels"):
         committee.forward(_cases(channels=3))
+
+
+def test_of_many_channels_each_member_reads_and_names_its_own() -> None:
+    cases = _cases(channels=9)
+    source = _fit(cases, replace(QUICK, channels=3)).source
+    outputs = source.forward(cases)
+    _assert_exact(outputs)
+    read = source.config()["read"]
+    assert [output.evidence.terms for output in outputs] == [tuple((channel,) for channel in own) for own in read]
+    assert all(len(own) == 3 for own in read)
+    again = Committee.from_parts(source.config(), source.tensors())
+    np.testing.assert_array_equal(again.logits(cases), source.logits(cases))
+    other = Cases(cases.x.copy(), cases.mask, cases.lengths)
+    used = {channel for own in read for channel in own}
+    other.x[:, [channel for channel in range(9) if channel not in used]] = 7.0
+    np.testing.assert_array_equal(source.logits(other), source.logits(cases))
+
+
+def test_evidence_of_a_channel_that_does_not_move_is_its_level_alone(committee: Committee) -> None:
+    cases = _cases()
+    cases.x[:, 1] = 0.75
+    evidence = committee.forward(cases)[0].evidence
+    assert (evidence.values[:, :-1, 1] == 0).all()
+    assert evidence.start[-1] == 0
+    assert evidence.stop[-1] == cases.steps
+
+
+def test_posterior_anchors_are_stored_with_their_cosines(committee: Committee) -> None:
+    again = Committee.from_parts(committee.config(), committee.tensors())
+    assert again.anchors.shape == (4, 4, 8)
+    np.testing.assert_array_equal(again.anchors, committee.anchors)
+    assert np.abs(again.anchors).max() > 0
+    cosines = again.anchor_cosines
+    np.testing.assert_allclose(np.diagonal(cosines, axis1=1, axis2=2), 1, atol=1e-6)
+    assert (np.abs(cosines) <= 1 + 1e-6).all()
 
 
 def test_one_of_two_variants_is_kept_with_its_members() -> None:
@@ -308,7 +356,7 @@ def test_evidence_lies_where_the_wave_is() -> None:
     x = rng.normal(0, 0.3, (60, 1, 32))
     y = np.arange(60, dtype=np.int64) % 2
     x[y == 1, :, 20:24] += [3, 3, -3, -3]
-    settings = replace(QUICK, variants=(A,), min_steps=120, max_steps=120)
+    settings = replace(QUICK, variants=(A,), width=16, value_width=16, min_steps=160, max_steps=160)
     fit = fit_committee(FitTask(Cases.from_arrays(x), y, 2), settings)
     assert (fit.oof_logits.argmax(1) == y).mean() == 1.0
     values = np.mean([output.evidence.values for output in fit.source.forward(Cases.from_arrays(x))], axis=0)

@@ -52,9 +52,10 @@ def require_agreement(found: SourceOutput, expected: SourceOutput) -> None:
     np.testing.assert_array_equal(found.context, expected.context)
     scale = np.abs(expected.evidence.values).max()
     np.testing.assert_allclose(found.evidence.values, expected.evidence.values, atol=1e-6 * scale)
-    assert found.evidence.far is not None
-    assert expected.evidence.far is not None
-    np.testing.assert_allclose(found.evidence.far, expected.evidence.far, atol=1e-6 * scale)
+    assert (found.evidence.terms, found.evidence.experts) == (expected.evidence.terms, expected.evidence.experts)
+    assert found.evidence.expert_values is not None
+    assert expected.evidence.expert_values is not None
+    np.testing.assert_allclose(found.evidence.expert_values, expected.evidence.expert_values, atol=1e-6 * scale)
 
 
 @pytest.mark.parametrize(("channels", "fitted"), [(1, True), (3, True), (3, False)])

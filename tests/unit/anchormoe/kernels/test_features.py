@@ -10,7 +10,7 @@ from anchormoe.kernels.evaluator import transform
 from anchormoe.kernels.features import Scaling
 from anchormoe.kernels.fit import fit_kernel
 from anchormoe.kernels.hydra import build_hydra
-from anchormoe.kernels.means import channel_means, product_means
+from anchormoe.kernels.means import MeanBank, Quantity
 from anchormoe.kernels.ppv_build import PPVSettings, build_ppv
 from anchormoe.kernels.quantized import QuantizedCases, quantize
 from anchormoe.kernels.settings import KernelSettings
@@ -18,6 +18,7 @@ from anchormoe.model.normalizer import Normalizer
 from anchormoe.training.task import FitTask
 
 Array = NDArray[np.float64]
+QUANTITIES: tuple[Quantity, Quantity] = ("level", "spread")
 
 
 def _normalized(x: Array) -> Cases:
@@ -44,28 +45,22 @@ def _scaling(bank: KernelBank, quantized: QuantizedCases) -> Scaling:
 @pytest.mark.parametrize("steps", [8, 64, 1000])
 def test_means_and_squares_of_cases_standardised_one_by_one_cannot_tell_them_apart(n: int, steps: int) -> None:
     quantized = quantize(_normalized(_standardised_by_case(_noise(n=n, steps=steps))))
-    channels = np.arange(2)
-    assert not _scaling(channel_means("M1", channels, 1), quantized).inverse.any()
-    products = _scaling(product_means("C1", channels, 1), quantized).inverse  # 0×0, 0×1, 1×1
-    assert products[[0, 2]].tolist() == [0, 0]
-    assert products[1] > 0
+    for quantity in QUANTITIES:
+        assert not _scaling(MeanBank("M1", quantity, 1, np.arange(2)), quantized).inverse.any()
 
 
 def test_means_of_white_noise_stay() -> None:
     """Their deviation over cases is just what chance gives."""
     quantized = quantize(_normalized(np.random.default_rng(0).normal(size=(40, 2, 64))))
-    for bank in (channel_means("M1", np.arange(2), 1), channel_means("M4", np.arange(2), 4)):
+    for bank in (MeanBank("M1", "level", 1, np.arange(2)), MeanBank("M4", "level", 4, np.arange(2))):
         assert (_scaling(bank, quantized).inverse > 0).all()
 
 
 def test_the_chance_deviation_is_what_independent_steps_give() -> None:
     rng = np.random.default_rng(0)
     quantized = quantize(_normalized(rng.normal(size=(4000, 1, 25))))
-    for bank in (
-        channel_means("M1", np.arange(1), 1),
-        product_means("C1", np.arange(1), 1),
-        channel_means("M4", np.arange(1), 4),
-    ):
+    for quantity in QUANTITIES:
+        bank = MeanBank("M1", quantity, 1, np.arange(1))
         features = transform(bank, quantized)
         chance = bank.chance_deviation(quantized, features.astype(np.float32))
         np.testing.assert_allclose(chance, features.std(axis=0), rtol=0.2)
@@ -78,9 +73,9 @@ def test_features_of_a_constant_channel_get_no_weight() -> None:
     rng = np.random.default_rng(0)
     hydra = build_hydra(quantized.subset(slice(None)), 2, difference=False, max_receptive_field=None, rng=rng)
     banks: list[KernelBank] = [
-        channel_means("M1", np.array([1]), 1),
-        product_means("C1", np.array([1]), 1),
-        channel_means("A4", np.array([1]), 4, "change"),
+        MeanBank("M1", "level", 1, np.array([1])),
+        MeanBank("S1", "spread", 1, np.array([1])),
+        MeanBank("A4", "change", 4, np.array([1])),
     ]
     assert all(not _scaling(bank, quantized).inverse.any() for bank in banks)
     constant = QuantizedCases(np.zeros_like(quantized.values), quantized.valid, quantized.lengths, quantized.complete)
@@ -100,7 +95,7 @@ def _cancellation(x: Array, labels: NDArray[np.int64], profile: KernelSettings) 
     cases = _normalized(x)
     output = fit_kernel(FitTask(cases, labels, 2), profile).source.forward(cases)
     rows, chosen = np.arange(len(cases)), output.logits.argmax(axis=1)
-    patches = output.evidence.values[rows, :, chosen].reshape(len(cases), -1, 8).sum(axis=2)
+    patches = output.evidence.values.sum(axis=2)[rows, :, chosen].reshape(len(cases), -1, 8).sum(axis=2)
     total = np.abs(patches).sum(axis=1) + np.abs(output.context[rows, chosen])
     return float(np.median(total / np.abs(output.logits[rows, chosen])))
 

@@ -1,5 +1,6 @@
 """Hydra: worked out by hand, exactness, compiled against torch."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ def test_winners_worked_out_by_hand() -> None:
     # one kernel 0's; at 0 all tie and the first wins. Series are halved: 4 -> 2, -6 -> -3.
     weights = np.zeros((1, 8, 9), np.int32)
     weights[0, :, 4] = np.arange(1, 9)
-    bank = HydraBank("H", False, weights, np.array([1]), np.array([0, 1]), np.array([0]))
+    bank = HydraBank("H", False, 33, weights, np.array([1]), np.array([0, 1]), np.array([0]))
     features = transform(bank, _grid([[[4, 0, -6, 4]]]))[0]
     largest = np.zeros(8)
     largest[7] = (16 + 16) / 4 * RESPONSE_UNIT
@@ -53,16 +54,14 @@ def test_the_compiled_path_equals_torch(steps: int) -> None:
     # 1500 outputs are more than one run of 32-bit sums.
     cases = _random_grid(steps)
     rng = np.random.default_rng(0)
-    bank = build_hydra(cases, 4, difference=False, max_receptive_field=33, rng=rng)
+    bank = replace(build_hydra(cases, 4, difference=False, max_receptive_field=33, rng=rng), long_reach=20)
     table = bank.readout_table(Readout(rng.random(bank.n_features), rng.normal(size=(bank.n_features, 3))))
-    limits = np.full(len(cases), 20.0)
     poolings = (NumbaHydra(bank, table), TorchHydra(bank, table, "cpu"))
-    compiled, by_torch = (pooling.pool(cases, limits) for pooling in poolings)
-    np.testing.assert_array_equal(compiled[0], by_torch[0])
-    scale = np.abs(by_torch[1]).max()
-    np.testing.assert_allclose(compiled[1], by_torch[1], atol=1e-6 * scale)
-    np.testing.assert_allclose(compiled[2], by_torch[2], atol=1e-6 * scale)
-    assert np.abs(compiled[2]).max() > 0
+    compiled, by_torch = (pooling.pool(cases) for pooling in poolings)
+    np.testing.assert_array_equal(compiled.features, by_torch.features)
+    np.testing.assert_allclose(compiled.evidence, by_torch.evidence, atol=1e-6 * np.abs(by_torch.evidence).max())
+    assert {slot.family for slot in bank.slots} == {"short shape", "long shape"}
+    assert all(compiled.evidence[:, index].any() for index in range(len(bank.slots)))
 
 
 def test_the_largest_possible_response_is_exact_in_float32() -> None:
@@ -83,6 +82,6 @@ def test_the_largest_possible_response_is_exact_in_float32() -> None:
     ],
 )
 def test_an_inconsistent_bank_is_refused(name: str, value: NDArray[Any]) -> None:
-    bank = HydraBank("H", False, np.zeros((1, 8, 9), np.int32), np.array([1]), np.array([0, 1]), np.array([0]))
+    bank = HydraBank("H", False, 33, np.zeros((1, 8, 9), np.int32), np.array([1]), np.array([0, 1]), np.array([0]))
     with pytest.raises(ModelError):
         HydraBank.from_parts(bank.config(), {**bank.tensors(), name: value})

@@ -1,5 +1,6 @@
 """PPV: worked out by hand, against a dense oracle, compiled against torch."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,7 @@ def _bank(biases: list[int], *, dilation: int = 1, padded: bool = True) -> PPVBa
         "K",
         False,
         (1,),
+        33,
         np.array([0]),
         np.array([dilation]),
         np.array([padded]),
@@ -81,10 +83,10 @@ def test_an_output_counts_with_three_quarters_of_its_weight_valid() -> None:
 
 
 def _dense_oracle(bank: PPVBank, cases: QuantizedCases, readout: Readout) -> Float64:
-    """Logit parts from an array of features by steps, built the plain way."""
+    """Logit parts (B, S, Y, T) from an array of features by steps, built the plain way."""
     weights = readout.weights.reshape(sum(bank.parts), len(bank.biases), -1)
     means = readout.mean.reshape(sum(bank.parts), len(bank.biases))
-    steps = np.zeros((len(cases), cases.steps, weights.shape[2]))
+    steps = np.zeros((len(cases), len(bank.slots), weights.shape[2], cases.steps))
     for case in range(len(cases)):
         length = int(cases.lengths[case])
         for index in range(len(bank.kernel)):
@@ -113,9 +115,9 @@ def _add_oracle(
         have = sum(abs(w) * cases.valid[case, c, s] for s, w in taps for c in channels)
         if (bank.padded[index] or len(taps) == 9) and have >= 0.75 * want:
             value = sum(w * int(cases.values[case, c, s]) for s, w in taps for c in channels)
-            read = [s for s, _ in taps if cases.step_valid[case, s]]
+            read = [s for s, _ in taps if cases.valid[case, channels, s].any()]
             outputs.append((t, value, read))
-    row = 0
+    row, slot = 0, bank.reads.slot[index]
     for parts in bank.parts:
         for part in range(parts):
             inside = [o for o in outputs if part * length // parts <= o[0] < (part + 1) * length // parts]
@@ -123,7 +125,7 @@ def _add_oracle(
                 for _, value, read in inside:
                     amount = weights[row, f] * ((value > bank.biases[f]) - means[row, f]) / len(inside)
                     for step in read:
-                        steps[case, step] += amount / len(read)
+                        steps[case, slot, :, step] += amount / len(read)
             row += 1
 
 
@@ -133,8 +135,8 @@ def test_evidence_equals_the_dense_oracle(parts: tuple[int, ...]) -> None:
     rng = np.random.default_rng(3)
     bank = build_ppv(PPVSettings("K", 168, parts=parts), cases, rng)
     readout = Readout(rng.random(bank.n_features), rng.normal(size=(bank.n_features, 2)))
-    evidence = build_evaluator(bank, readout).explain(cases, np.full(4, 33.0))
-    np.testing.assert_allclose(evidence.steps, _dense_oracle(bank, cases, readout), atol=2e-6)
+    evidence = build_evaluator(bank, readout).explain(cases).evidence
+    np.testing.assert_allclose(evidence, _dense_oracle(bank, cases, readout), atol=2e-6)
 
 
 @pytest.mark.parametrize("features", [336, 84 * 20])
@@ -143,15 +145,34 @@ def test_the_compiled_path_equals_torch(parts: tuple[int, ...], features: int) -
     # 20 thresholds for a kernel are more than one table of the compiled path can tell apart.
     cases = _random_grid(seed=5)
     rng = np.random.default_rng(0)
-    bank = build_ppv(PPVSettings("K", features, max_dilations=2, parts=parts), cases, rng)
+    bank = replace(build_ppv(PPVSettings("K", features, max_dilations=2, parts=parts), cases, rng), long_reach=10)
     table = bank.readout_table(Readout(rng.random(bank.n_features), rng.normal(size=(bank.n_features, 5))))
-    limits = np.full(len(cases), 10.0)
-    compiled, by_torch = (each.pool(cases, limits) for each in (NumbaPPV(bank, table), TorchPPV(bank, table, "cpu")))
-    np.testing.assert_array_equal(compiled[0], by_torch[0])
-    scale = np.abs(by_torch[1]).max()
-    np.testing.assert_allclose(compiled[1], by_torch[1], atol=1e-6 * scale)
-    np.testing.assert_allclose(compiled[2], by_torch[2], atol=1e-6 * scale)
-    assert np.abs(compiled[2]).max() > 0
+    compiled, by_torch = (each.pool(cases) for each in (NumbaPPV(bank, table), TorchPPV(bank, table, "cpu")))
+    np.testing.assert_array_equal(compiled.features, by_torch.features)
+    np.testing.assert_allclose(compiled.evidence, by_torch.evidence, atol=1e-6 * np.abs(by_torch.evidence).max())
+    assert {slot.family for slot in bank.slots} == {"short shape", "long shape"}
+    assert all(compiled.evidence[:, index].any() for index in range(len(bank.slots)))
+
+
+def _several_channels(bank: PPVBank) -> PPVBank:
+    """As banks were before each kernel read one channel: the first kernel reads two."""
+    start = np.concatenate(([0], bank.channel_start[1:] + 1))
+    return replace(bank, channel_start=start, channels=np.concatenate(([0, 2], bank.channels[1:])), long_reach=None)
+
+
+def test_kernels_that_read_several_channels_add_evidence_of_all_of_them_together() -> None:
+    cases = _random_grid(cases=4, steps=13)
+    rng = np.random.default_rng(3)
+    bank = _several_channels(build_ppv(PPVSettings("K", 168), cases, rng))
+    assert bank.slots == (((0, 1, 2), "short shape"),)
+    assert PPVBank.from_parts(bank.config(), bank.tensors()).config() == bank.config()
+    readout = Readout(rng.random(bank.n_features), rng.normal(size=(bank.n_features, 2)))
+    compiled = NumbaPPV(bank, bank.readout_table(readout)).pool(cases)
+    by_torch = TorchPPV(bank, bank.readout_table(readout), "cpu").pool(cases)
+    np.testing.assert_array_equal(compiled.features, by_torch.features)
+    np.testing.assert_allclose(compiled.evidence, by_torch.evidence, atol=1e-6 * np.abs(by_torch.evidence).max())
+    pooled = np.nan_to_num(compiled.features - readout.mean) @ readout.weights
+    np.testing.assert_allclose(compiled.evidence.sum(axis=(1, 3)), pooled, atol=1e-5)
 
 
 def test_dilations_follow_minirocket_and_stay_below_the_receptive_field() -> None:

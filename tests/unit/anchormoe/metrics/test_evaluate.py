@@ -78,6 +78,15 @@ def test_windows_that_the_model_does_not_know_are_refused(config: BundleConfig, 
         require_same_windows(replace(labelled(2), period_s=1.0), config)
 
 
+@pytest.mark.parametrize("rate_hz", [360, 12_000, 44_100, 50 / 3])
+def test_a_period_that_is_no_whole_number_of_nanoseconds_is_the_models_own(rate_hz: float) -> None:
+    config = replace(CONFIG, period_ns=round(1e9 / rate_hz))
+    for period_s in (1 / rate_hz, round(1e9 / rate_hz) / 1e9, float(f"{1 / rate_hz:.6g}")):
+        require_same_windows(replace(labelled(2), period_s=period_s), config)
+    with pytest.raises(DataError, match="the model expects one every"):
+        require_same_windows(replace(labelled(2), period_s=1.001 / rate_hz), config)
+
+
 def test_a_step_of_unknown_length_is_not_refused() -> None:
     require_same_windows(labelled(2), replace(CONFIG, period_ns=2_000_000_000))
     require_same_windows(replace(labelled(2), period_s=1.0), replace(CONFIG, period_ns=None))

@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 
-from anchormoe.cases import Cases
+from anchormoe.cases import Cases, Float64
 from anchormoe.data.dataset import Dataset
-from anchormoe.metrics import evaluator_net
+from anchormoe.evidence import StepEvidence
+from anchormoe.metrics import evaluator_net, rankings
 from anchormoe.metrics.faithfulness import FaithfulnessPlan, draw_cases, measure_faithfulness
-from anchormoe.metrics.rankings import evidence_scores, expected_evidence, occlusion_scores, steps_over_time
+from anchormoe.metrics.rankings import occlusion_scores, rank_by_evidence
+from anchormoe.model.prediction import Prediction
 from anchormoe.predictor import Predictor
 from anchormoe.progress import Progress
 from tests.support.linear_source import CHANNELS, STEPS, linear_model
@@ -67,27 +69,55 @@ def test_the_same_cases_are_drawn_every_time_and_all_where_there_are_few() -> No
     assert draw_cases(3, 5).tolist() == [0, 1, 2]
 
 
-def test_centred_evidence_expects_nothing_where_a_case_has_no_step() -> None:
-    steps = np.array([[[2.0], [6.0]], [[4.0], [0.0]]])
-    cases = Cases.from_arrays([np.array([[1.0, 1.0]]), np.array([[1.0]])])
-    assert expected_evidence(steps, cases).tolist() == [[3.0], [6.0]]
+class Steps:
+    """A model of one class-wise evidence that is given step by step."""
+
+    def __init__(self, values: Float64) -> None:
+        self._values, self.asked = values, 0
+
+    def predict_cases(self, cases: Cases) -> Prediction:
+        raise NotImplementedError
+
+    def steps(self, cases: Cases) -> StepEvidence:
+        part = self._values[self.asked : self.asked + len(cases)]
+        self.asked += len(cases)
+        return StepEvidence(((0,),), part[:, :, None])
+
+
+STEPS_VALUES = np.array([[[2.0, 0.0], [6.0, 0.0]], [[4.0, 2.0], [0.0, 0.0]]])  # (N, T, Y)
+UNEQUAL = Cases.from_arrays([np.array([[1.0, 1.0]]), np.array([[1.0]])])
+
+
+def test_evidence_is_expected_over_the_cases_that_have_the_step() -> None:
+    ranked = rank_by_evidence(Steps(STEPS_VALUES), UNEQUAL, np.array([0, 1]), 2)
+    assert ranked.expected.tolist() == [[3.0, 1.0], [6.0, 0.0]]
+    assert ranked.scores.tolist() == [[1.0, 3.0], [-1.0, 0.0]]
+    # Expected for class a, minus the mean over classes: 1 and 3; for class b: −1 and −3.
+    assert ranked.centred(np.array([0, 1]), ranked).tolist() == [[0.0, 0.0], [0.0, 3.0]]
+
+
+def test_cases_are_ranked_some_at_a_time_with_the_same_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = rank_by_evidence(Steps(STEPS_VALUES), UNEQUAL, np.array([0, 1]), 2)
+    monkeypatch.setattr(rankings, "STEP_ENTRIES", 1)
+    parts = rank_by_evidence(Steps(STEPS_VALUES), UNEQUAL, np.array([0, 1]), 2)
+    assert (parts.scores == whole.scores).all()
+    assert (parts.expected == whole.expected).all()
 
 
 def test_evidence_is_ranked_by_the_predicted_class() -> None:
     some = TEST.cases.subset(slice(0, 4))
     found = PREDICTOR.predict_cases(some)
-    steps = steps_over_time(PREDICTOR, some, 3)
-    scores = evidence_scores(steps, found.label)
+    steps = PREDICTOR.steps(some).over_time
+    ranked = rank_by_evidence(PREDICTOR, some, found.label, 3)
     row = 2
-    expected = steps[row, :, found.label[row]] - steps[row].mean(axis=1)
-    np.testing.assert_allclose(scores[row], expected)
+    np.testing.assert_allclose(ranked.scores[row], steps[row, :, found.label[row]] - steps[row].mean(axis=1))
     np.testing.assert_allclose(steps.sum(axis=1), found.logits - found.context)
 
 
 def test_occlusion_of_a_linear_model_is_its_evidence_averaged_over_patches() -> None:
     some = TEST.cases.subset(slice(0, 3))
     found = PREDICTOR.predict_cases(some)
-    scores = evidence_scores(steps_over_time(PREDICTOR, some, 3), found.label)
+    scores = rank_by_evidence(PREDICTOR, some, found.label, 3).scores
     occluded = occlusion_scores(PREDICTOR, some, found, "missing", PREDICTOR.model.normalizer.mean)
     # The first three steps lie in the first patch alone.
     np.testing.assert_allclose(occluded[:, 0], scores[:, :6].sum(axis=1), atol=1e-9)

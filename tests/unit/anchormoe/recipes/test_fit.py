@@ -79,7 +79,7 @@ def test_an_interrupt_before_anything_is_fitted_is_an_interrupt() -> None:
 def test_the_users_patches_are_taken() -> None:
     settings = RecipeSettings(recipe="kernel", patch_length=6)
     model = fit_model(FitTask(cases(), Y, 2), settings, fitters={"kernel": fitter("kernel")}).model
-    assert (model.patching.length, model.patching.stride) == (6, 3)
+    assert (model.patching.length, model.patching.stride) == (6, 6)
     with pytest.raises(DataError, match="must not exceed"):
         fitted({"kernel": fitter("kernel")}, recipe="kernel", patch_length=3, patch_stride=4)
 

@@ -1,0 +1,214 @@
+"""The sentence for the operator: made of the event's facts, bounded, printable, the same for the same event."""
+
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.events.sentence import LONGEST, state_sentence
+from tests.support.event_samples import samples
+
+VALVE: dict[str, Any] = {
+    "name": "cooling valve",
+    "unit": "%",
+    "contribution": 2.0,
+    "mean": 45.2,
+    "min": 44.0,
+    "max": 46.1,
+    "normal": {"mean": 41.1, "low": 39.0, "high": 43.0},
+    "direction": "rising",
+    "since": "2026-11-18T02:14:30Z",
+}
+
+
+def event(*channels: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    return {
+        "state": "blockage",
+        "abstention": None,
+        "classes": [
+            {"class": "blockage", "probability": 0.78, "logit": 2.0},
+            {"class": "normal", "probability": 0.15, "logit": 0.3},
+        ],
+        "window": {
+            "start": "2026-11-18T01:00:00Z",
+            "end": "2026-11-18T03:00:00Z",
+            "coverage": 1.0,
+            "missing_channels": [],
+        },
+        "evidence": {
+            "class": "blockage",
+            "spans": [
+                {"start": "2026-11-18T02:10:00Z", "end": "2026-11-18T02:20:00Z", "contribution": 1.0, "channels": []}
+            ],
+            "channels": list(channels),
+            "compared_with": "normal",
+        },
+        **changes,
+    }
+
+
+def unknown(reason: str, *channels: dict[str, Any], missing: tuple[str, ...] = (), **changes: Any) -> str:
+    data = event(*channels, state="unknown", abstention=reason, **changes)
+    data["window"] = data["window"] | {"missing_channels": list(missing), "coverage": 0.31}
+    return state_sentence(data)
+
+
+def test_the_value_now_against_normal_since_when_and_what_it_speaks_for() -> None:
+    assert state_sentence(event(VALVE)) == (
+        "cooling valve 45.2 % against 41.1 % normal, rising since 02:14 UTC; "
+        "speaks for `blockage` (78 %), runner-up `normal` (15 %)"
+    )
+
+
+def test_two_channels_at_most_and_only_those_that_speak_for_the_state() -> None:
+    rows = [VALVE | {"name": name, "contribution": value} for name, value in zip("abcd", (0.1, -3, 1, 2), strict=True)]
+    text = state_sentence(event(*rows))
+    assert [part[0] for part in text.split("; ")[:-1]] == ["d", "c"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"since": "2026-11-18T01:00:00Z"}, "45.2 % against 41.1 % normal, rising since at least 01:00 UTC"),
+        ({"since": None, "direction": "above"}, "45.2 % against 41.1 % normal, above"),
+        ({"direction": "within"}, "45.2 % against 41.1 % normal"),
+        ({"unit": "", "direction": None, "since": None}, "45.2 against 41.1 normal"),
+        ({"normal": None, "direction": None}, "45.2 %"),
+        ({"mean": None}, "without a value"),
+        ({"direction": "wider"}, "between 44 and 46.1 % against 39 to 43 % normal"),
+        ({"mean": 41.11, "direction": "within"}, "41.11 % against 41.1 % normal"),
+        ({"mean": -0.0, "direction": "within"}, "0 % against 41.1 % normal"),
+        ({"mean": 1.5e12, "direction": "within"}, "1.5e+12 % against 41.1 % normal"),
+        ({"mean": 12345.678, "direction": "within"}, "12300 % against 41.1 % normal"),
+    ],
+)
+def test_every_sort_of_comparison(changes: dict[str, Any], expected: str) -> None:
+    assert state_sentence(event(VALVE | changes)).split("; ")[0] == f"cooling valve {expected}"
+
+
+@pytest.mark.parametrize(
+    ("start", "since", "clock"),
+    [
+        ("2026-11-17T03:00:00Z", "2026-11-17T23:10:00Z", "2026-11-17 23:10"),
+        ("2026-11-18T02:59:00Z", "2026-11-18T02:59:30.25Z", "02:59:30"),
+        ("2026-11-18T02:59:59Z", "2026-11-18T02:59:59.5Z", "02:59:59.500"),
+    ],
+)
+def test_times_are_as_exact_as_the_window_is_short(start: str, since: str, clock: str) -> None:
+    data = event(VALVE | {"since": since})
+    data["window"]["start"] = start
+    assert f"rising since {clock} UTC;" in state_sentence(data)
+
+
+def test_channels_that_are_read_together_are_not_blamed_alone() -> None:
+    assert state_sentence(event(VALVE | {"contribution": None})).startswith(
+        "several channels together, furthest from normal: cooling valve 45.2 % against"
+    )
+
+
+def test_without_a_normal_class_values_are_compared_with_the_training_data() -> None:
+    data = event(VALVE)
+    data["evidence"]["compared_with"] = None
+    assert state_sentence(data).startswith("cooling valve 45.2 % against 41.1 % in training, rising since 02:14 UTC;")
+    together = event(VALVE | {"contribution": None})
+    together["evidence"]["compared_with"] = None
+    assert "furthest from the training data: cooling valve" in state_sentence(together)
+
+
+def test_where_no_channel_is_known_it_says_when() -> None:
+    assert state_sentence(event()).startswith("02:10 to 02:20 UTC; speaks for `blockage`")
+    against = event(VALVE | {"contribution": -0.5})
+    against["evidence"]["spans"][0]["channels"] = ["flow"]
+    assert state_sentence(against).startswith("flow from 02:10 to 02:20 UTC; speaks for `blockage`")
+
+
+@pytest.mark.parametrize(
+    ("reason", "text"),
+    [
+        (
+            "low_margin",
+            "unknown: `blockage` (78 %) and `normal` (15 %) are too close to tell apart; cooling valve",
+        ),
+        ("conformal", "unknown: `blockage` (78 %) and `normal` (15 %) are too close to tell apart; cooling valve"),
+        ("low_probability", "unknown: no state is likely enough; nearest `blockage` (78 %), runner-up `normal` (15 %)"),
+        ("out_of_distribution", "unknown: values outside what the model has learnt: cooling valve 45.2 % against 41.1"),
+        ("sensor_fault", "unknown: sensor fault; nearest `blockage` (78 %)"),
+    ],
+)
+def test_unknown_says_why_and_what_was_near(reason: str, text: str) -> None:
+    assert unknown(reason, VALVE).startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("reason", "text"),
+    [
+        (
+            "low_coverage",
+            "unknown: only 31 % of the values arrived; check the sensors and the connection: no data",
+        ),
+        ("channel_missing", "unknown: the model needs channels that are missing: a; check these sensors"),
+        ("internal", "unknown: the agent failed on this window; its log says why, and it goes on with the next one"),
+        ("history_lost", "unknown: records of this window were deleted from the log before they were read; new data"),
+        ("_", "unknown: the model did not decide"),
+    ],
+)
+def test_unknown_without_a_model_says_what_to_do(reason: str, text: str) -> None:
+    assert unknown(reason, missing=("a",), classes=None, evidence=None).startswith(text)
+
+
+def test_missing_channels_are_named_three_at_most() -> None:
+    data = event(VALVE)
+    data["window"]["missing_channels"] = list("abcde")
+    assert state_sentence(data).endswith("; no data from a, b, c and 2 more")
+
+
+def test_values_that_cannot_be_right_are_named_with_the_sensor() -> None:
+    finding = {"channel": "flow", "finding": "sentinel", "value": -9999.0, "masked": True}
+    data = event(VALVE)
+    data["window"]["implausible"] = [finding, finding | {"channel": "p", "masked": False}]
+    assert state_sentence(data).endswith("(15 %); not used: flow (sentinel -9999)")
+    text = state_sentence(data | {"state": "unknown", "abstention": "implausible_values"})
+    assert text == "unknown: values that cannot be right: flow (sentinel -9999); check these sensors"
+
+
+def test_a_class_may_be_called_unknown() -> None:
+    assert not state_sentence(event(VALVE, state="unknown")).startswith("unknown:")
+
+
+texts = st.text(max_size=600)
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+rows = st.fixed_dictionaries(
+    {
+        "name": texts,
+        "unit": texts,
+        "contribution": numbers | st.none(),
+        "mean": numbers | st.none(),
+        "min": numbers,
+        "max": numbers,
+        "normal": st.none() | st.fixed_dictionaries({"mean": numbers, "low": numbers, "high": numbers}),
+        "direction": st.sampled_from([None, "above", "within", "wider", "falling"]),
+        "since": st.sampled_from([None, "2026-11-18T02:14:30.000000001Z"]),
+    }
+)
+
+
+@given(st.lists(rows, max_size=4), texts, texts, st.lists(texts, max_size=5), st.floats(0, 1))
+def test_any_names_and_numbers_give_a_short_printable_line(
+    channels: list[dict[str, Any]], state: str, reason: str, missing: list[str], likely: float
+) -> None:
+    for abstention in (None, reason, "low_margin", "out_of_distribution", "low_coverage"):
+        data = event(*channels, state=state, abstention=abstention)
+        data["classes"][0] = {"class": state, "probability": likely, "logit": 0.0}
+        data["window"]["missing_channels"] = missing
+        text = state_sentence(data)
+        assert text.isprintable()
+        assert 0 < len(text) <= LONGEST
+
+
+def test_a_published_sentence_follows_from_the_published_facts() -> None:
+    states = [one.event.data for one in samples().outgoing if one.event.type == "state"]
+    assert len({data["text"] for data in states}) > 5
+    for data in states:
+        assert state_sentence(orjson.loads(orjson.dumps(data))) == data["text"]
