@@ -17,8 +17,8 @@ Rule = Literal["channel_missing", "out_of_distribution", "low_probability", "low
 RULES: tuple[Rule, ...] = get_args(Rule)
 """In order of precedence: the first that fires is the reason."""
 CONFORMAL_CASES, CONFORMAL_GROUPS, CONFORMAL_PER_CLASS = 100, 20, 20
-"""With ten cases of a class, folds train on seven or eight: their models are so much weaker than the final one that the
-threshold from them makes it answer `unknown` where it is right (26 % of the cases at an accuracy of .986)."""
+"""With ten cases of a class, folds train on seven or eight. Their models may be so much weaker than the final one that
+the threshold from them makes it answer `unknown` where it is right; that this is the cause is not shown."""
 FULL_RULES_CASES = 100
 MISCOVERAGE = 0.1
 LEAST_MARGIN = 0.1
