@@ -60,10 +60,12 @@ def _show_experts(found: "Bundle", out: Path | None, *, as_json: bool) -> None:
         fail(f"{config.name}: this bundle is from before expert profiles were stored; train it again", code=FAILED)
     words = Vocabulary(config.channels, config.classes, None if config.period_ns is None else config.period_ns / 1e9)
     if out is not None:
+        from anchormoe.profiles.normal import NormalRange
         from anchormoe.recipes.expert_plot import plot_experts
 
+        normal = NormalRange.of(found.profile, found.model.normalizer, config.classes)
         out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_bytes(plot_experts(profiles, words) or b"")
+        out.write_bytes(plot_experts(profiles, words, normal) or b"")
     if as_json:
         typer.echo(json.dumps(profiles.to_dict(), ensure_ascii=False, indent=2))
         return

@@ -103,7 +103,7 @@ class Span(MarginSpan):
     share: float = contract_field(
         "Its |contribution| relative to the sum over all time, channels and the context.", unit="1", ge=0, le=1
     )
-    expert: str = contract_field("The expert that added most to it.")
+    expert: str = contract_field("The expert that added most to it, by its readable name.")
 
 
 class NormalValues(Contract):
@@ -144,7 +144,7 @@ class ComparedChannel(Contract):
 class Expert(Contract):
     """What one expert of the model added in the whole window."""
 
-    name: str = contract_field("Name of the expert.")
+    name: str = contract_field("Name of the expert, made of what it looks at; unique in its bundle.")
     contribution: float = contract_field("Its part of the score.", unit="logit")
     weight: float | None = contract_field("Its mean routing weight where it spoke; null where it has none.", unit="1")
     reliability: float | None = contract_field("Its mean reliability where it spoke; null where it has none.", unit="1")

@@ -325,7 +325,9 @@ def _explain(group: GroupRuntime, one: ScoredWindow, *, why_not: bool) -> dict[s
         return None
     start = one.window.end - spec.shape.length
     values = one.model.classifier.plausible(one.window.values) if one.classified.findings else one.window.values
-    view = WindowView(values, spec.channels, one.model.units, one.model.normal, spec.grid, start)
+    view = WindowView(
+        values, spec.channels, one.model.units, one.model.normal, spec.grid, start, one.model.expert_names
+    )
     return explain(
         prediction,
         one.classified.at,

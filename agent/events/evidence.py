@@ -1,8 +1,8 @@
 """The scores and the evidence of an event: spans of time × channel that add up exactly as they are published. Pure."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ MAX_CLASSES = 16
 MAX_EXPERTS = 5
 MAX_COMPARED = 8
 """Channels of an event that are compared with what is normal."""
-MARGIN_SPANS = 4
+MARGIN_SPANS = 3
 """Spans of the margin to the runner-up."""
 _MOST_TOGETHER = 3
 """Channels of a set that are compared one by one; of larger sets, those furthest from normal are."""
@@ -44,6 +44,11 @@ class WindowView:
     normal: NormalValues | None
     grid: Grid
     start: int
+    expert_names: Mapping[str, str] = field(default_factory=dict)
+    """readable names by internal ones; an expert that is not among them keeps its own"""
+
+    def expert(self, name: str) -> str:
+        return self.expert_names.get(name, name)
 
     def time(self, step: int) -> str:
         return format_iso(self.grid.time_ns(self.start + step))
@@ -148,7 +153,10 @@ def _evidence(own: _Sum, view: WindowView, scale: ScoreScale) -> Json:
     logit, context, *spans = scale.units([own.logit, own.context, *(span.value for span in own.spans)])
     shown = [
         _span(own, span, units, view, scale)
-        | {"share": round(abs(span.value) / strength, _SHARE_DECIMALS), "expert": _leading_expert(own, span)}
+        | {
+            "share": round(abs(span.value) / strength, _SHARE_DECIMALS),
+            "expert": view.expert(_leading_expert(own, span)),
+        }
         for span, units in zip(own.spans, spans, strict=True)
     ]
     channels, of_channels = _channels(own, view, scale)
@@ -161,7 +169,7 @@ def _evidence(own: _Sum, view: WindowView, scale: ScoreScale) -> Json:
         "channels": channels,
         "other_channels": scale.number(logit - context - of_channels),
         "compared_with": None if view.normal is None else view.normal.label,
-        "experts": _experts(own, scale),
+        "experts": _experts(own, view, scale),
         "supporting": supporting,
         "opposing": opposing,
         "cancellation": six_digits(cancellation) if math.isfinite(cancellation) else None,
@@ -204,7 +212,7 @@ def _leading_expert(own: _Sum, span: TermSpan) -> str:
     return experts[int((total if span.value > 0 else -total).argmax())]
 
 
-def _experts(own: _Sum, scale: ScoreScale) -> list[Json]:
+def _experts(own: _Sum, view: WindowView, scale: ScoreScale) -> list[Json]:
     """What the strongest experts added in the whole window, with their weight and reliability where they spoke."""
     prediction, at = own.prediction, own.at
     evidence = prediction.expert_evidence[at]  # (P, K, E)
@@ -219,7 +227,12 @@ def _experts(own: _Sum, scale: ScoreScale) -> list[Json]:
         strict=True,
     )
     return [
-        {"name": prediction.experts[one], "contribution": contribution, "weight": weight, "reliability": reliability}
+        {
+            "name": view.expert(prediction.experts[one]),
+            "contribution": contribution,
+            "weight": weight,
+            "reliability": reliability,
+        }
         for one, contribution, weight, reliability in rows
     ]
 

@@ -1,8 +1,8 @@
 """Which model is active in a group, by the end of the window: the configured one, then those that were activated."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Lock
 
 import numpy as np
@@ -15,12 +15,14 @@ from anchormoe.windows import Index
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ActiveModel:
-    """A loaded model, the name that events give it, and the channels' units and normal values. Equal only to itself."""
+    """A loaded model and the name that events give it; the channels' units and normal values; the experts' readable
+    names by their internal ones. Equal only to itself."""
 
     classifier: WindowClassifier
     name: ModelName
     units: tuple[str, ...] = ()
     normal: NormalValues | None = None
+    expert_names: Mapping[str, str] = field(default_factory=dict)
 
 
 LoadInBackground = Callable[[Activation], "Future[ActiveModel | None]"]

@@ -20,7 +20,6 @@ from anchormoe.profiles.segments import leading_run
 
 SHOWN_SPANS = 7
 MARGIN_SPANS = 5
-_HALF_MISSING = 0.5
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,9 +170,7 @@ def _draw_right(part: Any, explanation: Explanation) -> None:
     state, rival = (shorten_name(class_name(name), 24) for name in (explanation.state, explanation.rival))
     cancels = "" if explanation.cancellation is None else f" (cancellation {explanation.cancellation:.2f})"
     _draw_waterfall(parts[0], score, explanation.score, f"score of {state}", f"how the score adds up{cancels}")
-    _draw_waterfall(
-        parts[1], margin, explanation.margin, "margin", f"why not {rival}: score of {state} minus its score"
-    )
+    _draw_waterfall(parts[1], margin, explanation.margin, "margin", f"why not {rival}: by how much it lost")
     _draw_experts(parts[2], explanation, len(experts))
     if examples:
         _draw_examples(parts[3], explanation, examples)
@@ -227,9 +225,11 @@ def _draw_prototypes(axes: Sequence[Any], explanation: Explanation, name: str) -
         return
     expert = profiles.experts[profiles.numbers[name]]
     for axis, row in zip(axes, expert.prototypes, strict=False):
-        segments = profiles.segments
+        segments, normal = profiles.segments, explanation.normal
+        read = int(segments.channel[row])
+        axis.axhspan(normal.low[read], normal.high[read], color=BAND, linewidth=0)
         axis.plot(segments.values[row], color=SUPPORT if segments.contribution[row] > 0 else OPPOSE, linewidth=1.2)
-        channel = shorten_name(explanation.config.channels[int(segments.channel[row])], 18)
+        channel = shorten_name(explanation.config.channels[read], 18)
         label = shorten_name(class_name(explanation.config.classes[int(segments.label[row])]), 18)
         axis.set_title(_plain(f"{channel}\n{label}"), fontsize=6, color=GREY, pad=1)
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from anchormoe.profiles.names import Vocabulary, shorten_name
+from anchormoe.profiles.normal import NormalRange
 from anchormoe.profiles.profile import PROTOTYPES, Anchors, ExpertProfile, ExpertProfiles
 from anchormoe.profiles.segments import UNKNOWN_RECORDING
 
@@ -17,7 +18,7 @@ _CLASSES = 6
 _MATRICES = 4
 
 
-def plot_experts(profiles: ExpertProfiles, vocabulary: Vocabulary) -> bytes | None:
+def plot_experts(profiles: ExpertProfiles, vocabulary: Vocabulary, normal: NormalRange | None = None) -> bytes | None:
     """A PNG: one row per expert, the strongest first, then the matrices; None without experts."""
     from matplotlib.figure import Figure
 
@@ -28,7 +29,7 @@ def plot_experts(profiles: ExpertProfiles, vocabulary: Vocabulary) -> bytes | No
     heights = [1.25 * len(shown) + 0.4, *([3.4] if anchors else [])]
     figure: Any = Figure(figsize=(14, sum(heights)), layout="constrained", dpi=90)
     parts = figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
-    _draw_rows(parts[0], shown, profiles, vocabulary)
+    _draw_rows(parts[0], shown, profiles, vocabulary, normal)
     if anchors:
         _draw_anchors(parts[1], anchors, profiles)
     buffer = io.BytesIO()
@@ -36,13 +37,16 @@ def plot_experts(profiles: ExpertProfiles, vocabulary: Vocabulary) -> bytes | No
     return buffer.getvalue()
 
 
-def _draw_rows(part: Any, shown: Sequence[ExpertProfile], profiles: ExpertProfiles, vocabulary: Vocabulary) -> None:
+def _draw_rows(
+    part: Any, shown: Sequence[ExpertProfile], profiles: ExpertProfiles, vocabulary: Vocabulary,
+    normal: NormalRange | None,
+) -> None:  # fmt: skip
     axes = part.subplots(len(shown), 2 + PROTOTYPES, width_ratios=[1.7, 1.3, *[1] * PROTOTYPES], squeeze=False)
     left_out = len(profiles.experts) - len(shown)
     more = f"; {left_out} with less evidence are not drawn" if left_out else ""
     part.suptitle(
         "experts: mean contribution to a class in windows called so, and TRAIN segments they spoke loudest on "
-        f"(blue: for, orange: against the answer){more}",
+        f"(blue: for, orange: against the answer; green: normal){more}",
         x=0.01, ha="left", fontsize=10, color=INK,
     )  # fmt: skip
     for row, expert in zip(axes, shown, strict=True):
@@ -53,7 +57,7 @@ def _draw_rows(part: Any, shown: Sequence[ExpertProfile], profiles: ExpertProfil
         for axis in row[2:]:
             axis.set_axis_off()
         for axis, segment in zip(row[2:], expert.prototypes, strict=False):
-            _draw_prototype(axis, segment, profiles, vocabulary)
+            _draw_prototype(axis, segment, profiles, vocabulary, normal)
 
 
 def _draw_support(axis: Any, expert: ExpertProfile, vocabulary: Vocabulary) -> None:
@@ -68,8 +72,13 @@ def _draw_support(axis: Any, expert: ExpertProfile, vocabulary: Vocabulary) -> N
     axis.spines[["top", "right"]].set_visible(False)
 
 
-def _draw_prototype(axis: Any, row: int, profiles: ExpertProfiles, vocabulary: Vocabulary) -> None:
+def _draw_prototype(
+    axis: Any, row: int, profiles: ExpertProfiles, vocabulary: Vocabulary, normal: NormalRange | None
+) -> None:
     segments = profiles.segments
+    if normal is not None:
+        channel_number = int(segments.channel[row])
+        axis.axhspan(normal.low[channel_number], normal.high[channel_number], color="#dfe7dd", linewidth=0)
     axis.plot(segments.values[row], color=BLUE if segments.contribution[row] > 0 else ORANGE, linewidth=1.3)
     recording = int(segments.recording[row])
     where = f"case {segments.case[row]}" if recording == UNKNOWN_RECORDING else profiles.recordings[recording]

@@ -83,7 +83,7 @@ def pack_bundle(
         on_progress=lambda done, count: progress(Progress("experts", done, count)),
     )
     plots = dict(extras or {})
-    if plots and (picture := plot_experts(experts, vocabulary(predictor))) is not None:
+    if plots and (picture := plot_experts(experts, vocabulary(predictor), predictor.normal)) is not None:
         plots["experts.png"] = picture
     return Artefact(
         config=predictor.config,
