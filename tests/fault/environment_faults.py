@@ -47,7 +47,8 @@ class Surroundings:
 
     def prepare(self, environ: MutableMapping[str, str]) -> None:
         """Agents that are started with this environment have the clock."""
-        self.directory.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(self.directory, ignore_errors=True)  # of an interrupted round with the same seed
+        self.directory.mkdir(parents=True)
         shutil.copytree(BUNDLE, self.bundle)
         for name in MODELS:
             self._add_model(name)
