@@ -23,6 +23,7 @@ def bump(place: float, width: float, height: float) -> NDArray[np.float64]:
     [
         (np.sin(2 * np.pi * STEPS / 8), "oscillation"),
         (bump(30, 1.5, 3.0), "spike"),
+        (sum(bump(place, 1.0, 3.0) for place in range(4, 64, 9)), "oscillation"),
         (bump(30, 1.5, -3.0), "short dip"),
         (bump(32, 10, -3.0), "dip"),
         (bump(32, 10, 3.0), "hump"),
