@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from anchormoe.cases import Bool, Float32, Float64, Int64
 from anchormoe.errors import ModelError
 
-POINTS = 64
+POINTS = 32
 """Every segment is stored as so many values."""
 MAX_SEGMENTS = 4096
-"""In one bundle: about 1.3 MB."""
+"""In one bundle: about 650 kB."""
 UNKNOWN_TIME = int(np.iinfo(np.int64).min)
 UNKNOWN_RECORDING = -1
 COLUMNS = ("expert", "channel", "case", "start", "stop", "label", "recording", "start_ns")

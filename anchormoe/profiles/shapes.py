@@ -117,10 +117,12 @@ def _repeated(flat: Float64) -> Shape | None:
     after = np.flatnonzero(likeness < 0)
     lags = np.arange(len(flat))
     possible = (lags >= (after[0] if len(after) else len(flat))) & (lags <= len(flat) // 3)
-    if not possible.any():
+    if not possible.any() or likeness[possible].max() < _ALIKE:
         return None
-    lag = int(lags[possible][np.argmax(likeness[possible])])
-    return Shape(OSCILLATION, 1 / lag) if lag >= 3 and likeness[lag] >= _ALIKE else None
+    # Two and three periods later it is just as like itself: the first such lag is the period.
+    lag = int(lags[possible & (likeness >= 0.8 * likeness[possible].max())][0])
+    lag += int(np.argmax(likeness[lag : lag + 3]))
+    return Shape(OSCILLATION, 1 / lag) if lag >= 3 else None
 
 
 def _spike(x: Float64, usual: Usual) -> Shape | None:

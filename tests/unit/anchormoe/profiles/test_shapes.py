@@ -65,6 +65,12 @@ def test_an_oscillation_knows_its_frequency_also_across_gaps() -> None:
     assert found.cycles == pytest.approx(0.1, rel=0.03)
 
 
+def test_a_spike_in_every_turn_has_the_frequency_of_the_turns() -> None:
+    turns = np.sum([bump(place, 1.0, 3.0) for place in range(4, 64, 9)], axis=0)
+    found = shape_of(turns, np.ones(64, bool), USUAL)
+    assert found.cycles == pytest.approx(1 / 9, rel=0.03)
+
+
 def test_a_segment_without_enough_values_has_no_shape() -> None:
     assert shape_of(STEPS.astype(np.float64), STEPS < 3, USUAL).words == "usual values"
 
