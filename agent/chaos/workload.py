@@ -25,7 +25,7 @@ _LEAD_NS = 6 * 3_600_000_000_000
 """The stream is faster than real time; it starts so far in the past that it does not reach the future."""
 _SLOWEST_NS = 2_000_000_000
 _BURST_AT_ONCE = 500
-_TRIES = 3
+_TRIES, _TRY_AGAIN_S = 5, 2.0
 
 
 def workload_assets(plant: LoadedPlant, count: int, seed: int) -> list[SimulatedAsset]:
@@ -150,14 +150,16 @@ class Workload:
 
     async def _send(self, records: Sequence[RecordLike], partition: int) -> None:
         """What was not acknowledged is written again: the log may hold it twice then, as any log may."""
-        for left in reversed(range(_TRIES)):
+        for tried in range(_TRIES):
             try:
+                if tried:
+                    await self._replace_producer()
                 await self._producer.write(self._topic, records, partition=partition)
                 return
             except ConnectorError:
-                if not left:
+                if tried + 1 == _TRIES:
                     raise
-                await self._replace_producer()
+            await asyncio.sleep(_TRY_AGAIN_S)
 
     def _note(self, record: RecordLike) -> None:
         asset = (record.key or b"").decode(errors="replace")

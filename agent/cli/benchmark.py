@@ -94,6 +94,7 @@ def benchmark(
         seeds=tuple(SEED_STEP[kind] * at for at in range(seeds)),
         effort=Effort(n_jobs=jobs, recipe=recipe, profile=profile),
         named=bool(_names(sets)),
+        methods_named=bool(_names(methods)),
         title=title,
     )
     results = _run(plan, data_dir, ledger or Path(f"out/benchmark/{kind.value}.jsonl"))

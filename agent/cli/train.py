@@ -84,7 +84,8 @@ def train(
         result = _train(split, settings, range(seed, seed + seeds), checkpoints, names, quiet, before)
         if rank() > 0:
             return
-    _refuse_useless(result, allowed=allow_useless)
+    # What was interrupted is kept as it is; neither `bundle verify` nor `models activate` takes it if it is useless.
+    _refuse_useless(result, allowed=allow_useless or result.best.fitted.interrupted)
     digest = write_bundle(out, result.artefact, force=force or resume)
     if not result.best.fitted.interrupted:
         checkpoints.remove()

@@ -25,7 +25,7 @@ MAX_CLASSES = 16
 MAX_EXPERTS = 5
 MAX_COMPARED = 8
 """Channels of an event that are compared with what is normal."""
-MARGIN_SPANS = 4
+MARGIN_SPANS = 3
 """Spans of the margin to the runner-up."""
 _MOST_TOGETHER = 3
 """Channels of a set that are compared one by one; of larger sets, those furthest from normal are."""

@@ -35,6 +35,8 @@ def state_sentence(data: Json) -> str:
         text += _missing(data, before="; no data from ")
     if data["abstention"] != "implausible_values":
         text += _implausible(data, before="; not used: ")
+    if data["window"].get("unsettled"):
+        text += f"; {_class_name(data['state'])} stays until more windows say so"
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
@@ -112,8 +114,9 @@ def _compare(row: Json, data: Json) -> str:
     if normal is None:
         return f"{name} {_number(row['mean'])}{unit}"
     if row["direction"] in ("wider", "narrower"):
-        now = f"between {_number(row['min'])} and {_number(row['max'])}{unit}"
-        return f"{name} {now} against {_number(normal['low'])} to {_number(normal['high'])}{unit} {_reference(data)}"
+        how = "more" if row["direction"] == "wider" else "less"
+        low, high = _distinct(row["min"], row["max"])
+        return f"{name} between {low} and {high}{unit}, varying {how} than {_reference(data)}"
     now, usual = _distinct(row["mean"], normal["mean"])
     return f"{name} {now}{unit} against {usual}{unit} {_reference(data)}{_direction(row, data)}"
 

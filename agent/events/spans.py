@@ -11,7 +11,7 @@ Floats = NDArray[np.float64]
 _MOST_CELLS = 1024
 """Cells that are ranked; a window of many channels has more, and an event never shows so many."""
 _LEAST = 0.1
-"""A cell weaker than this share of the strongest is not chosen: many of them may add up, but none says where."""
+"""A cell or a span weaker than this share of the strongest is not shown: many may add up, but none says where."""
 _SPREADS_TO = 0.5
 """A span extends over neighbours that have at least this share of the weakest cell that was chosen."""
 
@@ -60,7 +60,7 @@ def strongest_spans(values: Floats, policy: EvidencePolicy) -> list[TermSpan]:
 
     1. The strongest cells are chosen until they have the policy's share of all evidence, or the others are far weaker.
     2. Each spreads over neighbours in time, of its term and sign, that are half as strong as the weakest chosen.
-    3. Of the spans that this gives, the strongest are kept.
+    3. Of the spans that this gives, the strongest are kept, without those that are far weaker.
     """
     strength = np.abs(values)
     total = float(strength.sum())
@@ -71,8 +71,8 @@ def strongest_spans(values: Floats, policy: EvidencePolicy) -> list[TermSpan]:
     weakest = _weakest_chosen(strength.ravel(), policy.share * total)
     terms, cells = np.nonzero(_SPREADS_TO * weakest <= strength.T)  # by term, then by time
     found = zip(terms.tolist(), cells.tolist(), values[cells, terms].tolist(), strict=True)
-    spans = [span for span, peak in _runs(found) if peak >= weakest]
-    return sorted(spans, key=lambda span: -abs(span.value))[: policy.max_spans]
+    spans = sorted((span for span, peak in _runs(found) if peak >= weakest), key=lambda span: -abs(span.value))
+    return [span for span in spans[: policy.max_spans] if abs(span.value) >= _LEAST * abs(spans[0].value)]
 
 
 def _runs(found: Iterable[tuple[int, int, float]]) -> Iterator[tuple[TermSpan, float]]:

@@ -178,6 +178,7 @@ def describe_run(plan: BenchmarkPlan, today: date) -> str:
     """What a reader needs to repeat the run."""
     seeds = ", ".join(map(str, plan.seeds))
     command = f"benchmark {plan.source}" + (f" --sets {','.join(plan.sets)}" if plan.named else "")
+    command += f" --methods {','.join(plan.methods)}" if plan.methods_named else ""
     machine = f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
     return (
         f"Written on {today.isoformat()} by `anchormoe-agent {command}`; seeds {seeds}; {machine}.\n"

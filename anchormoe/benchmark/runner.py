@@ -29,7 +29,7 @@ STAGE = "benchmark"
 class BenchmarkPlan:
     """What to compare. `source` is `uea`, `synthetic` or `ablation`; only synthetic sets depend on the seed.
 
-    `named` is True where the user chose the sets; `title` is then the title of the page.
+    `named` is True where the user chose the sets, `methods_named` where they chose the methods; `title` is the page's.
     """
 
     source: str
@@ -38,6 +38,7 @@ class BenchmarkPlan:
     seeds: tuple[int, ...]
     effort: Effort = field(default_factory=Effort)
     named: bool = False
+    methods_named: bool = False
     title: str = ""
 
 

@@ -172,7 +172,8 @@ class Reads:
         terms = [(int(channel),) for channel in self.channels] if single else [every] * len(self.dilation)
         of_kernel = [Slot(term, families[far]) for term, far in zip(terms, is_long.astype(int), strict=True)]
         slots = tuple(sorted(set(of_kernel)))
-        return slots, np.array([slots.index(slot) for slot in of_kernel], np.int64)
+        place = {slot: index for index, slot in enumerate(slots)}
+        return slots, np.array([place[slot] for slot in of_kernel], np.int64)
 
     def require_consistent(self, name: str) -> None:
         """Raises ModelError."""

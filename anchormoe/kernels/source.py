@@ -1,13 +1,13 @@
 """The kernel source: a linear readout of additive features, with exact evidence per step, channel and family."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anchormoe.cases import Cases, Float64
+from anchormoe.cases import Cases, Float64, Int64
 from anchormoe.errors import DataError, ModelError
 from anchormoe.evidence import Json, SourceEvidence, SourceOutput, Term, all_terms
 from anchormoe.kernels.bank import FAMILIES, Family, KernelBank, Readout, Slot, read_tensor, read_value
@@ -47,6 +47,31 @@ class Part:
         return logits
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """Where the slots of the parts are among all terms and families of the source."""
+
+    terms: tuple[Term, ...]
+    families: tuple[Family, ...]
+    places: tuple[tuple[Int64, Int64], ...]
+    """Per part: term and family (S,) of each of its slots"""
+
+    @classmethod
+    def of(cls, slots: Sequence[tuple[Slot, ...]]) -> "Layout":
+        terms = all_terms(tuple(slot.term for slot in own) for own in slots)
+        used = {slot.family for own in slots for slot in own}
+        families = tuple(family for family in FAMILIES if family in used)
+        term_place = {term: index for index, term in enumerate(terms)}
+        places = tuple(
+            (
+                np.array([term_place[slot.term] for slot in own], np.int64),
+                np.array([families.index(slot.family) for slot in own], np.int64),
+            )
+            for own in slots
+        )
+        return cls(terms, families, places)
+
+
 @dataclass(frozen=True, slots=True)
 class KernelSource:
     """Logits, centred over classes: intercept (Y,) plus what each part adds. Cases must be normalized.
@@ -57,6 +82,10 @@ class KernelSource:
     channels: int
     intercept: Float64
     parts: tuple[Part, ...]
+    layout: Layout = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "layout", Layout.of([part.bank.slots for part in self.parts]))
 
     @property
     def backend(self) -> str:
@@ -65,20 +94,14 @@ class KernelSource:
         return next((backend for backend in ("numba", "torch") if backend in used), "numpy")
 
     @property
-    def slots(self) -> tuple[Slot, ...]:
-        """Of all parts, each once."""
-        return tuple({slot: None for part in self.parts for slot in part.bank.slots})
-
-    @property
     def terms(self) -> tuple[Term, ...]:
         """The channels that the kernels read."""
-        return all_terms([tuple(slot.term for slot in self.slots)])
+        return self.layout.terms
 
     @property
     def families(self) -> tuple[Family, ...]:
         """What the features measure; the experts of this source."""
-        used = {slot.family for slot in self.slots}
-        return tuple(family for family in FAMILIES if family in used)
+        return self.layout.families
 
     def forward(self, cases: Cases) -> SourceOutput:
         """Context is the intercept. Raises DataError on another number of channels."""
@@ -90,11 +113,10 @@ class KernelSource:
         context = logits.copy()
         # Steps are contiguous in memory, as compiled code returns them.
         found = np.zeros((len(cases), len(terms), len(families), len(self.intercept), cases.steps))
-        for part in self.parts:
+        for part, (term, family) in zip(self.parts, self.layout.places, strict=True):
             features, evidence = part.evaluator.explain(quantized)
             logits += part.read_out(features)
-            for index, (term, family) in enumerate(part.bank.slots):
-                found[:, terms.index(term), families.index(family)] += evidence[:, index]
+            found[:, term, family] += evidence  # a part has a slot once
         start = np.arange(cases.steps, dtype=np.int64)
         by_family = found.transpose(0, 4, 1, 2, 3)  # (B, T, K, E, Y)
         values = found.sum(axis=2).transpose(0, 3, 1, 2)
@@ -116,7 +138,7 @@ class KernelSource:
         kernel. Evidence exists twice: of one part, then of all, and again over all families."""
         widest = max((_widest_padding(part.bank) for part in self.parts), default=0)
         series = 16 * self.channels * steps
-        most = max((len(part.bank.slots) for part in self.parts), default=0)
+        most = max((len(term) for term, _ in self.layout.places), default=0)
         cells = len(self.terms) * (len(self.families) + 2) + 3 * most
         features = 24 * sum(part.bank.n_features for part in self.parts)
         return windows * (series + 8 * cells * steps * len(self.intercept) + features) + 64 * (steps + widest)

@@ -47,20 +47,20 @@ class TorchPPV:
 
     def __init__(self, bank: PPVBank, table: Float64, device: str) -> None:
         self._bank, self._table = bank, torch.from_numpy(table).to(device)
+        self._slots, self._slot = bank.slots, bank.reads.slot
 
     def pool(self, cases: QuantizedCases) -> Pooled:
         bank, classes = self._bank, self._table.shape[2]
         features = np.full((len(cases), bank.segments, len(bank.biases)), np.nan)
-        slots, slot = bank.slots, bank.reads.slot
-        total = np.zeros((len(cases), len(slots), classes, cases.steps))
+        total = np.zeros((len(cases), len(self._slots), classes, cases.steps))
         for chunk in _case_chunks(cases, _most_per_dilation(bank.dilation) * max(1, classes)):
-            batch = _Batch.of(cases.subset(chunk), slots, self._table.device)
+            batch = _Batch.of(cases.subset(chunk), self._slots, self._table.device)
             for dilation in np.unique(bank.dilation):
                 chosen = np.flatnonzero(bank.dilation == dilation)
                 first, last = bank.bias_start[chosen[0]], bank.bias_start[chosen[-1] + 1]
                 ppv, evidence = _pool_ppv(bank, chosen, int(dilation), batch, self._table)
                 features[chunk, :, first:last] = ppv.cpu().numpy()
-                _add_by_slot(evidence, slot[chosen], int(dilation), batch, total[chunk])
+                _add_by_slot(evidence, self._slot[chosen], int(dilation), batch, total[chunk])
         return Pooled(features.reshape(len(cases), -1), total)
 
 
@@ -69,19 +69,19 @@ class TorchHydra:
 
     def __init__(self, bank: HydraBank, table: Float64, device: str) -> None:
         self._bank, self._table = bank, torch.from_numpy(table).to(device)
+        self._slots, self._slot = bank.slots, bank.reads.slot
 
     def pool(self, cases: QuantizedCases) -> Pooled:
         bank, classes = self._bank, self._table.shape[2]
         features = np.full((len(cases), len(bank.weights), FEATURES_PER_GROUP), np.nan)
-        slots, slot = bank.slots, bank.reads.slot
-        total = np.zeros((len(cases), len(slots), classes, cases.steps))
+        total = np.zeros((len(cases), len(self._slots), classes, cases.steps))
         for chunk in _case_chunks(cases, _most_per_dilation(bank.dilation) * (KERNELS_PER_GROUP + classes)):
-            batch = _Batch.of(cases.subset(chunk), slots, self._table.device)
+            batch = _Batch.of(cases.subset(chunk), self._slots, self._table.device)
             for dilation in np.unique(bank.dilation):
                 chosen = np.flatnonzero(bank.dilation == dilation)
                 pooled, evidence = _pool_hydra(bank, chosen, int(dilation), batch, self._table)
                 features[chunk, chosen[0] : chosen[-1] + 1] = pooled.cpu().numpy()
-                _add_by_slot(evidence, slot[chosen], int(dilation), batch, total[chunk])
+                _add_by_slot(evidence, self._slot[chosen], int(dilation), batch, total[chunk])
         return Pooled(features.reshape(len(cases), -1), total)
 
 

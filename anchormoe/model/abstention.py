@@ -16,7 +16,9 @@ from anchormoe.model.normalizer import Normalizer
 Rule = Literal["channel_missing", "out_of_distribution", "low_probability", "low_margin", "conformal"]
 RULES: tuple[Rule, ...] = get_args(Rule)
 """In order of precedence: the first that fires is the reason."""
-CONFORMAL_CASES, CONFORMAL_GROUPS = 100, 20
+CONFORMAL_CASES, CONFORMAL_GROUPS, CONFORMAL_PER_CLASS = 100, 20, 20
+"""With ten cases of a class, folds train on seven or eight. Their models may be so much weaker than the final one that
+the threshold from them makes it answer `unknown` where it is right; that this is the cause is not shown."""
 FULL_RULES_CASES = 100
 MISCOVERAGE = 0.1
 LEAST_MARGIN = 0.1
@@ -173,7 +175,8 @@ def conformal_threshold(probabilities: Float64, y: Int64) -> float:
 def _conformal_is_possible(train: OutOfFold) -> bool:
     if train.groups is not None:
         return len(np.unique(train.groups)) >= CONFORMAL_GROUPS
-    return len(train.y) >= CONFORMAL_CASES
+    fewest = int(np.unique(train.y, return_counts=True)[1].min())
+    return len(train.y) >= CONFORMAL_CASES and fewest >= CONFORMAL_PER_CLASS
 
 
 def _coverage(train: OutOfFold) -> float:

@@ -33,6 +33,7 @@ _OWN_SHIFT = 0.5
 _OWN_REACH = 0.05
 _STABLE_SHARE = 0.98
 _TRIED_CASES, _TRIED_PREDICTIONS, _TRIED_CHANNELS = 64, 2048, 128
+_TRIED_ENTRIES, _FEWEST_TRIED = 10_000_000, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,25 +157,25 @@ _ARRAYS: dict[str, type] = {
 def find_codes(values: Float32) -> tuple[float, ...]:
     """Extreme values of TRAIN, exactly repeated and far from all others: what a device sends without a measurement."""
     codes: list[float] = []
-    rest, counts = np.unique(values, return_counts=True)
     total = len(values)
-    while len(rest) > _FEWEST_REPEATS and len(codes) < _MOST_CODES:
-        at = next((end for end in (0, -1) if _is_code(rest, counts, end, total)), None)
-        if at is None:
+    while len(values) and len(codes) < _MOST_CODES:
+        found = next((end for end in (values.min(), values.max()) if _is_code(values, end, total)), None)
+        if found is None:
             break
-        codes.append(float(rest[at]))
-        rest, counts = np.delete(rest, at), np.delete(counts, at)
+        codes.append(float(found))
+        values = values[values != found]
     return tuple(codes)
 
 
-def _is_code(rest: Float32, counts: Int64, end: int, total: int) -> bool:
-    others = np.delete(rest, end).astype(np.float64)
-    width = float(others[-1] - others[0])
-    gap = min(abs(float(rest[end]) - float(others[0])), abs(float(rest[end]) - float(others[-1])))
-    known = float(rest[end]) in np.array(KNOWN_CODES, np.float32)
-    needed_gap = width if known else _GAP_WIDTHS * width
-    often = counts[end] >= (1 if known else _FEWEST_REPEATS)
-    return bool(width > 0 and gap > needed_gap and often and counts[end] <= _MOST_CODE_SHARE * total)
+def _is_code(values: Float32, end: np.float32, total: int) -> bool:
+    others = values[values != end]
+    count = len(values) - len(others)
+    if not len(others) or count > _MOST_CODE_SHARE * total:
+        return False
+    low, high = float(others.min()), float(others.max())
+    gap, known = max(low - float(end), float(end) - high), bool(np.isin(end, np.array(KNOWN_CODES, np.float32)))
+    often, widths = (1, 1.0) if known else (_FEWEST_REPEATS, _GAP_WIDTHS)
+    return count >= often and high > low and gap > widths * (high - low)
 
 
 def without_codes(cases: Cases, codes: tuple[tuple[float, ...], ...]) -> Cases:
@@ -191,12 +192,15 @@ def without_codes(cases: Cases, codes: tuple[tuple[float, ...], ...]) -> Cases:
 def find_dispensable(label: Callable[[Cases], Int64], cases: Cases, mean: Float64) -> Bool:
     """(C,) channels whose mean instead of their values does not change the labels that a model gives TRAIN cases.
 
-    In-sample, and each channel by itself; unknown, so False, where there are too many channels to try.
+    In-sample, and each channel by itself; unknown, so False, where that would take too long.
     """
     found = np.zeros(cases.channels, np.bool_)
     if cases.channels > _TRIED_CHANNELS or cases.channels < 2:
         return found
-    count = min(len(cases), _TRIED_CASES, _TRIED_PREDICTIONS // cases.channels)
+    entries = cases.channels * cases.steps * (cases.channels + 1)
+    count = min(len(cases), _TRIED_CASES, _TRIED_PREDICTIONS // cases.channels, _TRIED_ENTRIES // entries)
+    if count < _FEWEST_TRIED:
+        return found
     tried = cases.subset(np.unique(np.linspace(0, len(cases) - 1, count).astype(np.int64)))
     expected = label(tried)
     for channel in range(cases.channels):

@@ -24,7 +24,7 @@ _SMALL_POLLS = PipelineLimits(model=ModelLimits(max_wait_s=0.0), max_records=500
 
 
 async def measured(world: World, predictor: Any, seconds: float) -> list[str]:
-    """The maximum wait is 0 and channels are not attributed, as the goal is stated; attribution is measured apart."""
+    """The maximum wait is 0, as the goal is stated."""
     group = modelled(predictor, policy="all")
     batch_s = model_batch_s(predictor)
     sustained = await sustained_rate(world, group)
@@ -34,13 +34,12 @@ async def measured(world: World, predictor: Any, seconds: float) -> list[str]:
     pipeline, delays, late_s = await _delays(world, group, load)
     return [
         f"Model {predictor.config.name}, a window every {hop} steps, every window an event, 64 assets, "
-        "batch's maximum wait 0, no channel attribution. Sender and reader are a process of their own.",
+        "batch's maximum wait 0. Sender and reader are a process of their own.",
         "",
         f"- sustainable with this model: {sustained:,.0f} records/s = {sustained / hop:,.0f} windows/s; "
         f"half load is half of it ({len(delays):,} events; the sender was at most {late_s * 1e3:.0f} ms late)",
         *_ratios(delays, trips, batch_s),
         f"- {_heartbeat(pipeline.status.loop_delay)}",
-        f"- {attribution(predictor)}",
     ]
 
 
@@ -88,36 +87,6 @@ def model_batch_s(predictor: Any) -> float:
     windows, mask = _windows(predictor)
     predictor.predict(windows, mask)
     return statistics.median(_timed(lambda: predictor.predict(windows, mask)) for _ in range(15))
-
-
-def attribution(predictor: Any) -> str:
-    """Eight patches of one window: what an event costs more when it names channels."""
-    windows, mask = _windows(predictor)
-    counted = _Counting(predictor)
-    spans = [(start, start + 16) for start in range(0, predictor.config.length - 15, 16)][:8]
-    counted.attribute_channels(windows[0], mask[0], spans, 0)
-    asked = counted.asked
-    spent = statistics.median(
-        _timed(lambda: predictor.attribute_channels(windows[0], mask[0], spans, 0)) for _ in range(10)
-    )
-    return f"channel attribution, apart: {asked} extra windows and {spent * 1e3:.1f} ms for an event of 8 patches"
-
-
-class _Counting:
-    """A predictor that counts the windows it is asked about."""
-
-    def __init__(self, predictor: Any) -> None:
-        self.asked = 0
-        self._inner = type(predictor)(predictor.config, predictor.model)
-        self._inner.predict = self._predict
-        self._plain = predictor.predict
-
-    def attribute_channels(self, *arguments: Any) -> Any:
-        return self._inner.attribute_channels(*arguments)
-
-    def _predict(self, windows: Any, mask: Any) -> Any:
-        self.asked += len(windows)
-        return self._plain(windows, mask)
 
 
 def _windows(predictor: Any) -> tuple[np.ndarray, np.ndarray]:

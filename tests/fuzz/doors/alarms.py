@@ -21,7 +21,17 @@ from tests.support.event_samples import samples
 INPUTS, EVENTS = "alarm-inputs", "alarm-events"
 MAX_MESSAGE_BYTES = 1_048_576
 _EVENTS_TOPIC = Partition("events", 0)
-_KINDS = ("no_data", "channel_dropout", "channel_back", "clock_back", "model_refused", "gap", "state")
+_KINDS = (
+    "no_data",
+    "channel_dropout",
+    "channel_back",
+    "sensor_unhealthy",
+    "sensor_healthy",
+    "clock_back",
+    "model_refused",
+    "gap",
+    "state",
+)
 _FIELDS = tuple(
     b'"%b"' % name
     for name in (

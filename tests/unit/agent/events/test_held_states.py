@@ -43,7 +43,8 @@ def test_a_window_that_says_otherwise_is_told_beside_the_state_that_is_held() ->
     held = [event for event in states([*LOW, *HIGH], 4000, "all") if "unsettled" in event["window"]]
     assert [event["state"] for event in held] == ["low"]
     assert held[0]["window"]["unsettled"] == {"state": "high", "abstention": None}
-    assert held[0]["probabilities"]["high"] > held[0]["probabilities"]["low"]
+    assert held[0]["classes"][0]["class"] == "high"
+    assert "`low` stays until more windows say so" in held[0]["text"]
     assert "this window alone: high" in headline(held[0])
 
 

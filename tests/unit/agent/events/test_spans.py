@@ -39,6 +39,10 @@ def test_a_strong_cell_takes_neighbours_that_are_half_as_strong_along() -> None:
     assert spans([0.1, 1.2, 2.0, 0.2], policy=EvidencePolicy(share=0.5)) == [TermSpan(0, 1, 3, 3.2)]
 
 
+def test_a_span_far_weaker_than_the_strongest_is_not_shown() -> None:
+    assert spans([4.0, 4.0, 4.0, 0.0, 0.9]) == [TermSpan(0, 0, 3, 12.0)]
+
+
 def test_no_more_than_the_policy_says() -> None:
     found = spans([1.0, -2.0, 3.0, -4.0], policy=EvidencePolicy(share=1.0, max_spans=2))
     assert [span.value for span in found] == [-4.0, 3.0]

@@ -262,6 +262,9 @@ def test_a_page_of_chosen_sets_has_its_own_title_and_names_the_command(
     page = accuracy_report(asked, run_benchmark(asked, Ledger(tmp_path / "x"), load), Paper(), date(2026, 1, 2))
     assert page.startswith("# Some sets\n")
     assert "`anchormoe-agent benchmark uea --sets toy`" in page
+    chosen = replace(asked, methods_named=True)
+    page = accuracy_report(chosen, run_benchmark(chosen, Ledger(tmp_path / "x"), load), Paper(), date(2026, 1, 2))
+    assert "`anchormoe-agent benchmark uea --sets toy --methods rival,anchormoe`" in page
 
 
 def promising(seed: int, promised: float, kept: float, weights: dict[str, float]) -> Entry:

@@ -165,6 +165,14 @@ def test_a_level_is_evidence_of_its_channel_and_only_the_intercept_is_context() 
     assert not output.evidence.values[0, :, 1].any()
 
 
+@pytest.mark.parametrize("channel", [-1, 2])
+def test_a_level_of_a_channel_that_does_not_exist_is_refused(channel: int) -> None:
+    levels = MeanBank("M1", "level", 1, np.array([0]))
+    source = KernelSource(2, np.zeros(2), (Part.of(levels, Readout(np.zeros(1), np.zeros((1, 2)))),))
+    with pytest.raises(ModelError, match="outside 0 … 1"):
+        KernelSource.from_parts(source.config(), {**source.tensors(), "0.channel": np.array([channel])})
+
+
 def test_evidence_names_the_channel_and_the_family_that_decide(fitted: Fitted) -> None:
     cases, y, fit = fitted
     evidence = fit.source.forward(cases).evidence

@@ -210,6 +210,13 @@ def test_an_inconsistent_bank_is_refused(name: str, value: NDArray[Any]) -> None
         PPVBank.from_parts(bank.config(), {**bank.tensors(), name: value})
 
 
+@pytest.mark.parametrize("long_reach", [0, -5, 33.0, "33", None])
+def test_a_reach_that_is_no_number_of_steps_is_refused(long_reach: object) -> None:
+    bank = _bank([1, 2])
+    with pytest.raises(ModelError, match="long_reach"):
+        PPVBank.from_parts({**bank.config(), "long_reach": long_reach}, bank.tensors())
+
+
 def test_offsets_whose_differences_wrap_around_are_refused() -> None:
     start = np.array([0, 1 << 62, -(1 << 63), -(1 << 62), 5])
     assert (np.diff(start) > 0).all()

@@ -1,6 +1,7 @@
 """Abstention: each rule by hand, their order, and what small sets may not have."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,13 @@ def test_from_100_cases_on_every_rule_reports_its_rate() -> None:
     }  # fmt: skip
     assert rules.rates["out_of_distribution"] <= 0.011
     assert rules.coverage == pytest.approx(0.9, abs=0.05)
+
+
+def test_conformal_sets_need_twenty_cases_of_each_class() -> None:
+    given = train(200)
+    few = np.where(np.arange(200) < 19, 1, 0)
+    assert fit_abstention(given).conformal is not None
+    assert fit_abstention(replace(given, y=few)).conformal is None
 
 
 def test_conformal_sets_need_twenty_groups() -> None:

@@ -26,7 +26,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     out = tmp_path_factory.mktemp("bundles") / "flattered"
     changes = [part for name, value in TINY.items() for part in ("--set", f"paper.{name}={value}")]
     output = run("train", "--data", "uea:BasicMotions", "--out", str(out), "--recipe", "paper", "--device", "cpu",
-                 "--protocol", "optimistic", "--seeds", "2", *changes)  # fmt: skip
+                 "--protocol", "optimistic", "--seeds", "2", "--allow-useless", *changes)  # fmt: skip
     return out, output
 
 
