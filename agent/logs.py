@@ -142,8 +142,8 @@ def _secrets(value: object) -> Iterator[str]:
         case SecretStr():
             yield value.get_secret_value()
         case BaseModel():
-            for name in type(value).model_fields:
-                yield from _secrets(getattr(value, name))
+            for each in vars(value).values():  # not by name: a deprecated field warns
+                yield from _secrets(each)
         case tuple() | list():
             for each in value:
                 yield from _secrets(each)

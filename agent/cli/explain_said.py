@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from agent.cli.errors import FAILED, WRONG_USAGE, fail
+from agent.cli.explanation_text import show_explanation
 from agent.cli.progress import count_progress
 from agent.errors import SettingsError
 from connectors.errors import ConnectorError
@@ -27,7 +28,6 @@ def explain_said(
     config: Path, *, asset: str, at_ns: int, events: str | None, out: Path | None, as_json: bool
 ) -> None:  # fmt: skip
     """Prints the published event; where its records and its bundle are still there, everything about its window."""
-    from agent.cli.explain import show_explanation
     from agent.logs import set_up_logs
     from agent.offline.inputs import parse_place
     from agent.offline.said import events_place, find_event

@@ -26,6 +26,11 @@ Json = Mapping[str, Any]
 
 def state_sentence(data: Json) -> str:
     """Of the data of a state event: the value now against normal, what it speaks for, and the runner-up."""
+    alone = data["window"].get("unsettled")
+    if alone is not None:  # the state is held against what this window says
+        said = dict(data) | {"abstention": alone["abstention"], "window": {**data["window"], "unsettled": None}}
+        text = f"still {_class_name(data['state'])}; this window alone: {state_sentence(said)}"
+        return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
     if data["abstention"]:
         text = f"unknown: {_reason(data)}"
     else:
@@ -35,8 +40,6 @@ def state_sentence(data: Json) -> str:
         text += _missing(data, before="; no data from ")
     if data["abstention"] != "implausible_values":
         text += _implausible(data, before="; not used: ")
-    if data["window"].get("unsettled"):
-        text += f"; {_class_name(data['state'])} stays until more windows say so"
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 

@@ -158,7 +158,9 @@ def _curve(values: "np.typing.NDArray[np.float32]", contribution: float) -> str:
     """A small line as SVG."""
     low, high = float(values.min()), float(values.max())
     scaled = (values - low) / ((high - low) or 1.0)
-    points = " ".join(f"{4 + 3.6 * at:.1f},{42 - 36 * float(value):.1f}" for at, value in enumerate(scaled))
+    points = " ".join(
+        f"{4 + 112 * at / max(len(values) - 1, 1):.1f},{42 - 36 * float(value):.1f}" for at, value in enumerate(scaled)
+    )
     colour = SUPPORT if contribution > 0 else OPPOSE
     text = f"from {number(low)} to {number(high)}"
     return (

@@ -7,17 +7,19 @@ from numpy.typing import NDArray
 
 from anchormoe.cases import Bool, Float32, Float64, Int64
 from anchormoe.profiles.profile import ExpertProfiles
-from anchormoe.profiles.segments import UNKNOWN_RECORDING, UNKNOWN_TIME, shorten
+from anchormoe.profiles.segments import POINTS, UNKNOWN_RECORDING, UNKNOWN_TIME, shorten
 
 _LENGTHS = 2.0
 """A segment may be so many times as long, or as short, as the span it is compared with."""
+_SHIFTS = (0, *(sign * shift for shift in range(2, POINTS // 4 + 1, 2) for sign in (1, -1)))
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
     """A TRAIN segment of the same expert and channel; its class, where and when, and how far it is.
 
-    `distance` is the root mean square difference of the two curves, in TRAIN deviations of the channel.
+    `distance` is the root mean square difference of the two curves, in TRAIN deviations of the channel, where they are
+    shifted against each other by up to a quarter: a span begins anywhere in an oscillation.
     """
 
     row: int
@@ -31,6 +33,15 @@ class Example:
     distance: float
     values: Float32
     """raw, shortened"""
+
+
+def _distances(curves: Float64, one: Float64) -> Float64:
+    """(N,) of curves (N, POINTS) from one, at the best shift."""
+    best = np.full(len(curves), np.inf)
+    for shift in _SHIFTS:
+        own, other = slice(max(shift, 0), POINTS + min(shift, 0)), slice(max(-shift, 0), POINTS - max(shift, 0))
+        best = np.minimum(best, ((curves[:, own] - one[other]) ** 2).mean(axis=1))
+    return np.asarray(np.sqrt(best))
 
 
 class ExampleIndex:
@@ -65,7 +76,7 @@ class ExampleIndex:
         if not len(rows):
             return None
         scaled = (short.astype(np.float64) - self._mean[channel]) / self._scale[channel]
-        distance = np.sqrt(((self._scaled[rows] - scaled) ** 2).mean(axis=1))
+        distance = _distances(self._scaled[rows], scaled)
         best = int(np.argmin(distance))
         return self._example(int(rows[best]), float(distance[best]))
 

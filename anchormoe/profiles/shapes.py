@@ -12,6 +12,8 @@ USUAL = "usual values"
 _LEAST_POINTS = 4
 _EXPLAINED = 0.6
 """Share of the variance that a line, a step or one frequency must explain."""
+_ALIKE = 0.5
+"""Least correlation of a segment with itself one period later."""
 _WIDER = 1.5
 _SHORT, _HALF = 1 / 6, 1 / 2
 """Share of a segment: a spike or short dip is narrower than the first, a dip or hump than the second."""
@@ -91,7 +93,7 @@ def duration_words(seconds: float) -> str:
 
 
 def _oscillation(x: Float64, usual: Usual) -> Shape | None:
-    """At least two cycles of one frequency, as strong as half of what the channel usually varies by."""
+    """Two cycles of one frequency or three of a pattern, as strong as half of what the channel usually varies by."""
     flat = x - np.polyval(np.polyfit(np.arange(len(x)), x, 1), np.arange(len(x)))
     if len(x) < 8 or flat.std() < 0.5 * usual.deviation:
         return None
@@ -100,10 +102,27 @@ def _oscillation(x: Float64, usual: Usual) -> Shape | None:
     peak = int(np.argmax(power))
     near = slice(max(peak - 1, 1), peak + 2)
     total = float((np.abs(np.fft.rfft(flat * np.hanning(len(x))))[1:] ** 2).sum())
-    if peak < 2 or peak > 0.45 * len(x) or total <= 0 or power[near].sum() < _EXPLAINED * total:
+    if total <= 0:
         return None
+    if peak < 2 or peak > 0.45 * len(x) or power[near].sum() < _EXPLAINED * total:
+        return _repeated(flat)
     bins = np.arange(len(power))[near]
     return Shape(OSCILLATION, float((bins * power[near]).sum() / power[near].sum() / len(x)))
+
+
+def _repeated(flat: Float64) -> Shape | None:
+    """A pattern that comes again, such as a spike in every turn: its overtones hide it from a single frequency."""
+    products = np.correlate(flat, flat, "full")[len(flat) - 1 :]
+    likeness = products / products[0] * len(flat) / (len(flat) - np.arange(len(flat)))
+    after = np.flatnonzero(likeness < 0)
+    lags = np.arange(len(flat))
+    possible = (lags >= (after[0] if len(after) else len(flat))) & (lags <= len(flat) // 3)
+    if not possible.any() or likeness[possible].max() < _ALIKE:
+        return None
+    # Two and three periods later it is just as like itself: the first such lag is the period.
+    lag = int(lags[possible & (likeness >= 0.8 * likeness[possible].max())][0])
+    lag += int(np.argmax(likeness[lag : lag + 3]))
+    return Shape(OSCILLATION, 1 / lag) if lag >= 3 else None
 
 
 def _spike(x: Float64, usual: Usual) -> Shape | None:

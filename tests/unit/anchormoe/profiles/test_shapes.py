@@ -23,6 +23,7 @@ def bump(place: float, width: float, height: float) -> NDArray[np.float64]:
     [
         (np.sin(2 * np.pi * STEPS / 8), "oscillation"),
         (bump(30, 1.5, 3.0), "spike"),
+        (sum(bump(place, 1.0, 3.0) for place in range(4, 64, 9)), "oscillation"),
         (bump(30, 1.5, -3.0), "short dip"),
         (bump(32, 10, -3.0), "dip"),
         (bump(32, 10, 3.0), "hump"),
@@ -62,6 +63,12 @@ def test_an_oscillation_knows_its_frequency_also_across_gaps() -> None:
     found = shape_of(np.sin(0.2 * np.pi * STEPS).astype(np.float64), valid, USUAL)
     assert found.words == "oscillation"
     assert found.cycles == pytest.approx(0.1, rel=0.03)
+
+
+def test_a_spike_in_every_turn_has_the_frequency_of_the_turns() -> None:
+    turns = np.sum([bump(place, 1.0, 3.0) for place in range(4, 64, 9)], axis=0)
+    found = shape_of(turns, np.ones(64, bool), USUAL)
+    assert found.cycles == pytest.approx(1 / 9, rel=0.03)
 
 
 def test_a_segment_without_enough_values_has_no_shape() -> None:
