@@ -50,6 +50,6 @@ def reliability_alignment(routed: RoutedTokens, valid: Tensor, free: Tensor, log
         chosen = logits.argmax(-1)[..., None, None].expand(*free.shape[:3], 1)
         support = free.gather(-1, chosen).squeeze(-1).abs() * valid
         target = support / (support.amax(-1, keepdim=True) + _EPSILON)
-    score = (routed.weight * routed.reliability).sum(-1).clamp(_EPSILON, 1 - 1e-6)
+    score = (routed.weight * routed.reliability).sum(-1).float().clamp(_EPSILON, 1 - 1e-6)
     loss = functional.binary_cross_entropy(score, target, reduction="none") * valid
     return (loss.sum(-1) / valid.sum(-1).clamp(min=1)).mean(-1)

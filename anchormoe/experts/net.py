@@ -188,7 +188,9 @@ class CommitteeNet(nn.Module):
         """(G, R, B, P, Y): what each token of a channel adds to each class; `share` (G, B, P, M) of each expert."""
         opening = (routed.opening * share[..., None]).sum(-2)  # (G, B, P, V)
         rows = (routed.read * opening[:, None]).flatten(1, 3)  # (G, R·B·P, V)
-        return torch.bmm(rows, self.class_head()).view(*routed.read.shape[:4], -1) * routed.scale[..., None]
+        head = self.class_head()
+        values = torch.bmm(rows.to(head.dtype), head)  # `rows` may have half the precision in training
+        return values.view(*routed.read.shape[:4], -1) * routed.scale[..., None]
 
     def level_evidence(self, summary: Tensor, present: Tensor) -> Tensor:
         """(G, B, R, Y) from medians and means (G or 1, B, R, 2); exactly 0 for channels that are not present."""

@@ -38,7 +38,8 @@ def load_or_compute(checkpoints: Checkpoints | None, stage: str, compute: Callab
 
 def to_checkpoint(fit: KernelFit) -> StageCheckpoint:
     """Everything that `from_checkpoint` needs."""
-    source = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in fit.source.tensors().items()}
+    # Copies: banks may share an array, such as their channels, and safetensors refuses tensors that share memory.
+    source = {name: torch.from_numpy(np.array(array, order="C")) for name, array in fit.source.tensors().items()}
     logits = torch.from_numpy(np.ascontiguousarray(fit.oof_logits))
     return StageCheckpoint(
         prefix_tensors(source=source, oof={"logits": logits}), {"config": fit.source.config(), "report": fit.report}

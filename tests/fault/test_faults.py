@@ -22,7 +22,7 @@ from tests.support.services.kafka import KafkaBroker
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-AGENT_FAULTS = [name for name in FAULTS if name.startswith(("agent", "all-agents", "die"))]
+AGENT_FAULTS = [name for name in FAULTS if name.startswith(("agent", "all-agents", "die", "raise"))]
 GROUP_FAULTS = ["rebalance", "zombie", "two-joins", "stop-in-rebalance", "zombie"]
 REDIS_FAULTS = [name for name in FAULTS if name.startswith("redis")]
 KAFKA_FAULTS = ["sink-refuses", "states-refuse", "letters-refuse", "broker-restart", "broker-kill"]

@@ -43,9 +43,10 @@ def windows_of(kind: str, seed: int, config: BundleConfig) -> tuple[NDArray[np.f
     return windows[settled], [states[one] for one, kept in zip(state, settled, strict=True) if kept]
 
 
-def test_the_bundles_fit_into_two_megabytes() -> None:
+def test_the_bundles_fit_into_six_megabytes() -> None:
+    """A third of it are the TRAIN segments that experts are told by, a quarter is the picture of them."""
     size = sum(file.stat().st_size for file in BUNDLES.rglob("*") if file.is_file())
-    assert 0 < size < 2 * MEGABYTE
+    assert 0 < size < 6 * MEGABYTE
 
 
 @pytest.mark.slow

@@ -155,6 +155,7 @@ class World:
 
     def plant(self, records: dict[str, Any], **group: Any) -> Path:
         groups = [{"name": "pumps", "assets": ["pump-*"], "model": {"bundle": "bundle"}, "max_assets": 2}]
+        groups[0]["hysteresis"] = {"enabled": False}  # what each window says is compared
         window = {"hop": 2, "lateness": 1}
         return write_plant(
             self.directory,

@@ -121,11 +121,12 @@ def test_a_sensor_becomes_unhealthy_and_healthy_in_turn(entries: list[Entry]) ->
     events = [orjson.loads(value) for value in asyncio.run(undisturbed(entries, judging)).values()]
     first = {(one["asset"], one["window"]["end"]) for one in events if one.get("previous_state", "") is None}
     for event in events:
+        place = (event["asset"], event.get("window", {}).get("end"))
+        if place in first:
+            unhealthy = {key for key in unhealthy if key[0] != event["asset"]}
+            first.discard(place)
         if event["type"] not in ("sensor_unhealthy", "sensor_healthy"):
             continue
-        if (event["asset"], event["window"]["end"]) in first:
-            unhealthy = {key for key in unhealthy if key[0] != event["asset"]}
-            first.discard((event["asset"], event["window"]["end"]))
         key = (event["asset"], event["channel"], event["finding"])
         assert (key in unhealthy) == (event["type"] == "sensor_healthy")
         unhealthy ^= {key}

@@ -140,7 +140,7 @@ def test_every_stage_has_its_own_series() -> None:
 def test_nothing_is_labelled_by_asset_and_all_is_ours_or_the_process_itself() -> None:
     found = scraped(*busy())
     labels = {name for series in found.values() for key in series for name, _ in key}
-    assert labels == {"version", "type", "reason", "topic", "partition", "stage", "outcome", "stream", "le"}
+    assert labels == {"version", "type", "reason", "topic", "partition", "stage", "outcome", "stream", "le", "finding"}
     assert all(name.startswith(("anchormoe_", "process_")) for name in found)
 
 

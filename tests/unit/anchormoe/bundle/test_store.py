@@ -76,10 +76,11 @@ def test_the_channel_profile_comes_back_as_it_was(directory: Path) -> None:
         assert (again.tensors()[name] == tensor).all()
 
 
-def test_a_bundle_of_format_1_has_no_channel_profile_and_loads(tmp_path: Path) -> None:
-    bundle.write_bundle(tmp_path / "old", replace(artefact(), profile=None))
+def test_a_bundle_of_format_1_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    bundle.write_bundle(tmp_path / "old", artefact())
     change_json(tmp_path / "old", "config.json", lambda stored: stored.update(format=1))
-    assert load(tmp_path / "old").profile is None
+    with pytest.raises(ModelError, match="format 1, this version reads format 2; train the model again"):
+        load(tmp_path / "old")
 
 
 @pytest.mark.parametrize(
