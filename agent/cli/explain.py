@@ -48,7 +48,7 @@ def explain(
     part: str = typer.Option("test", help="test or train: where --case counts."),
     recording: str | None = typer.Option(None, "--recording", help="Of recordings:DIR, a file by its name; with --at."),
     at: str | None = typer.Option(
-        None, "--at", metavar="TIME", help="The latest window that had ended then (ISO 8601, UTC)."
+        None, "--at", metavar="TIME", help="The latest window that had ended then: ISO 8601 in UTC, or `now`."
     ),
     asset: str | None = typer.Option(
         None, "--asset", help="What the live agent said about an asset; with --at, and --config plant.yaml."
