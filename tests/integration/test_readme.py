@@ -155,7 +155,7 @@ async def test_reading_events_prints_what_was_published(shell: Shell) -> None:
 def test_training_and_models(shell: Shell) -> None:
     for line in commands("Training and models"):
         shell.run(line)
-    assert (shell.directory / "why.png").stat().st_size > 10_000
+    assert (shell.directory / "why.html").stat().st_size > 10_000
 
 
 @pytest.mark.slow
