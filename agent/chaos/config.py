@@ -57,14 +57,19 @@ def experiment_document(
     *,
     sinks: Sequence[Mapping[str, Any]] = (),
     models: Path | None = None,
+    holds_states: bool = True,
 ) -> dict[str, Any]:
     """What the agents of the experiment get as plant.yaml. `content` is the user's file, which is in `base`.
 
     `sinks` are further ones, of the experiment's own; `models` is the directory of bundles that may be activated in it.
+    Without `holds_states` hysteresis is off: after a break of the log, states depend on windows of the log before it,
+    which the replay of the new log cannot know.
     """
     resolved = _absolute(dict(content), plant.model_dump(), base)
     copied = {name: resolved[name] for name in _COPIED_SECTIONS if name in resolved}
     activated = {} if models is None else {"models": {"directory": str(models)}}
+    if not holds_states:
+        copied["groups"] = [group | {"hysteresis": {"enabled": False}} for group in copied["groups"]]
     return (
         copied
         | activated

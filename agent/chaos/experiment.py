@@ -95,7 +95,7 @@ async def run_experiment(
     the plant does not fit.
     """
     started_s, outcomes = time.monotonic(), [] if outcomes is None else outcomes
-    plant = _write_plant(experiment)
+    plant = _write_plant(experiment, holds_states=not any(fault.breaks_log for fault in faults))
     async with _topics(experiment, plant), _fleet(experiment) as fleet:
         context = _context(experiment, plant, fleet, _workload(experiment, plant))
         judges = Judges(plant, _cluster(plant), experiment.names, report)
@@ -109,7 +109,7 @@ async def run_experiment(
         return judges.result(experiment.seed, context.workload.sent, outcomes, time.monotonic() - started_s)
 
 
-def _write_plant(experiment: Experiment) -> LoadedPlant:
+def _write_plant(experiment: Experiment, *, holds_states: bool) -> LoadedPlant:
     settings = load_settings(experiment.config, os.environ)
     require_services(settings)
     content = read_document(experiment.config).content
@@ -121,6 +121,7 @@ def _write_plant(experiment: Experiment) -> LoadedPlant:
         experiment.pace,
         sinks=experiment.sinks,
         models=experiment.models,
+        holds_states=holds_states,
     )
     experiment.directory.mkdir(parents=True, exist_ok=True)
     _plant_file(experiment).write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")

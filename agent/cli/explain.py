@@ -1,5 +1,6 @@
 """`anchormoe-agent explain`: one window with its evidence, as text, plot, page or JSON."""
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,7 +67,7 @@ def explain(
 ) -> None:
     """Show how spans of time and channels add up to the score of one window, and why it is not another class."""
     _refuse_wrong_usage(out, part)
-    at_ns = None if at is None else parse_time("--at", at)
+    at_ns = None if at is None else time.time_ns() if at == "now" else parse_time("--at", at)
     if asset is not None:
         refuse_wrong_usage(config, at)
         assert config is not None

@@ -1,6 +1,5 @@
 """Parses what several commands have in common: times, durations, ranges of a log. A wrong value exits with code 2."""
 
-import time
 from typing import TYPE_CHECKING
 
 from agent.cli.errors import WRONG_USAGE, fail
@@ -11,11 +10,9 @@ if TYPE_CHECKING:
 
 
 def parse_time(option: str, text: str) -> int:
-    """An ISO 8601 time, or `now`, as epoch nanoseconds; without a zone it is UTC."""
+    """An ISO 8601 time as epoch nanoseconds; without a zone it is UTC."""
     from connectors.timestamps import parse_iso
 
-    if text == "now":
-        return time.time_ns()
     try:
         return parse_iso(text)
     except ValueError as error:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -213,3 +214,17 @@ def test_the_exit_code_says_whether_the_events_differ(
 def test_a_plant_without_services_is_refused(tmp_path: Path) -> None:
     found = run_cli("--config", Path("configs/demo.yaml"), "--logs", tmp_path)
     assert isinstance(found.exception, SettingsError)
+
+
+def test_states_are_not_held_where_a_fault_breaks_the_log(tmp_path: Path) -> None:
+    path = tmp_path / "plant.yaml"
+    content = {"groups": [{"name": "pumps"}], "source": {}, "store": {}, "sinks": []}
+
+    def groups(*, holds_states: bool) -> Any:
+        settings = SimpleNamespace(model_dump=dict)
+        names, pace = NAMES, ExperimentPace()
+        found = experiment_document(content, settings, path.parent, names, pace, holds_states=holds_states)  # type: ignore[arg-type]  # only dumped
+        return found["groups"]
+
+    assert groups(holds_states=True) == [{"name": "pumps"}]
+    assert groups(holds_states=False) == [{"name": "pumps", "hysteresis": {"enabled": False}}]
