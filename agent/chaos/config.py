@@ -62,14 +62,15 @@ def experiment_document(
     """What the agents of the experiment get as plant.yaml. `content` is the user's file, which is in `base`.
 
     `sinks` are further ones, of the experiment's own; `models` is the directory of bundles that may be activated in it.
-    Without `holds_states` hysteresis is off: after a break of the log, states depend on windows of the log before it,
-    which the replay of the new log cannot know.
+    Without `holds_states` every window is an event and hysteresis is off: after a break of the log, what is a change
+    depends on windows of the log before it, which the replay of the new log cannot know.
     """
     resolved = _absolute(dict(content), plant.model_dump(), base)
     copied = {name: resolved[name] for name in _COPIED_SECTIONS if name in resolved}
     activated = {} if models is None else {"models": {"directory": str(models)}}
     if not holds_states:
         copied["groups"] = [group | {"hysteresis": {"enabled": False}} for group in copied["groups"]]
+        copied["emission"] = copied.get("emission", {}) | {"policy": "all"}
     return (
         copied
         | activated
