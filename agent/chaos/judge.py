@@ -126,7 +126,8 @@ def _is_excused(published: EventSet, name: EventName, segment: Segment) -> bool:
 
 
 def _is_excused_difference(each: Difference, excused_ids: set[str], segment: Segment) -> bool:
-    return each.name.id in excused_ids or (each.fields == ("previous_state",) and _is_in_reach(each.name, segment))
+    of_a_change = set(each.fields) <= {"previous_state", "why_not"}  # the margin is told at changes
+    return each.name.id in excused_ids or (of_a_change and _is_in_reach(each.name, segment))
 
 
 def _is_in_reach(name: EventName, segment: Segment) -> bool:
