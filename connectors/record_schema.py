@@ -5,7 +5,9 @@ from typing import Literal
 
 from connectors.timestamps import TimeUnit
 
-RecordKind = Literal["wide", "narrow", "chunked", "binary"]
+RecordKind = Literal[
+    "wide", "narrow", "chunked", "binary", "avro", "protobuf", "json-schema", "influx", "telegraf", "sparkplug"
+]
 Unknown = Literal["reject", "ignore"]
 
 DAY_NS = 86_400 * 1_000_000_000
@@ -49,7 +51,8 @@ class RecordFormat:
     """How records are decoded.
 
     `time_field` None uses the record's timestamp. `values_field` None expects the channels beside the other fields
-    (chunked records always have one). A time further than `max_clock_skew_ns` from the record's timestamp is refused.
+    (chunked records always have one). `topic_header` has the MQTT topic of sparkplug records; None: the key. A time
+    further than `max_clock_skew_ns` from the record's timestamp is refused.
     """
 
     kind: RecordKind = "wide"
@@ -68,3 +71,4 @@ class RecordFormat:
     on_unknown_asset: Unknown = "reject"
     on_unknown_channel: Unknown = "reject"
     accept_resets: bool = False
+    topic_header: str | None = None

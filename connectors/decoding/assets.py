@@ -29,6 +29,21 @@ is_asset_id = re.compile(ASSET_ID).fullmatch
 Key = bytes | str | None
 
 
+def read_each(
+    values: Sequence[bytes], rejections: Rejections, read: Callable[[bytes], Key]
+) -> tuple[list[Key], Indices]:
+    """The ids that `read` finds, and the indices of the values that have one; the others are rejected."""
+    assets: list[Key] = []
+    rows = []
+    for row, value in enumerate(values):
+        try:
+            assets.append(read(value))
+            rows.append(row)
+        except RecordError as error:
+            rejections[row] = error
+    return assets, np.array(rows, dtype=np.int64)
+
+
 class Owners(NamedTuple):
     """The owners of a batch's records. An asset keeps its number from batch to batch."""
 

@@ -9,6 +9,7 @@ from connectors.record_schema import GroupLayout, RecordFormat
 from connectors.timestamps import NS_PER_S, NS_PER_UNIT, TimeUnit, format_iso, guess_unit
 
 _DAY_S = 86_400
+_OWN_TIME = ("wide", "narrow", "avro", "protobuf", "json-schema")
 
 
 class Postprocessor:
@@ -20,7 +21,7 @@ class Postprocessor:
         self._offset = np.array([channel.offset for channel in group.channels])
         self._unscaled = bool((self._scale == 1).all() and (self._offset == 0).all())
         self._format = format
-        self._own_time = format.time_field is None and format.kind in ("wide", "narrow")
+        self._own_time = format.time_field is None and format.kind in _OWN_TIME
         """The time of a sample is the record's timestamp, so there is nothing to compare it with."""
 
     def scale(self, readings: RawReadings, rejections: Rejections) -> NDArray[np.float32]:

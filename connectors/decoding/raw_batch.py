@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from connectors.decoding.assets import Key
 from connectors.decoding.readings import Rejections, Times
+from connectors.decoding.registered import framed_value
 from connectors.errors import RecordError
 from connectors.records import RecordLike, RejectedRecord
 from connectors.timestamps import END_NS, NS_PER_MS
@@ -26,12 +27,17 @@ class RawBatch:
     values: list[bytes]
 
     @classmethod
-    def from_records(cls, records: Sequence[RecordLike], max_bytes: int, rejections: Rejections) -> "RawBatch":
-        """Without the records that are unreadable, empty or too large."""
+    def from_records(
+        cls, records: Sequence[RecordLike], max_bytes: int, rejections: Rejections, *, with_ids: bool = False
+    ) -> "RawBatch":
+        """Without the records that are unreadable, empty or too large.
+
+        `with_ids` puts the id of a schema that is in a header in front of the value.
+        """
         stamps_ms = np.array([record.timestamp for record in records], dtype=np.int64)
         known = (stamps_ms >= 0) & (stamps_ms < END_NS // NS_PER_MS)
         stamps_ns = np.where(known, stamps_ms, _NO_TIMESTAMP) * NS_PER_MS
-        values = [record.value or b"" for record in records]
+        values = [(framed_value(record) if with_ids else record.value) or b"" for record in records]
         batch = cls(np.arange(len(records)), stamps_ns, [record.key for record in records], values)
         return batch.select(_check(records, values, max_bytes, rejections))
 

@@ -1,5 +1,6 @@
 """The results of decoding: columns of readings, and the records that were rejected. Pure."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,6 +17,14 @@ REASONS = frozenset(
         "empty",  # no bytes, or no channel in them
         "not_json",
         "bad_chunk",  # a binary chunk whose header and length do not agree
+        "bad_avro",  # bytes that do not follow their schema
+        "bad_protobuf",
+        "bad_sparkplug",  # neither topic nor payload of Sparkplug B
+        "no_birth",  # aliases that no birth in the log has defined
+        "bad_line",  # not InfluxDB's line protocol
+        "no_schema_id",  # no zero byte and id in front of the value
+        "unknown_schema",  # the registry has no schema of this id, or cannot give it
+        "schema_mismatch",  # the schema lacks a field, or has one that cannot be read
         "wrong_type",
         "missing_field",
         "unknown_asset",
@@ -77,13 +86,15 @@ class Rejected:
 class Decoded:
     """A decoded batch: every record is in a reading, rejected, or counted in `ignored` (unknown asset).
 
-    `ignored_channels` counts the unknown channels that were left out, once per record.
+    `ignored_channels` counts the unknown channels that were left out, once per record; `sequence_gaps` the places where
+    a sender's own numbers say that messages are missing.
     """
 
     readings: list[Readings]
     rejected: list[Rejected]
     ignored: int = 0
     ignored_channels: int = 0
+    sequence_gaps: int = 0
 
 
 class RawReadings(NamedTuple):
@@ -107,3 +118,29 @@ def concatenate(parts: list[RawReadings], channels: int) -> RawReadings:
         return RawReadings(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, channels)))
     row, time_ns, values, ignored = zip(*parts, strict=True)
     return RawReadings(np.concatenate(row), np.concatenate(time_ns), np.concatenate(values), sum(ignored))
+
+
+ReadRows = Callable[[bytes, int], tuple[list[int], list[list[float]], int]]
+"""From a value and its stamp: times, numbers, and how many unknown channels there are. Raises RecordError."""
+
+
+def decode_rows(
+    read: ReadRows, values: Sequence[bytes], stamps_ns: Times, rejections: Rejections, *, channels: int
+) -> RawReadings:
+    """Record by record, for formats whose records hold several rows. A record is accepted or rejected as a whole."""
+    index: list[int] = []
+    times: list[int] = []
+    numbers: list[list[float]] = []
+    ignored = 0
+    for number, (value, stamp_ns) in enumerate(zip(values, stamps_ns.tolist(), strict=True)):
+        try:
+            own_times, rows, unknown = read(value, stamp_ns)
+        except RecordError as error:
+            rejections[number] = error
+            continue
+        index += [number] * len(rows)
+        times += own_times
+        numbers += rows
+        ignored += unknown
+    table = np.array(numbers, np.float64).reshape(len(index), channels)
+    return RawReadings(np.array(index, np.int64), np.array(times, np.int64), table, ignored)

@@ -12,6 +12,7 @@ from connectors.files.rows import FileFormat
 from connectors.records import Record
 
 _BLOCK = 1 << 20
+_LONGEST_HEADER = 1 << 16
 
 
 class FileLines:
@@ -80,9 +81,9 @@ def _read_header(path: Path, file: BinaryIO, format: FileFormat) -> Sequence[str
 
 
 def _resolve_format(format: FileFormat, path: Path) -> FileFormat:
-    """With the kind and the asset of this file filled in."""
+    """With the kind, the asset and the separator of this file filled in."""
     with _open(path) as file:
-        return format.for_file(path, file.read(64))
+        return format.for_file(path, file.readline(_LONGEST_HEADER))
 
 
 def _open(path: Path) -> BinaryIO:

@@ -18,6 +18,7 @@ from connectors.timestamps import NS_PER_MS, TimeReader, TimeUnit
 
 _NO_TIMESTAMP = -1  # as in Kafka
 _LOGGED = "records"
+_SEPARATORS = (",", ";", "\t", "|")
 _TIMESTAMP = "timestamp_ms"
 FILE_NAME = "{file}"
 """In `FileFormat.asset`: the file's name without its suffix."""
@@ -41,10 +42,14 @@ class FileFormat:
     delimiter: str = ","
 
     def for_file(self, path: Path, beginning: bytes) -> "FileFormat":
-        """With the kind from the file's suffix and first bytes, and the asset from its name, where needed."""
+        """With the kind from the file's suffix and first line, and the asset from its name, where needed.
+
+        A header without the delimiter is one column, which no recording is: then it is the separator that occurs most.
+        """
         asset = None if self.asset is None else self.asset.replace(FILE_NAME, path.stem)
         kind = _kind(path.suffix.lower(), beginning) if self.kind == "auto" else self.kind
-        return replace(self, kind=kind, asset=asset)
+        delimiter = _delimiter(beginning, self.delimiter) if kind == "csv" else self.delimiter
+        return replace(self, kind=kind, asset=asset, delimiter=delimiter)
 
     def record(self, offset: int, line: bytes, header: Sequence[str]) -> Record:
         """A line that cannot be parsed becomes a record as it is, so that the decoder can name what is wrong."""
@@ -114,6 +119,13 @@ def _kind(suffix: str, beginning: bytes) -> FileKind:
     if suffix in (".csv", ".parquet"):
         return "csv" if suffix == ".csv" else "parquet"
     return "log" if beginning.startswith(b'{"stream":"%s"' % _LOGGED.encode()) else "jsonl"
+
+
+def _delimiter(header: bytes, expected: str) -> str:
+    if expected.encode() in header:
+        return expected
+    found = max(_SEPARATORS, key=lambda one: header.count(one.encode()))
+    return found if found.encode() in header else expected
 
 
 def _to_json(value: Any) -> float | str:

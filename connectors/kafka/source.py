@@ -12,6 +12,7 @@ from aiokafka.structs import OffsetAndMetadata
 
 from connectors.base import Assignment, LogIdentity, OffsetOutOfRange
 from connectors.errors import ConnectorError
+from connectors.kafka.assignors import DEFAULT, Assignor, strategies
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.errors import retry, translate_errors
 from connectors.kafka.log_inspector import LogInspector
@@ -28,13 +29,16 @@ class Subscription:
     start_from: str = "earliest"
     isolation: str = "read_committed"
     instance_id: str | None = None
+    assignor: Assignor = DEFAULT
     session_ms: int = 15_000
     heartbeat_ms: int = 3_000
     rebalance_ms: int = 30_000
     max_poll_ms: int = 300_000
     request_ms: int = 40_000
     metadata_ms: int = 15_000
-    max_partition_bytes: int = 4 * 1024 * 1024
+    max_partition_bytes: int = 1024 * 1024
+    max_fetch_bytes: int = 2 * 1024 * 1024
+    """of all partitions together: a response is held several times while it is read"""
 
 
 class KafkaSource:
@@ -164,6 +168,7 @@ class KafkaSource:
         return AIOKafkaConsumer(
             group_id=wanted.group,
             group_instance_id=wanted.instance_id,
+            partition_assignment_strategy=strategies(wanted.assignor),
             enable_auto_commit=False,
             auto_offset_reset="none",  # nobody but us decides where to go on when the log does not hold an offset
             isolation_level=wanted.isolation,
@@ -175,6 +180,7 @@ class KafkaSource:
             # How late a new partition, or a topic that was deleted and made again, is noticed.
             metadata_max_age_ms=wanted.metadata_ms,
             max_partition_fetch_bytes=wanted.max_partition_bytes,
+            fetch_max_bytes=wanted.max_fetch_bytes,
             # An empty fetch delays the next one of the same broker, also for partitions that were just resumed.
             fetch_max_wait_ms=100,
             **self._cluster.arguments(),
