@@ -94,10 +94,10 @@ class AnchorMoEClassifier:
         return self.explain(X).probabilities
 
     def explain(self, X: Any) -> Prediction:
-        """Scores with the evidence that adds up to them."""
+        """Scores with the evidence that adds up to them; implausible samples count as missing, as in the live agent."""
         if not hasattr(self, "predictor_"):
             raise ModelError("this classifier is not fitted: call fit or load first")
-        return self.predictor_.predict_cases(Cases.from_arrays(X))
+        return self.predictor_.predict_plausible(Cases.from_arrays(X))
 
     def score(self, X: Any, y: ArrayLike) -> float:
         """Accuracy. The classes of a loaded classifier are names, so other labels are compared as strings."""

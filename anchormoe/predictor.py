@@ -13,13 +13,13 @@ from anchormoe.bundle.config import BundleConfig
 from anchormoe.bundle.golden import TOLERANCE_CPU, TOLERANCE_GPU, require_golden
 from anchormoe.bundle.memory import require_memory
 from anchormoe.bundle.registry import SOURCE_TYPES, SourceTypes, move_source
-from anchormoe.cases import Cases, Float64, Int64
+from anchormoe.cases import Bool, Cases, Float64, Int64
 from anchormoe.errors import DataError, ModelError
 from anchormoe.evidence import StepEvidence
 from anchormoe.model import occlusion
 from anchormoe.model.additive import AdditiveModel
 from anchormoe.model.channel_profile import ChannelProfile
-from anchormoe.model.judgement import Judge
+from anchormoe.model.judgement import IMPLAUSIBLE, Judge
 from anchormoe.model.prediction import Prediction, concatenate
 from anchormoe.profiles.examples import ExampleIndex
 from anchormoe.profiles.normal import NormalRange
@@ -60,9 +60,10 @@ class Predictor:
     def _load(cls, directory: Path, *, device: str, threads: int | None, sources: SourceTypes) -> "Predictor":
         read = bundle.load_bundle(directory, sources=sources)
         require_memory(read.config, [part.source for part in read.model.parts])
-        _use_threads(threads)
         parts = tuple(replace(part, source=move_source(part.source, device)) for part in read.model.parts)
         predictor = cls(read.config, replace(read.model, parts=parts), read.profile, read.experts)
+        if "torch" in predictor.backends.values():
+            _use_threads(threads)
         tolerance = TOLERANCE_CPU if device == "cpu" else TOLERANCE_GPU
         require_golden(read.golden, predictor.predict_cases, tolerance=tolerance)
         return predictor
@@ -70,13 +71,18 @@ class Predictor:
     @cached_property
     def examples(self) -> ExampleIndex | None:
         """Finds the TRAIN segment that is most like a span; None in a bundle without expert profiles."""
-        scaling = self.model.normalizer
-        return None if self.experts is None else ExampleIndex(self.experts, scaling.mean, scaling.scale)
+        return None if self.experts is None else ExampleIndex(self.experts, self.model.normalizer.scale)
 
     @cached_property
     def normal(self) -> NormalRange:
         """What is normal for each channel, by TRAIN."""
         return NormalRange.of(self.profile, self.model.normalizer, self.config.classes)
+
+    @cached_property
+    def usual_range(self) -> tuple[Float64, Float64]:
+        """(C,) twice: the ends of TRAIN's usual range, which `out_of_distribution` counts the values outside of."""
+        scaling = self.model.normalizer
+        return scaling.mean + scaling.scale * scaling.low, scaling.mean + scaling.scale * scaling.high
 
     @property
     def judge(self) -> Judge | None:
@@ -108,6 +114,25 @@ class Predictor:
             done = min(done + len(chunk), len(cases))
             on_progress(done)
         return concatenate(predictions, len(cases))
+
+    def predict_plausible(self, cases: Cases, on_progress: Callable[[int], None] = lambda done: None) -> Prediction:
+        """As the live agent answers: implausible samples are kept from the model; a window that they decide is
+        `unknown`. The same as `predict_cases` where the bundle does not say what is plausible.
+        """
+        clean, undecided = self.plausible_cases(cases)
+        found = self.predict_cases(clean, on_progress)
+        if not undecided.any():
+            return found
+        rules = tuple(IMPLAUSIBLE if lost else rule for lost, rule in zip(undecided, found.abstention, strict=True))
+        return replace(found, abstention=rules)
+
+    def plausible_cases(self, cases: Cases) -> tuple[Cases, Bool]:
+        """Cases without implausible samples, and (N,) whether they lack a channel that the model needs."""
+        judge = self.judge
+        if judge is None or not len(cases):
+            return cases, np.zeros(len(cases), np.bool_)
+        clean, judged = judge.judge_cases(self._fit_length(cases))
+        return clean, judged.undecided(judge.rules.dispensable)
 
     def steps(self, cases: Cases) -> StepEvidence:
         """The evidence of every step instead of every patch."""
@@ -157,6 +182,7 @@ def _one_empty(cases: Cases) -> Cases:
 
 
 def _use_threads(threads: int | None) -> None:
+    """Only torch computes in several threads."""
     if threads is not None:
         import torch
 

@@ -138,3 +138,13 @@ def _linear(windows: Floats, max_age: int) -> Floats:
 
 
 _FILLERS = {"hold": _hold, "linear": _linear}
+
+
+def step_words(period_s: float) -> str:
+    """`a step every 0.1 s`, `a step every 3 min`; fast ones by their rate, as people say it: `12 kHz`."""
+    if period_s >= 120:
+        return f"a step every {period_s / 60:g} min"
+    if period_s >= 0.1:
+        return f"a step every {period_s:g} s"
+    hertz = 1 / period_s
+    return f"{hertz:.6g} Hz" if hertz < 1000 else f"{hertz / 1000:.6g} kHz"

@@ -1,7 +1,7 @@
 """Faithfulness of our recipes' evidence as a benchmark: one method per recipe, and the tables of its page."""
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,8 @@ import numpy as np
 from anchormoe.benchmark.comparison import Difference, difference_over_seeds, entries_of, mean_and_deviation
 from anchormoe.benchmark.ledger import Entry
 from anchormoe.benchmark.methods import Method, find_method, register_method
-from anchormoe.benchmark.recipe_methods import RecipeMethod, digest_files
+from anchormoe.benchmark.recipe_digest import digest_files
+from anchormoe.benchmark.recipe_methods import RecipeMethod
 from anchormoe.benchmark.report_tables import Paper, format_spread, markdown, quote
 from anchormoe.benchmark.runner import BenchmarkPlan, BenchmarkResults
 from anchormoe.cases import Float64
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 RECIPES = ("joint", "kernel", "experts", "paper")
 METHODS = tuple(f"{recipe}-evidence" for recipe in RECIPES)
+"""`RECIPE-gap` is the same without I(20), whose evaluators take most of the time on small sets."""
 NAMES = {"evidence": "evidence", "centred": "centred", "occlusion": "occlusion", "random": "random"}
 GOALS = {"missing": 1.0, "mean": 0.9}
 """The share of the best ranking's Gap that the evidence must reach, within one standard error."""
@@ -28,26 +30,28 @@ TITLES = {"missing": "marked missing", "mean": "set to TRAIN's mean"}
 _OWN_FILES = ("removal", "gap", "rankings", "occlusion", "retention", "evaluator_net", "faithfulness", "localization")
 
 
-def _measure(predictor: "Predictor", train: Dataset, test: Dataset, seed: int) -> dict[str, Any]:
+def _measure(predictor: "Predictor", train: Dataset, test: Dataset, seed: int, *, retention: bool) -> dict[str, Any]:
     from anchormoe.metrics.faithfulness import FaithfulnessPlan, measure_faithfulness
 
-    plan = FaithfulnessPlan(seed=seed)
+    plan = FaithfulnessPlan(seed=seed, retention=retention)
     return {"faithfulness": measure_faithfulness(predictor, predictor.model.normalizer, train, test, plan)}
 
 
 @cache
-def _measured() -> str:
+def _measured(what: str) -> str:
     metrics = Path(__file__).parent.parent / "metrics"
-    return f", faithfulness {digest_files(metrics / f'{name}.py' for name in _OWN_FILES)}"
+    return f", {what} {digest_files(metrics / f'{name}.py' for name in _OWN_FILES)}"
 
 
-def _register(recipe: str) -> Method:
-    own = RecipeMethod(recipe=recipe, measure=_measure, measured=_measured)
-    return register_method(Method(f"{recipe}-evidence", recipe, own.run, own.version))
+def _register(name: str, recipe: str, *, retention: bool) -> Method:
+    what = "faithfulness" if retention else "gap"
+    own = RecipeMethod(recipe=recipe, measure=partial(_measure, retention=retention), measured=partial(_measured, what))
+    return register_method(Method(name, recipe, own.run, own.version))
 
 
 for _each in RECIPES:
-    _register(_each)
+    _register(f"{_each}-evidence", _each, retention=True)
+    _register(f"{_each}-gap", _each, retention=False)
 
 
 def verdict_table(plan: BenchmarkPlan, results: BenchmarkResults, how: str) -> str:
@@ -92,7 +96,9 @@ def gap_table(plan: BenchmarkPlan, results: BenchmarkResults, paper: Paper, how:
 
 
 def retention_table(plan: BenchmarkPlan, results: BenchmarkResults, paper: Paper, how: str) -> str:
-    """I(20) with the mask-only control after the slash."""
+    """I(20) with the mask-only control after the slash; `–` where it was not measured, nothing where it never was."""
+    if not any("i20" in _figures(one, how)["evidence"] for one in results.entries if "faithfulness" in one.metrics):
+        return ""
     head = ["set", "recipe", *NAMES.values(), "paper: AnchorMoE", "paper: best explainer"]
     return markdown(
         head,
@@ -130,14 +136,18 @@ def _largest(values: Sequence[float | None]) -> str:
 
 
 def _rows(plan: BenchmarkPlan, results: BenchmarkResults, row: Any) -> list[list[str]]:
-    """Of every set and method with finished runs."""
+    """Of every set and method with finished runs; of two that differ by I(20) alone, the one that has it."""
     found = []
     for name in plan.sets:
-        for key in plan.methods:
-            own = [one for one in entries_of(results.entries, name, key) if "faithfulness" in one.metrics]
-            if own:
+        runs = {key: _finished(results, name, key) for key in plan.methods}
+        for key, own in runs.items():
+            if own and not (key.endswith("-gap") and runs.get(key.replace("-gap", "-evidence"))):
                 found.append([name, find_method(key).label, *row(name, key, own)])
     return found
+
+
+def _finished(results: BenchmarkResults, name: str, key: str) -> list[Entry]:
+    return [one for one in entries_of(results.entries, name, key) if "faithfulness" in one.metrics]
 
 
 def _figures(entry: Entry, how: str) -> Mapping[str, Any]:
@@ -158,6 +168,8 @@ def _gap(own: Sequence[Entry], how: str, ranking: str) -> str:
 
 def _retained(own: Sequence[Entry], how: str, ranking: str) -> str:
     figures = [_figures(one, how)[ranking] for one in own]
+    if not all("i20" in one for one in figures):
+        return "–"
     error = np.mean([one["i20_error"] for one in figures])
     accuracy, control = (np.mean([one[name] for one in figures]) for name in ("i20", "mask_only"))
     return f"{accuracy:.3f} ± {error:.3f} / {control:.3f}"

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -39,9 +40,19 @@ class Ledger:
         self._path = path
         self._entries = {entry.key: entry for entry in _read_entries(path)}
 
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """All stored runs, in their order."""
+        return tuple(self._entries.values())
+
     def find(self, key: tuple[str, str, int, str, str]) -> Entry | None:
         """The stored run with this key."""
         return self._entries.get(key)
+
+    def find_earlier(self, key: tuple[str, str, int, str, str]) -> Entry | None:
+        """The last stored run of the same set, method, seed, data and settings by an earlier state of the code."""
+        same = [one for one in self._entries.values() if _without_digests(one.key) == _without_digests(key)]
+        return next((one for one in reversed(same) if one.skipped is None), None)
 
     def add(self, entry: Entry) -> None:
         """Appends the run; it is flushed when this returns."""
@@ -52,6 +63,12 @@ class Ledger:
         with self._path.open("a", encoding="utf-8") as file:
             file.write(("\n" if incomplete else "") + json.dumps(asdict(entry)) + "\n")
         self._entries[entry.key] = entry
+
+
+def _without_digests(key: tuple[str, str, int, str, str]) -> tuple[str, str, int, str, str]:
+    """A version names recipe, profile and libraries, too: of these a run must have the same."""
+    name, method, seed, version, data = key
+    return name, method, seed, re.sub(r"\b[0-9a-f]{12}\b", "·", version), data
 
 
 def split_fingerprint(split: Split) -> str:

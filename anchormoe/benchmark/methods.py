@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,16 @@ from anchormoe.errors import DataError
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """Threads of a run, and the recipe, profile and objective of methods that have them."""
+    """Threads of a run, and the recipe, profile and objective of methods that have them.
+
+    `fits` is where fitted models are kept for other benchmarks of the same model; None keeps none.
+    """
 
     n_jobs: int = 1
     recipe: str = "joint"
     profile: str = "balanced"
     objective: str = "accuracy"
+    fits: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +40,21 @@ class MethodResult:
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """`run(train, test, seed, effort)`; `version` identifies its code; `skip_reason` is why it cannot run on a set."""
+    """`run(train, test, seed, effort)`; `skip_reason` is why it cannot run on a set.
+
+    `version` identifies its code, `terms` what else its run on this TRAIN depends on, such as the number of epochs.
+    """
 
     name: str
     label: str
     run: Callable[[Dataset, Dataset, int, Effort], MethodResult]
     version: Callable[[Effort], str]
     skip_reason: Callable[[Dataset, Dataset], str | None] = lambda train, test: None
+    terms: Callable[[Dataset], str] = lambda train: ""
+
+    def identify(self, train: Dataset, effort: Effort) -> str:
+        """What a stored run must have in common with a new one."""
+        return ", ".join(part for part in (self.version(effort), self.terms(train)) if part)
 
 
 _REGISTERED: dict[str, Method] = {}

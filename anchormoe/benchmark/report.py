@@ -1,14 +1,14 @@
 """Writes benchmark results as Markdown pages; the paper's figures come from a data file."""
 
-import os
-import platform
 from datetime import date
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import yaml
 
 from anchormoe.benchmark import ablation, faithfulness
+from anchormoe.benchmark.classifiers_page import classifiers_report
+from anchormoe.benchmark.explainers_page import explainers_report
+from anchormoe.benchmark.report_page import compose_page, describe_run, outdated_note, titled
 from anchormoe.benchmark.report_tables import (
     Paper,
     abstention_table,
@@ -25,8 +25,6 @@ from anchormoe.benchmark.report_tables import (
 from anchormoe.benchmark.runner import BenchmarkPlan, BenchmarkResults
 from anchormoe.errors import DataError
 from anchormoe.metrics.faithfulness import TEST_CASES, TRAIN_CASES
-
-PACKAGES = ("anchormoe-agent", "aeon", "numpy", "scikit-learn", "torch")
 
 ACCURACY_TEXT = """\
 Accuracy on the official TEST part, mean ± standard deviation over seeds. Everything is selected on TRAIN and TEST is
@@ -87,7 +85,7 @@ def read_paper(path: Path) -> Paper:
 
 def accuracy_report(plan: BenchmarkPlan, results: BenchmarkResults, paper: Paper, today: date) -> str:
     """The page for the UEA sets."""
-    return _page(
+    return compose_page(
         f"# {plan.title or 'Accuracy on the UEA sets'}",
         describe_run(plan, today),
         ACCURACY_TEXT,
@@ -96,13 +94,14 @@ def accuracy_report(plan: BenchmarkPlan, results: BenchmarkResults, paper: Paper
         out_of_fold_table(plan, results),
         abstention_table(plan, results),
         times_table(plan, results),
+        outdated_note(results),
         omissions(results),
     )
 
 
 def localization_report(plan: BenchmarkPlan, results: BenchmarkResults, paper: Paper, today: date) -> str:
     """The page for the synthetic sets."""
-    return _page(
+    return compose_page(
         "# Evidence localization on the synthetic sets",
         describe_run(plan, today),
         LOCALIZATION_TEXT,
@@ -115,6 +114,7 @@ def localization_report(plan: BenchmarkPlan, results: BenchmarkResults, paper: P
         calibration_table(plan, results),
         abstention_table(plan, results),
         times_table(plan, results),
+        outdated_note(results),
         omissions(results),
     )
 
@@ -126,7 +126,9 @@ def ablation_report(plan: BenchmarkPlan, results: BenchmarkResults, paper: Paper
         for title, rows in (("Recipe experts", ablation.EXPERTS), ("Recipe paper", ablation.PAPER))
         if (found := ablation.ablation_table(rows, plan, results))
     ]
-    return _page("# Ablations", describe_run(plan, today), ABLATION_TEXT, *tables, omissions(results))
+    return compose_page(
+        "# Ablations", describe_run(plan, today), ABLATION_TEXT, *tables, outdated_note(results), omissions(results)
+    )
 
 
 def faithfulness_report(plan: BenchmarkPlan, results: BenchmarkResults, paper: Paper, today: date) -> str:
@@ -139,32 +141,38 @@ def faithfulness_report(plan: BenchmarkPlan, results: BenchmarkResults, paper: P
             faithfulness.verdict_table(plan, results, how),
             "Gap by ranking:",
             faithfulness.gap_table(plan, results, paper if how == "mean" else Paper(), how),
-            "I(20) / mask only:",
-            faithfulness.retention_table(plan, results, paper if how == "mean" else Paper(), how),
+            titled(
+                "I(20) / mask only:",
+                faithfulness.retention_table(plan, results, paper if how == "mean" else Paper(), how),
+            ),
         ]
-    return _page(
+    return compose_page(
         f"# {plan.title or 'Faithfulness of the evidence'}",
         describe_run(plan, today),
         FAITHFULNESS_TEXT,
         *sections,
         "## Cancellation",
         faithfulness.cancellation_table(plan, results),
+        outdated_note(results),
         omissions(results),
     )
 
 
 def stability_report(plan: BenchmarkPlan, results: BenchmarkResults, paper: Paper, today: date) -> str:
     """The page of stability; the paper's figures are not on it."""
-    return _page(
+    return compose_page(
         f"# {plan.title or 'Stability of the evidence'}",
         describe_run(plan, today),
         STABILITY_TEXT,
         stability_table(plan, results),
+        outdated_note(results),
         omissions(results),
     )
 
 
 REPORTS = {
+    "explainers": explainers_report,
+    "classifiers": classifiers_report,
     "stability": stability_report,
     "uea": accuracy_report,
     "synthetic": localization_report,
@@ -172,26 +180,3 @@ REPORTS = {
     "faithfulness": faithfulness_report,
 }
 """The page of each kind of benchmark."""
-
-
-def describe_run(plan: BenchmarkPlan, today: date) -> str:
-    """What a reader needs to repeat the run."""
-    seeds = ", ".join(map(str, plan.seeds))
-    command = f"benchmark {plan.source}" + (f" --sets {','.join(plan.sets)}" if plan.named else "")
-    command += f" --methods {','.join(plan.methods)}" if plan.methods_named else ""
-    machine = f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
-    return (
-        f"Written on {today.isoformat()} by `anchormoe-agent {command}`; seeds {seeds}; {machine}.\n"
-        "Versions: " + ", ".join(f"{name} {_version(name)}" for name in PACKAGES) + "."
-    )
-
-
-def _page(*sections: str) -> str:
-    return "\n\n".join(section.strip() for section in sections if section.strip()) + "\n"
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "–"

@@ -191,10 +191,11 @@ def _mean_rates(rates: Sequence[Mapping[str, float]]) -> str:
 
 def times_table(plan: BenchmarkPlan, results: BenchmarkResults) -> str:
     """Mean seconds of each method on each set."""
+    run = {one.set_name for one in results.entries if not one.skipped}
     rows = [
         [name, *[_seconds(entries_of(results.entries, name, key)) for key in plan.methods]]
         for name in plan.sets
-        if name not in results.missing
+        if name in run
     ]
     head = ["set", *[find_method(key).label for key in plan.methods]]
     return "Seconds to fit / to predict TEST (mean; other processes may have run at the same time):\n\n" + markdown(
@@ -279,11 +280,25 @@ def _quoted_localization(paper: Paper, set_name: str) -> str:
 def omissions(results: BenchmarkResults) -> str:
     """Sets that are missing and runs that were skipped, each with its reason."""
     lines = [f"- {name}: {reason}" for name, reason in sorted(results.missing.items())]
-    skipped = {(one.set_name, one.method): one.skipped for one in results.entries if one.skipped}
     lines += [
-        f"- {name}, {find_method(key).label}: not run, {reason}" for (name, key), reason in sorted(skipped.items())
+        f"- {name}{seeds}, {'; '.join(labels)}: not run, {reason}"
+        for (name, seeds, reason), labels in _skipped(results).items()
     ]
     return "\n".join(["Not in the tables:", "", *lines]) if lines else ""
+
+
+def _skipped(results: BenchmarkResults) -> dict[tuple[str, str, str], list[str]]:
+    """Labels of methods by set, seeds (nothing where it is every seed) and reason."""
+    every = {one.seed for one in results.entries}
+    seeds: dict[tuple[str, str, str], list[int]] = {}
+    for one in sorted(results.entries, key=lambda one: (one.set_name, one.method, one.seed)):
+        if one.skipped:
+            seeds.setdefault((one.set_name, one.method, one.skipped), []).append(one.seed)
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for (name, method, reason), own in seeds.items():
+        which = "" if set(own) == every else f", seed {', '.join(map(str, own))}"
+        found.setdefault((name, which, reason), []).append(find_method(method).label)
+    return found
 
 
 def _format_difference(difference: Difference | None, cases: int) -> str:

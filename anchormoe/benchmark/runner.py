@@ -1,6 +1,8 @@
 """Runs every method on every set and seed; finished runs are stored in a ledger and reused."""
 
 import logging
+import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -23,6 +25,7 @@ log = logging.getLogger(__name__)
 
 LoadSplit = Callable[[str, int], Split]
 STAGE = "benchmark"
+OVER_BUDGET = "the time budget was used up; the same command continues"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,7 @@ class BenchmarkPlan:
     """What to compare. `source` is `uea`, `synthetic` or `ablation`; only synthetic sets depend on the seed.
 
     `named` is True where the user chose the sets, `methods_named` where they chose the methods; `title` is the page's.
+    After `budget_s` no further run is started; what is missing then is said on the page.
     """
 
     source: str
@@ -40,29 +44,42 @@ class BenchmarkPlan:
     named: bool = False
     methods_named: bool = False
     title: str = ""
+    budget_s: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkResults:
-    """Finished runs, true classes by (set, seed), and the sets that are missing with the reason."""
+    """Finished runs, true classes by (set, seed), and the sets that are missing with the reason.
+
+    `outdated` are runs by an earlier version of the code, which stand in where there was no time for a new one.
+    """
 
     entries: tuple[Entry, ...]
     truth: Truth
     missing: dict[str, str]
+    outdated: tuple[Entry, ...] = ()
 
 
 def run_benchmark(
-    plan: BenchmarkPlan, ledger: Ledger, load_split: LoadSplit, *, progress: ProgressCallback = silent
+    plan: BenchmarkPlan,
+    ledger: Ledger,
+    load_split: LoadSplit,
+    *,
+    progress: ProgressCallback = silent,
+    clock: Callable[[], float] = time.monotonic,
 ) -> BenchmarkResults:
     """Runs what the ledger does not hold yet. A set that cannot be loaded is listed in `missing`."""
+    deadline = clock() + plan.budget_s
     entries: list[Entry] = []
+    outdated: list[Entry] = []
     truth: dict[tuple[str, int], npt.NDArray[np.int64]] = {}
     missing: dict[str, str] = {}
     total = len(plan.sets) * len(plan.seeds) * len(plan.methods)
     for name in plan.sets:
         try:
-            for entry, y in _runs_of(plan, name, ledger, load_split):
+            for entry, current, y in _runs_of(plan, name, ledger, load_split, lambda: clock() < deadline):
                 entries.append(entry)
+                outdated += [entry] if entry.version != current else []
                 truth[name, entry.seed] = y
                 done = f"{name} {entry.method}"
                 progress(Progress(STAGE, len(entries), total, _figures(entry), detail=done))
@@ -70,7 +87,7 @@ def run_benchmark(
             missing[name] = "data not found"
         except DataError as error:
             missing[name] = str(error)
-    return BenchmarkResults(tuple(entries), truth, missing)
+    return BenchmarkResults(tuple(entries), truth, missing, tuple(outdated))
 
 
 def split_loader(source: str, data_dir: Path | None) -> LoadSplit:
@@ -94,17 +111,21 @@ def _has_train_file(folder: Path) -> bool:
 
 
 def _runs_of(
-    plan: BenchmarkPlan, name: str, ledger: Ledger, load_split: LoadSplit
-) -> Iterator[tuple[Entry, npt.NDArray[np.int64]]]:
+    plan: BenchmarkPlan, name: str, ledger: Ledger, load_split: LoadSplit, may_start: Callable[[], bool]
+) -> Iterator[tuple[Entry, str, npt.NDArray[np.int64]]]:
+    """The run, the version that one of today has, and the true classes."""
     for seed in plan.seeds:
         split = load_split(name, seed)
         data = split_fingerprint(split)
         for method_name in plan.methods:
             chosen = find_method(method_name)
-            key = (name, method_name, seed, chosen.version(plan.effort), data)
+            key = (name, method_name, seed, chosen.identify(split.train, plan.effort), data)
             if (entry := ledger.find(key)) is None:
-                ledger.add(entry := _run(chosen, key, split, plan.effort))
-            yield entry, split.test.y
+                if may_start():
+                    ledger.add(entry := _run(chosen, key, split, plan.effort))
+                else:
+                    entry = ledger.find_earlier(key) or Entry(*key, skipped=OVER_BUDGET)
+            yield entry, key[3], split.test.y
 
 
 def _run(chosen: Method, key: tuple[str, str, int, str, str], split: Split, effort: Effort) -> Entry:

@@ -77,11 +77,23 @@ def require_golden(golden: Golden, predict: Callable[[Cases], Prediction], *, to
         raise ModelError(f"{GOLDEN}: cannot be predicted: {error}") from error
     if found.contributions.shape != golden.contributions.shape:
         raise ModelError(f"{GOLDEN}: contributions {golden.contributions.shape}, now {found.contributions.shape}")
-    allowed = tolerance * max(1.0, float(np.abs(golden.logits).max()))
-    for name in ("logits", "context", "contributions"):
-        distance = float(np.abs(getattr(found, name) - getattr(golden, name)).max())
+    allowed = allowed_difference(golden, tolerance)
+    for name, distance in differences(golden, found).items():
         if not distance <= allowed:
             raise ModelError(f"{GOLDEN}: {name} differ by {distance:.3g}, at most {allowed:.3g} is allowed")
+
+
+def allowed_difference(golden: Golden, tolerance: float) -> float:
+    """Of logits and contributions; relative to the largest logit, where that is beyond 1."""
+    return tolerance * max(1.0, float(np.abs(golden.logits).max()))
+
+
+def differences(golden: Golden, found: Prediction) -> dict[str, float]:
+    """The largest difference of each output from the stored one, which was computed on a CPU."""
+    return {
+        name: float(np.abs(getattr(found, name) - getattr(golden, name)).max())
+        for name in ("logits", "context", "contributions")
+    }
 
 
 def _cases(tensors: Tensors, steps: int) -> Cases:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from anchormoe.evidence import Source
+from anchormoe.simd.backend import require_torch
 
 SourceTypes = Mapping[str, Callable[[], type[Source]]]
 
@@ -20,6 +21,7 @@ def _experts() -> type[Source]:
 
 
 def _paper() -> type[Source]:
+    require_torch("a bundle of the recipe `paper`")
     from anchormoe.paper.source import PaperSource
 
     return PaperSource

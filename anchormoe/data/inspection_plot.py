@@ -11,6 +11,7 @@ import numpy.typing as npt
 from anchormoe.data.dataset import Dataset, Split
 from anchormoe.data.inspection import Inspection, runs
 from anchormoe.data.resampling import Recording
+from anchormoe.windows import step_words
 
 # Okabe and Ito's colours, which colour-blind readers can distinguish; further classes reuse them with another dash.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
@@ -54,7 +55,7 @@ def colour(index: int) -> str:
 
 
 def _title(facts: Inspection) -> str:
-    period = "" if facts.period_s is None else f", a step every {facts.period_s:g} s"
+    period = "" if facts.period_s is None else f", {step_words(facts.period_s)}"
     sizes = f"{facts.train.cases:,} train / {facts.test.cases:,} test cases"
     return f"{facts.name}: {sizes}, {len(facts.channels)} channels, {len(facts.train.class_counts)} classes{period}"
 
@@ -141,24 +142,55 @@ def _draw_example(figure: Any, one: Recording, train: Dataset, grid: Sequence[An
             axes.plot(steps, values, ".", markersize=1.6, color=colour(code), label=_short(name))
         _name(axes, train, index)
     _legend(figure, grid[0], 5)
-    figure.suptitle(f"recording {one.name} by label, in steps since its start", fontsize=10, x=0.01, ha="left")
+    figure.suptitle(
+        f"recording {one.name} by label, in steps since its start{_left_out(train)}", fontsize=10, x=0.01, ha="left"
+    )
 
 
 def _draw_medians(figure: Any, train: Dataset, grid: Sequence[Any]) -> None:
     for index, axes in _shown(grid, train):
         _draw_median(axes, train, index)
     _legend(figure, grid[0], 1)
-    shown = "" if len(train.channels) <= MAX_CHANNELS else f", first {MAX_CHANNELS} of {len(train.channels)} channels"
     some = "" if len(train.classes) <= MAX_CLASSES else f", first {MAX_CLASSES} of {len(train.classes)} classes"
-    figure.suptitle(f"median of TRAIN by step, interquartile range shaded{shown}{some}", fontsize=10, x=0.01, ha="left")
+    figure.suptitle(
+        f"median of TRAIN by step, interquartile range shaded{_left_out(train)}{some}", fontsize=10, x=0.01, ha="left"
+    )
 
 
 def _shown(grid: Sequence[Any], train: Dataset) -> list[tuple[int, Any]]:
     """A pair of axes for each channel that is drawn; the rest of the grid is emptied."""
-    count = min(len(train.channels), MAX_CHANNELS)
-    for axes in grid[count:]:
+    channels = telling_channels(train)
+    for axes in grid[len(channels) :]:
         axes.set_axis_off()
-    return list(enumerate(grid[:count]))
+    return list(zip(channels, grid, strict=False))
+
+
+def telling_channels(train: Dataset, most: int = MAX_CHANNELS) -> list[int]:
+    """Of many channels those whose levels and spreads differ most between the classes of TRAIN, in their own order."""
+    if len(train.channels) <= most:
+        return list(range(len(train.channels)))
+    valid = train.cases.mask
+    count = np.maximum(valid.sum(axis=2), 1)
+    mean = np.where(valid, train.cases.x, 0).sum(axis=2, dtype=np.float64) / count  # (N, C)
+    away = np.where(valid, train.cases.x - mean[:, :, None], 0.0)
+    spread = np.sqrt((away**2).sum(axis=2) / count)
+    ratio = np.maximum(_between_classes(mean, train.y), _between_classes(spread, train.y))
+    return sorted(np.argsort(-ratio, kind="stable")[:most].tolist())
+
+
+def _between_classes(values: npt.NDArray[np.float64], y: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """(C,) share of the variance over cases (N, C) that is between the classes."""
+    away = values - values.mean(axis=0)
+    between = np.zeros(values.shape[1])
+    for label in np.unique(y):
+        between += (y == label).mean() * away[y == label].mean(axis=0) ** 2
+    return np.asarray(between / np.maximum((away**2).mean(axis=0), 1e-300))
+
+
+def _left_out(train: Dataset) -> str:
+    if len(train.channels) <= MAX_CHANNELS:
+        return ""
+    return f"; the {MAX_CHANNELS} of {len(train.channels)} channels that tell the classes of TRAIN apart best"
 
 
 def _legend(figure: Any, axes: Any, scale: float) -> None:

@@ -111,12 +111,14 @@ class RecordingConfig:
     labels: LabelConfig
     window: WindowConfig
     split: SplitConfig = field(default_factory=SplitConfig)
-    files: tuple[str, ...] = ("**/*.csv", "**/*.parquet", "**/*.npz")
+    files: tuple[str, ...] = ("**/*.csv", "**/*.parquet", "**/*.npz", "**/*.edf", "**/*.hea", "**/*.h5", "**/*.hdf5")
     asset: str = "file"
     utc_offset: str | None = None
     timestamp_unit: Literal["s", "ms", "us", "ns"] | None = None
     separator: str | None = None
     decimal: Literal[".", ","] = "."
+    missing: tuple[str, ...] = ()
+    """words that stand for no value, such as `Bad Input`"""
     alignment: Alignment = "sliding"
 
     def __post_init__(self) -> None:

@@ -28,7 +28,36 @@ class RawRecording:
 def read_recordings(directory: Path, config: RecordingConfig) -> list[RawRecording]:
     """Every file that matches the patterns, asset by asset. Raises DataError."""
     intervals = read_intervals(directory, config.labels.intervals, config) if config.labels.intervals else []
-    return [one for path in _files(directory, config) for one in _read(path, directory, config, intervals)]
+    found = [one for path in _files(directory, config) for one in _read(path, directory, config, intervals)]
+    _refuse_intervals_elsewhere(directory, config, intervals, found)
+    return found
+
+
+def _refuse_intervals_elsewhere(
+    directory: Path, config: RecordingConfig, intervals: Sequence[LabelInterval], recordings: Sequence[RawRecording]
+) -> None:
+    """Where none meets a sample, the times are wrong: another zone, unit or year. Single ones may lie in gaps."""
+    if not intervals or any(_meets(one, recording) for one in intervals for recording in recordings):
+        return
+    first = intervals[0]
+    name = recordings[0].name if first.recording is None else first.recording
+    times = next((one.times_ns for one in recordings if one.name.startswith(name)), recordings[0].times_ns)
+    asked, there = _span(first.start_ns, first.end_ns), _span(int(times.min()), int(times.max()))
+    raise DataError(
+        f"{directory / str(config.labels.intervals)}: no interval meets a sample: {first.label!r} is {asked}, "
+        f"recording {name} is {there}; check the years, utc_offset and timestamp_unit"
+    )
+
+
+def _meets(interval: LabelInterval, recording: RawRecording) -> bool:
+    if interval.recording not in (None, recording.name) and not recording.name.startswith(f"{interval.recording}/"):
+        return False
+    return bool(((recording.times_ns >= interval.start_ns) & (recording.times_ns < interval.end_ns)).any())
+
+
+def _span(first_ns: int, last_ns: int) -> str:
+    first, last = (np.datetime_as_string(np.datetime64(one, "ns"), unit="s") for one in (first_ns, last_ns))
+    return f"{first}Z to {last}Z"
 
 
 def _files(directory: Path, config: RecordingConfig) -> list[Path]:
@@ -46,7 +75,10 @@ def _read(
 ) -> Iterator[RawRecording]:
     table = read_table(path, _columns(config), separator=config.separator, decimal=config.decimal)
     times = to_nanoseconds(path, table[config.timestamp], offset_ns=config.offset_ns, unit=config.timestamp_unit)
-    values = np.stack([to_numbers(path, name, table[name]) for name in config.channels], axis=1)  # (n, C)
+    columns = [
+        to_numbers(path, name, table[name], missing=config.missing, decimal=config.decimal) for name in config.channels
+    ]
+    values = np.stack(columns, axis=1)  # (n, C)
     name = path.relative_to(directory).with_suffix("").as_posix()
     whole = RawRecording(
         name, _asset(path, directory, config), times, values, _labels(path, name, table, times, config, intervals)

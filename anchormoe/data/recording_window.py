@@ -9,20 +9,26 @@ from anchormoe import windows
 from anchormoe.cases import Cases
 from anchormoe.data.recording_config import RecordingConfig, read_config
 from anchormoe.data.recordings import resample_directory
-from anchormoe.data.resampling import UNLABELLED, Recording, majority
+from anchormoe.data.resampling import UNLABELLED, Recording, window_labels
 from anchormoe.errors import DataError
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedWindow:
-    """One case; `label` is None where its last hop has none."""
+    """One case; `label` is by the rule of the configuration, and None where there is none."""
 
     case: Cases
     channels: tuple[str, ...]
+    units: tuple[str, ...]
+    period_s: float
     recording: str
     start_ns: int
     end_ns: int
     label: str | None
+
+    @property
+    def name(self) -> str:
+        return self.recording
 
 
 def find_window(directory: Path, config: Path | None, *, recording: str, at_ns: int) -> RecordedWindow:
@@ -43,6 +49,8 @@ def find_window(directory: Path, config: Path | None, *, recording: str, at_ns: 
     return RecordedWindow(
         case=Cases.from_windows(values, mask),
         channels=tuple(settings.channels),
+        units=tuple(channel.unit for channel in settings.channels.values()),
+        period_s=settings.grid.period_ns / 1e9,
         recording=one.name,
         start_ns=int(times[place]) - settings.window.length * settings.grid.period_ns,
         end_ns=int(times[place]),
@@ -62,6 +70,6 @@ def _named(recordings: tuple[Recording, ...], name: str) -> Recording:
 
 def _label(recording: Recording, end: int, config: RecordingConfig, classes: tuple[str, ...]) -> str | None:
     last = end - recording.start
-    codes = recording.labels[last - config.window.hop : last]
-    found = int(majority(codes[None], len(classes))[0])
+    codes = recording.labels[last - config.window.length : last]
+    found = int(window_labels(codes[None], config, classes)[0])
     return None if found == UNLABELLED else classes[found]

@@ -1,4 +1,4 @@
-"""Reads a file of samples (CSV, Parquet, npz) into columns, and columns into numbers.
+"""Reads a file of samples (CSV, Parquet, npz, and signal files) into columns, and columns into numbers.
 
 Errors name the row of a bad cell; rows are counted from 1, the first after the header.
 """
@@ -13,6 +13,7 @@ from zipfile import BadZipFile
 import numpy as np
 import numpy.typing as npt
 
+from anchormoe.data.signal_files import read_edf, read_hdf5, read_wfdb
 from anchormoe.errors import DataError
 
 SEPARATORS = (",", ";", "\t", "|")
@@ -38,10 +39,14 @@ def read_table(path: Path, columns: Sequence[str], *, separator: str | None = No
     return table
 
 
-def to_numbers(path: Path, column: str, values: Any) -> npt.NDArray[np.float64]:
-    """NaN where a cell is empty or in MISSING_VALUES. Other text and infinities are refused."""
+def to_numbers(
+    path: Path, column: str, values: Any, *, missing: Sequence[str] = (), decimal: str = "."
+) -> npt.NDArray[np.float64]:
+    """NaN where a cell is empty, in MISSING_VALUES or in `missing`. Other text and infinities are refused."""
     import pandas
 
+    if missing and values.dtype.kind not in "fiub":
+        values = _without_words(values, missing, decimal)
     parsed = pandas.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
     if values.dtype.kind not in "fiub":
         _refuse_text(path, column, values, parsed)
@@ -51,6 +56,13 @@ def to_numbers(path: Path, column: str, values: Any) -> npt.NDArray[np.float64]:
         value = f"{values.iloc[huge[0]]}"
         raise DataError(f"{path}, row {huge[0] + 1}, column {column!r}: {value} is not a finite number")
     return np.asarray(parsed)
+
+
+def _without_words(values: Any, missing: Sequence[str], decimal: str) -> Any:
+    """A column with words in it was read as text, decimal signs included."""
+    texts = values.astype("string").str.strip()
+    kept = texts.where(~texts.isin(list(missing)))
+    return (kept if decimal == "." else kept.str.replace(decimal, ".", regex=False)).astype(object)
 
 
 def label_text(value: Any) -> str | None:
@@ -66,7 +78,10 @@ def _refuse_text(path: Path, column: str, values: Any, parsed: npt.NDArray[np.fl
     wrong = np.flatnonzero(np.isnan(parsed) & values.notna().to_numpy())
     for at in wrong:
         if str(values.iloc[at]).strip() not in MISSING_VALUES:
-            raise DataError(f"{path}, row {at + 1}, column {column!r}: {values.iloc[at]!r} is not a number")
+            raise DataError(
+                f"{path}, row {at + 1}, column {column!r}: {values.iloc[at]!r} is not a number; "
+                "if it stands for no value, list it in recordings.missing"
+            )
 
 
 def sniff_separator(header: str) -> str:
@@ -143,5 +158,13 @@ def _refuse_surplus(path: Path, separator: str, cells: int) -> None:
                 raise DataError(f"{path}, row {row}: more than {cells} cells; is the separator also the decimal sign?")
 
 
-_READERS = {".csv": _read_csv, ".parquet": _read_parquet, ".npz": _read_npz}
+_READERS = {
+    ".csv": _read_csv,
+    ".parquet": _read_parquet,
+    ".npz": _read_npz,
+    ".edf": read_edf,
+    ".hea": read_wfdb,
+    ".h5": read_hdf5,
+    ".hdf5": read_hdf5,
+}
 SUFFIXES = frozenset(_READERS)

@@ -9,12 +9,14 @@ from anchormoe.cases import Bool, Cases, Float64, Int64
 from anchormoe.evidence import Json
 from anchormoe.experts.batches import TrainingSet
 from anchormoe.experts.channels import choose_channels
+from anchormoe.experts.geometry import Geometry, positions_for
 from anchormoe.experts.loop import ExpertsHistory, train_committee
-from anchormoe.experts.net import CommitteeNet, NetShape
+from anchormoe.experts.net import CommitteeNet
 from anchormoe.experts.selection import choose_variants, log_losses, out_of_fold
 from anchormoe.experts.settings import CommitteeSettings
+from anchormoe.experts.shape import NetShape
 from anchormoe.experts.source import Committee
-from anchormoe.experts.tokens import Geometry, positions_for, prepare
+from anchormoe.experts.tokens import prepare
 from anchormoe.progress import DeferredInterrupt, Progress, ProgressCallback
 from anchormoe.training import distributed
 from anchormoe.training.task import FitTask, SourceFit
@@ -44,15 +46,19 @@ def fit_committee(task: FitTask, settings: CommitteeSettings) -> SourceFit[Commi
     oof = _out_of_fold(net, cases, folds.held_out, later)
     chosen = choose_variants(oof, y, count=settings.kept)
     members = [variant * settings.folds + fold for variant in chosen for fold in range(settings.folds)]
-    source = Committee(net.subset(members))
+    source = _committee(net.subset(members))
     stopped = history.steps < history.planned or distributed.any_rank(later.asked, net.bias.device)
     report = _report(history, source, oof, y, chosen, settings) | {"interrupted": stopped}
     return SourceFit("experts", source, oof[chosen].mean(0), report)
 
 
+def _committee(net: CommitteeNet) -> Committee:
+    return Committee(net.shape, net.weights(), device=str(net.bias.device))
+
+
 def _out_of_fold(net: CommitteeNet, cases: Cases, held_out: Bool, progress: ProgressCallback) -> Float64:
     """(V, N, Y) of each variant."""
-    logits = Committee(net).logits(cases, lambda done: progress(Progress(OUT_OF_FOLD, done, len(cases))))
+    logits = _committee(net).logits(cases, lambda done: progress(Progress(OUT_OF_FOLD, done, len(cases))))
     by_fold = logits.reshape(-1, *held_out.shape, net.shape.classes)  # (V, F, N, Y)
     return np.stack([out_of_fold(variant, held_out) for variant in by_fold])
 
@@ -74,6 +80,7 @@ def _shape_for(
         geometry=Geometry.for_length(cases.steps, positions=positions_for(channels, settings.tokens)),
         admission=settings.admission,
         spectral=settings.spectral,
+        bounded=settings.bounded,
     )
 
 

@@ -147,7 +147,7 @@ def _update(run: _Run, loss: Tensor, learning_rate: float) -> Tensor:
     for group in run.optimizer.param_groups:
         group["lr"] = learning_rate
     run.optimizer.zero_grad(set_to_none=True)
-    loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    loss.backward()
     total = distributed.share_gradients(run.net, loss.detach())
     run.optimizer.step()
     return total

@@ -2,81 +2,18 @@
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
+import numpy as np
 import torch
-from msgspec import Meta
 from torch import Tensor, nn
 from torch.nn import functional
 
-from anchormoe.cases import Cases, Float64
-from anchormoe.experts.tokens import Geometry, Series, levels_for_members, unfold_tokens
+from anchormoe.experts.geometry import Geometry
+from anchormoe.experts.shape import BANDS, GAIN, WAVES, NetShape, Weights
+from anchormoe.experts.tokens import Series, levels_for_members, unfold_tokens
 
-WAVES = 8
-GAIN = 8.0
-BANDS = 4
 _EPSILON = 1e-8
-
-# Upper limits: products of these sizes stay within what torch can count, and far beyond any trained network.
-MAX_CHANNELS = 100_000
-Channels = Annotated[int, Meta(ge=1, le=MAX_CHANNELS)]
-ChannelNumber = Annotated[int, Meta(ge=0, lt=MAX_CHANNELS)]
-Classes = Annotated[int, Meta(ge=1, le=10_000)]
-Width = Annotated[int, Meta(ge=1, le=4_096)]
-Experts = Annotated[int, Meta(ge=1, le=1_024)]
-MAX_MEMBERS = 256
-
-
-@dataclass(frozen=True)
-class NetShape:
-    """Sizes of the network; which members have a position code, and whose gates see their series centred."""
-
-    positioned: tuple[bool, ...]
-    centred: tuple[bool, ...]
-    channels: Channels
-    """of the data"""
-    read: tuple[tuple[ChannelNumber, ...], ...]
-    """the channels that each member reads, in ascending order; empty if every member reads all of them"""
-    classes: Classes
-    width: Width
-    """of a token, which the gates come from"""
-    value_width: Width
-    """of what is read of each channel, which the gates multiply"""
-    experts: Experts
-    chosen: Experts
-    geometry: Geometry
-    admission: bool = False
-    spectral: bool = False
-
-    @property
-    def members(self) -> int:
-        return len(self.positioned)
-
-    @property
-    def read_channels(self) -> int:
-        """Channels that a member reads."""
-        return len(self.read[0]) if self.read else self.channels
-
-    def channels_of(self, member: int) -> tuple[int, ...]:
-        return self.read[member] if self.read else tuple(range(self.channels))
-
-    @cached_property
-    def used_channels(self) -> tuple[int, ...]:
-        """Channels that any member reads, in ascending order."""
-        return tuple(sorted({channel for own in self.read for channel in own})) or self.channels_of(0)
-
-    def select_channels(self, cases: Cases) -> Cases:
-        """The channels that any member reads."""
-        if not self.read:
-            return cases
-        own = list(self.used_channels)
-        return Cases(cases.x[:, own], cases.mask[:, own], cases.lengths)
-
-    @property
-    def has_numba_code(self) -> bool:
-        """Only torch has code for the options taken from the paper."""
-        return not (self.admission or self.spectral)
 
 
 class MemberInputs(NamedTuple):
@@ -100,7 +37,8 @@ class MemberInputs(NamedTuple):
 class RoutedTokens:
     """What G members compute for B cases with P positions and R channels.
 
-    The evidence of a channel is scale · Σ_m weight · κ · (opening ⊙ v) · head: linear in what was read of the channel.
+    The evidence of a channel is scale · Σ_m weight · κ · (opening ⊙ v) · head: linear in v,
+    what was read of the channel.
     """
 
     tokens: Tensor
@@ -119,29 +57,11 @@ class RoutedTokens:
     """(G, R, B, P) gain × validity (× admission)"""
 
 
-class CommitteeOutput(NamedTuple):
-    """What a committee of G members computes for B windows, for both backends.
-
-    U units are the P positions of the tokens, then the whole window; E experts are the M routed ones, then the level.
-    """
-
-    logits: Float64
-    """(G, B, Y), pooled independently of the values"""
-    values: Float64
-    """(G, B, U, R, Y) what each unit of a channel adds to each class"""
-    expert_values: Float64
-    """(G, B, U, R, E, Y)"""
-    weight: Float64
-    """(G, B, P, M), 0 where no channel is valid"""
-    reliability: Float64
-    """(G, B, P, M), 0 where no channel is valid"""
-
-
 class CommitteeNet(nn.Module):
     """G independent members in one network: the first axis of every tensor is the member.
 
     Experts see all channels and open or close what was read of each channel: its deviation from its level. That
-    reading is linear and has no constant, so a channel at its level, or missing, adds exactly nothing.
+    reading has no constant, so a channel at its level, or missing, adds exactly nothing.
     """
 
     def __init__(self, shape: NetShape, generator: torch.Generator | None = None) -> None:
@@ -224,6 +144,18 @@ class CommitteeNet(nn.Module):
         positions = positions_in(series.length, self.shape.geometry)[None]
         return MemberInputs(x, deviation, valid, summary, present, positions)
 
+    @classmethod
+    def from_weights(cls, shape: NetShape, weights: Weights) -> "CommitteeNet":
+        """A network with these weights, for inference; it shares memory with them."""
+        with torch.device("meta"):  # its weights are given, so that random ones would be drawn for nothing
+            net = cls(shape)
+        net.load_state_dict({name: torch.from_numpy(values) for name, values in weights.items()}, assign=True)
+        return net.requires_grad_(False)
+
+    def weights(self) -> Weights:
+        """Copies in the CPU's memory."""
+        return {name: np.array(values.detach().cpu().numpy()) for name, values in self.state_dict().items()}
+
     def subset(self, members: list[int]) -> "CommitteeNet":
         """A network of some of the members, in that order."""
         shape = replace(
@@ -278,7 +210,11 @@ class CommitteeNet(nn.Module):
         """(G, R, B, P, V)"""
         rows = read.transpose(1, 2)  # (G, R, B, P, k)
         values = torch.bmm(rows.flatten(2, 3).flatten(0, 1), self.value.flatten(0, 1))
-        return values.view(*rows.shape[:4], -1)
+        return self.bound(values).view(*rows.shape[:4], -1)
+
+    def bound(self, values: Tensor) -> Tensor:
+        """What is read of a channel, between -1 and 1 if that option is set."""
+        return torch.tanh(values) if self.shape.bounded else values
 
 
 def positions_in(length: Tensor, geometry: Geometry) -> Tensor:

@@ -7,13 +7,11 @@ results beyond the last token are not used.
 from functools import lru_cache
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 
-from anchormoe.cases import Float64
-from anchormoe.experts.fused_weights import fuse_weights, pad_columns
-from anchormoe.experts.net import GAIN, CommitteeNet, CommitteeOutput
-from anchormoe.experts.tokens import Series
+from anchormoe.cases import Cases, Float32, Float64
+from anchormoe.experts.fused_weights import fuse_weights, pad_columns, stem_start
+from anchormoe.experts.series import member_arrays, prepare_series
+from anchormoe.experts.shape import GAIN, CommitteeOutput, NetShape, Weights
 from anchormoe.simd.jit import Array, compiled, inlined
 from anchormoe.simd.products import OUTPUTS, exp, gelu, pool_tokens, product, product_from_tokens, sigmoid
 from anchormoe.simd.vectors import LANES
@@ -22,50 +20,49 @@ _EPSILON = np.float32(1e-5)
 
 
 class NumbaCommittee:
-    """`CommitteeNet` frozen at its current weights. Thread-safe: calls share nothing but constants."""
+    """A committee's weights, prepared for compiled code. Thread-safe: calls share nothing but constants."""
 
-    @torch.inference_mode()
-    def __init__(self, net: CommitteeNet) -> None:
-        self._net, self.shape, fused = net, net.shape, fuse_weights(net)
-        inner, inner_bias = fused.inner.clone(), fused.inner_bias.clone()
-        opened = net.shape.experts * net.shape.value_width
+    def __init__(self, shape: NetShape, weights: Weights) -> None:
+        self.shape, fused = shape, fuse_weights(weights, shape)
+        inner, inner_bias = fused.inner.copy(), fused.inner_bias.copy()
+        opened = shape.experts * shape.value_width
         for part in (inner, inner_bias):  # tanh(x) = 2 / (1 + exp(-2 x)) - 1
             part[..., :opened] *= 2
-        weights = (net.stem, fused.mix, net.mix_bias, inner, inner_bias, net.value, fused.head)
-        self._weights = tuple(_flat(pad_columns(weight, OUTPUTS)) for weight in weights)
-        self._readout = tuple(each.double().numpy().copy() for each in (fused.head, fused.level, fused.bias))
-        self._level_mean = net.level_mean.numpy().copy()
-        self._stem_start = lru_cache(maxsize=8)(lambda tokens: _flat_stem_start(net, tokens))
+        value = weights["value"] * 2 if shape.bounded else weights["value"]
+        flat = (weights["stem"], fused.mix, weights["mix_bias"], inner, inner_bias, value, fused.head)
+        self._weights = tuple(_flat(pad_columns(weight, OUTPUTS)) for weight in flat)
+        self._readout = tuple(each.astype(np.float64) for each in (fused.head, fused.level, fused.bias))
+        self._level_mean = weights["level_mean"].copy()
+        self._stem_start = lru_cache(maxsize=8)(lambda tokens: _flat_stem_start(weights, shape, tokens))
 
-    @torch.inference_mode()
-    def forward(self, series: Series) -> CommitteeOutput:
+    def forward(self, cases: Cases) -> CommitteeOutput:
+        """Of cases with the channels that any member reads."""
         shape = self.shape
-        inputs = self._net.inputs(series)
-        (_, B, R, P), G, M, Y = inputs.valid.shape, shape.members, shape.experts, shape.classes
-        sizes = (shape.geometry.kernel, shape.geometry.stride, shape.width, shape.value_width, M, shape.chosen)
-        arrays = tuple(each.contiguous().numpy() for each in inputs)
+        arrays = member_arrays(prepare_series(cases, shape.geometry), shape)
+        (_, B, R, P), G, M, Y = arrays.valid.shape, shape.members, shape.experts, shape.classes
+        geometry, own = shape.geometry, (shape.width, shape.value_width, M, shape.chosen, shape.bounded)
+        sizes = (geometry.kernel, geometry.stride, *own)
         outputs = tuple(np.zeros((G, B, *rest)) for rest in (
             (Y,), (P + 1, R, Y), (P + 1, R, M + 1, Y), (P, M), (P, M)
         ))  # fmt: skip
         weights = (*self._weights, self._stem_start(P))
-        run_committee(arrays, sizes, weights, (*self._readout, self._level_mean), outputs)
+        run_committee(tuple(arrays), sizes, weights, (*self._readout, self._level_mean), outputs)
         return CommitteeOutput(*outputs)
 
-    def logits(self, series: Series) -> Float64:
+    def logits(self, cases: Cases) -> Float64:
         """(G, B, Y); the explanation costs so little that this is not faster."""
-        return self.forward(series).logits
+        return self.forward(cases).logits
 
 
-@torch.inference_mode()
-def _flat_stem_start(net: CommitteeNet, tokens: int) -> NDArray[np.float32]:
+def _flat_stem_start(weights: Weights, shape: NetShape, tokens: int) -> Float32:
     """(G, D'·P'): what the stem's product is added to."""
     rounded = -(-tokens // LANES) * LANES
-    return _flat(pad_columns(net.stem_start(rounded), OUTPUTS).transpose(1, 2))
+    return _flat(np.swapaxes(pad_columns(stem_start(weights, shape, rounded), OUTPUTS), 1, 2))
 
 
-def _flat(weight: torch.Tensor) -> NDArray[np.float32]:
+def _flat(weight: Float32) -> Float32:
     """(G, …) to one row per member."""
-    return np.ascontiguousarray(weight.flatten(1).numpy(), np.float32)
+    return np.ascontiguousarray(weight.reshape(len(weight), -1), np.float32)
 
 
 @inlined
@@ -124,6 +121,13 @@ def route(scores: Array, first: int, M: int, P: int, chosen: int, weight: Array)
             weight[m * P + p] /= total
 
 
+@inlined
+def tanh_of_half(values: Array, count: int) -> None:
+    sigmoid(values, 0, count)
+    for index in range(count):
+        values[index] = 2 * values[index] - np.float32(1)
+
+
 @compiled
 def run_token(read: Array, g: int, sizes: Array, weights: Array, scratch: Array) -> None:
     """Fills `opening` with the experts' gates (M, V, P), routing scores (M, P) and κ (M, P), and weight (M, P)."""
@@ -137,9 +141,7 @@ def run_token(read: Array, g: int, sizes: Array, weights: Array, scratch: Array)
     normalize(mixed, D, P, mean, spread)
     product((inner[g], mixed, inner_bias[g], opening), (0, 0, 0, 0, D, all_experts, P))
     route(opening, opened, M, P, chosen, weight)
-    sigmoid(opening, 0, opened)
-    for index in range(opened):
-        opening[index] = 2 * opening[index] - np.float32(1)
+    tanh_of_half(opening, opened)
     sigmoid(opening, opened + M * P, M * P)
 
 
@@ -153,11 +155,13 @@ def run_channel(
     """
     values, head = weights[5], weights[6]
     g, c = place
-    V, M, H, P, kernel = sizes
+    V, M, H, P, kernel, bounded = sizes
     opening, weight, value, nothing, hidden, heads, gate, pooled = arrays
     columns = len(value) // P
     first = c * kernel
     product((values[g], read, nothing, value), (first * columns, first * P, 0, 0, kernel, columns, P))
+    if bounded:
+        tanh_of_half(value, len(value))
     scale, reliability = np.float32(GAIN) / np.float32(max(1, positions)), (M * V + M) * P
     for m in range(M):
         for index in range(V * P):
@@ -223,10 +227,10 @@ def zeros(size: int) -> Array:
 
 @compiled
 def run_committee(inputs: Array, sizes: Array, weights: Array, readout: Array, outputs: Array) -> None:
-    """inputs are the arrays of `MemberInputs`, outputs those of `CommitteeOutput`."""
+    """inputs are those of `MemberArrays`, outputs those of `CommitteeOutput`."""
     x, deviations, valid, summary, present, positions = inputs
     head, level, bias, level_mean = readout
-    kernel, stride, D, V, M, chosen = sizes
+    kernel, stride, D, V, M, chosen, bounded = sizes
     G, B, Y = outputs[0].shape
     R = x.shape[2]
     P, H = -(-valid.shape[3] // LANES) * LANES, -(-Y // OUTPUTS) * OUTPUTS
@@ -247,7 +251,7 @@ def run_committee(inputs: Array, sizes: Array, weights: Array, readout: Array, o
             write_gates(opening, weight, valid[own, b], (M, V, P), (g, b), outputs)
             outputs[0][g, b] = bias[g]
             for c in range(R):
-                sizes_of_channel = (V, M, H, P, kernel)
+                sizes_of_channel = (V, M, H, P, kernel, bounded)
                 run_channel(read, valid[own, b, c], positions[0, b], (g, c), sizes_of_channel, weights, arrays)
                 write_evidence(heads, gate, (M, H, Y, P), (g, b, c), outputs)
                 add_logits(pooled, head, g, b, outputs[0])

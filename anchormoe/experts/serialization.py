@@ -1,4 +1,4 @@
-"""Stores a committee's network as configuration and tensors, and reads it strictly."""
+"""Stores a committee as configuration and tensors, and reads it strictly. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -6,45 +6,41 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
+from anchormoe.cases import Float32
 from anchormoe.conversion import from_stored
 from anchormoe.errors import ModelError
 from anchormoe.evidence import Json
-from anchormoe.experts.net import MAX_MEMBERS, CommitteeNet, NetShape
+from anchormoe.experts.shape import MAX_MEMBERS, NetShape, Weights, tensor_shapes
 
 MAX_KERNEL = 4_097
 
 
 def shape_config(shape: NetShape) -> dict[str, Json]:
-    """JSON; the inverse of `read_net` with the tensors."""
+    """JSON; `read_weights` reads it with the tensors."""
     lists = {"positioned": list(shape.positioned), "centred": list(shape.centred)}
     return {**asdict(shape), **lists, "read": [list(own) for own in shape.read]}
 
 
-def read_net(config: Mapping[str, Json], tensors: Mapping[str, NDArray[Any]]) -> CommitteeNet:
+def read_weights(config: Mapping[str, Json], tensors: Mapping[str, NDArray[Any]]) -> tuple[NetShape, Weights]:
     """Raises ModelError on inconsistent keys, sizes, shapes or values."""
     shape = _read_shape(config)
-    # The meta device allocates nothing, so that a size from a damaged file cannot fill the memory.
-    with torch.device("meta"):
-        net = CommitteeNet(shape)
-    expected = net.state_dict()
+    expected = tensor_shapes(shape)
     if set(expected) != set(tensors):
         raise ModelError(f"experts: missing or unknown tensors {sorted(set(expected) ^ set(tensors))}")
-    checked = {name: _read_tensor(name, tensors[name], tuple(values.shape)) for name, values in expected.items()}
-    net.load_state_dict(checked, assign=True)
-    return net.requires_grad_(False)
+    return shape, {name: _read_tensor(name, tensors[name], size) for name, size in expected.items()}
 
 
-def _read_tensor(name: str, values: NDArray[Any], shape: tuple[int, ...]) -> torch.Tensor:
+def _read_tensor(name: str, values: NDArray[Any], shape: tuple[int, ...]) -> Float32:
     if values.shape != shape or values.dtype != np.float32 or not np.isfinite(values).all():
         raise ModelError(f"experts: tensor {name}: expected finite float32 {shape}, got {values.dtype} {values.shape}")
-    return torch.from_numpy(values.copy())
+    return values.copy()
 
 
 def _read_shape(config: Mapping[str, Json]) -> NetShape:
-    shape = from_stored(NetShape, config, "experts")
+    earlier: dict[str, Json] = {"bounded": False}  # bundles from before this key existed
+    shape = from_stored(NetShape, {**earlier, **config}, "experts")
     if shape.chosen > shape.experts:
         raise ModelError(f"experts.chosen: {shape.chosen} of {shape.experts} experts")
     if not shape.positioned or len(shape.positioned) != len(shape.centred):

@@ -71,6 +71,8 @@ class CommitteeSettings:
     """the paper's π instead of a plain gated sum"""
     spectral: bool = False
     """the paper's spectral view: log band energies of what a token reads"""
+    bounded: bool = True
+    """what is read of a channel goes through tanh: a large event that no class has cannot add much"""
 
     def per_member(self, switch: str) -> tuple[bool, ...]:
         """One switch of the variants for every member in training; the folds of the first variant come first."""

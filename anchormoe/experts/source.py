@@ -5,17 +5,15 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from anchormoe.cases import Cases, Float64, Int64
 from anchormoe.errors import ModelError
 from anchormoe.evidence import Json, SourceEvidence, SourceOutput
-from anchormoe.experts.losses import cosines
-from anchormoe.experts.net import CommitteeNet, CommitteeOutput
-from anchormoe.experts.serialization import read_net, shape_config
-from anchormoe.experts.tokens import Geometry, Series, prepare
-from anchormoe.experts.torch_backend import TorchCommittee
+from anchormoe.experts.fused_weights import centre_classes
+from anchormoe.experts.geometry import Geometry
+from anchormoe.experts.serialization import read_weights, shape_config
+from anchormoe.experts.shape import CommitteeOutput, NetShape, Weights
 from anchormoe.simd.backend import Backend, choose_backend
 
 LEVEL = "level"
@@ -25,58 +23,62 @@ CASES_PER_PASS = 32
 ENTRIES_PER_PASS = 8_000_000
 """Values read for all members: a pass has fewer cases if they have many channels or steps."""
 _CACHED = 32
+_EPSILON = 1e-8
 
 
 class Committee:
     """Several members in one network. `forward` returns one output per member, named m0, m1, …"""
 
-    def __init__(self, net: CommitteeNet, *, device: torch.device | None = None) -> None:
-        self._device = device or net.bias.device
-        self._net = net.to(self._device).eval()
-        self.backend = choose_backend(self._device.type, has_numba_code=self._net.shape.has_numba_code)
-        self._serving = _serving_net(self._net, self.backend)
+    def __init__(self, shape: NetShape, weights: Weights, *, device: str = "cpu") -> None:
+        self.shape = shape
+        self.device = device
+        self._weights = weights
+        self._context = centre_classes(weights["bias"]).astype(np.float64)  # (G, Y)
+        self.backend = choose_backend(device.partition(":")[0], has_numba_code=shape.has_numba_code)
+        self._serving = _serving_net(shape, weights, self.backend, device)
 
     @property
     def members(self) -> int:
-        return self._net.shape.members
+        return self.shape.members
 
     @property
     def geometry(self) -> Geometry:
-        return self._net.shape.geometry
+        return self.shape.geometry
 
-    def to(self, device: torch.device | str) -> "Committee":
-        return Committee(self._net, device=torch.device(device))
+    def to(self, device: str) -> "Committee":
+        return self if str(device) == self.device else Committee(self.shape, self._weights, device=str(device))
 
     @property
     def anchors(self) -> Float64:
         """(G, M, D) posterior anchors: the mean TRAIN token of each expert, weighted by its routing."""
-        return np.asarray(self._net.anchors.double().cpu().numpy())
+        return self._weights["anchors"].astype(np.float64)
 
     @property
     def anchor_cosines(self) -> Float64:
         """(G, M, M) how alike what the experts of a member are given is: 1 for the same, 0 for unrelated tokens."""
-        return np.asarray(cosines(self._net.anchors.double()).cpu().numpy())
+        unit = self.anchors / (np.linalg.norm(self.anchors, axis=-1, keepdims=True) + _EPSILON)
+        return np.asarray(np.matmul(unit, np.swapaxes(unit, -1, -2)))
 
     def forward(self, cases: Cases) -> list[SourceOutput]:
         self._require_channels(cases)
-        passes = [self._serving.forward(self._prepare(part)) for part in self._passes(cases)]
+        passes = [self._serving.forward(self.shape.select_channels(part)) for part in self._passes(cases)]
         output = passes[0] if len(passes) == 1 else _concatenate(passes)
         bounds = unit_bounds(self.geometry, cases.steps)
         return [self._member_output(output, member, bounds) for member in range(self.members)]
 
     def logits(self, cases: Cases, progress: Callable[[int], None] = lambda done: None) -> Float64:
         """(G, N, Y), without the explanation; `progress` is given the number of cases done."""
-        logits = np.empty((self.members, len(cases), self._net.shape.classes))
+        logits = np.empty((self.members, len(cases), self.shape.classes))
         done = 0
         for part in self._passes(cases):
-            logits[:, done : done + len(part)] = self._serving.logits(self._prepare(part))
+            logits[:, done : done + len(part)] = self._serving.logits(self.shape.select_channels(part))
             done += len(part)
             progress(done)
         return logits
 
     def peak_bytes(self, windows: int, steps: int) -> int:
         """Padded series; one pass: what tokens read and the experts' outputs; the values of all windows."""
-        shape, geometry = self._net.shape, self.geometry
+        shape, geometry = self.shape, self.geometry
         tokens = shape.read_channels * geometry.positions(steps)
         padded = geometry.coarse_steps(steps) * geometry.pool + geometry.kernel
         in_pass = min(windows, self._cases_per_pass(steps))
@@ -85,25 +87,18 @@ class Committee:
         return one_pass + windows * self.members * tokens * 16 * (shape.experts + 2) * (shape.classes + 2)
 
     def tensors(self) -> dict[str, NDArray[Any]]:
-        return {name: values.detach().cpu().numpy() for name, values in self._net.state_dict().items()}
+        return dict(self._weights)
 
     def config(self) -> dict[str, Json]:
-        return shape_config(self._net.shape)
+        return shape_config(self.shape)
 
     @classmethod
     def from_parts(cls, config: Mapping[str, Json], tensors: Mapping[str, NDArray[Any]]) -> "Committee":
-        return cls(read_net(config, tensors))
+        return cls(*read_weights(config, tensors))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled by its configuration and tensors: another machine may use another backend."""
         return type(self).from_parts, (self.config(), self.tensors())
-
-    def _context(self) -> Float64:
-        """(G, Y)"""
-        return np.asarray(self._net.context().detach().double().cpu().numpy())
-
-    def _prepare(self, cases: Cases) -> Series:
-        return prepare(self._net.shape.select_channels(cases), self.geometry, self._device)
 
     def _passes(self, cases: Cases) -> Iterator[Cases]:
         size = self._cases_per_pass(cases.steps)
@@ -112,12 +107,12 @@ class Committee:
         return (cases.subset(slice(start, start + size)) for start in range(0, len(cases), size))
 
     def _cases_per_pass(self, steps: int) -> int:
-        entries = self.members * self._net.shape.read_channels * steps
+        entries = self.members * self.shape.read_channels * steps
         return max(1, min(CASES_PER_PASS, ENTRIES_PER_PASS // entries))
 
     def _member_output(self, output: CommitteeOutput, member: int, bounds: tuple[Int64, Int64]) -> SourceOutput:
         logits, values, expert_values, weight, reliability = (part[member] for part in output)
-        shape = self._net.shape
+        shape = self.shape
         evidence = SourceEvidence(
             name=f"m{member}",
             # Members that read other channels are projected one by one: they do not share their bounds.
@@ -130,30 +125,32 @@ class Committee:
             weight=_with_level(weight, shape.read_channels),
             reliability=_with_level(reliability, shape.read_channels),
         )
-        return SourceOutput(logits, np.tile(self._context()[member], (len(logits), 1)), evidence)
+        return SourceOutput(logits, np.tile(self._context[member], (len(logits), 1)), evidence)
 
     def _require_channels(self, cases: Cases) -> None:
-        if cases.channels != self._net.shape.channels:
+        if cases.channels != self.shape.channels:
             raise ModelError(
-                f"the experts were trained on {self._net.shape.channels} channels, the data have {cases.channels}"
+                f"the experts were trained on {self.shape.channels} channels, the data have {cases.channels}"
             )
 
 
 class _ServingNet(Protocol):
-    """A committee's network for inference."""
+    """A committee's network for inference, given cases with the channels that any member reads."""
 
-    def forward(self, series: Series) -> CommitteeOutput: ...
+    def forward(self, cases: Cases) -> CommitteeOutput: ...
 
-    def logits(self, series: Series) -> Float64: ...
+    def logits(self, cases: Cases) -> Float64: ...
 
 
-def _serving_net(net: CommitteeNet, backend: Backend) -> _ServingNet:
-    """The backends agree within rounding."""
+def _serving_net(shape: NetShape, weights: Weights, backend: Backend, device: str) -> _ServingNet:
+    """The backends agree within rounding. Each of them imports numba or torch, and only one is needed."""
     if backend == "torch":
-        return TorchCommittee(net)
-    from anchormoe.experts.numba_backend import NumbaCommittee  # imports numba
+        from anchormoe.experts.torch_backend import TorchCommittee
 
-    return NumbaCommittee(net)
+        return TorchCommittee(shape, weights, device)
+    from anchormoe.experts.numba_backend import NumbaCommittee
+
+    return NumbaCommittee(shape, weights)
 
 
 def _concatenate(passes: list[CommitteeOutput]) -> CommitteeOutput:

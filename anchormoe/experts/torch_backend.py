@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from anchormoe.cases import Float64
+from anchormoe.cases import Cases, Float32, Float64
 from anchormoe.experts.fused_weights import fuse_weights, pad_columns
-from anchormoe.experts.net import CommitteeNet, CommitteeOutput, MemberInputs, band_energies, keep_largest, row_products
-from anchormoe.experts.tokens import Series, unfold_tokens
+from anchormoe.experts.net import CommitteeNet, MemberInputs, band_energies, keep_largest, row_products
+from anchormoe.experts.shape import CommitteeOutput, NetShape, Weights
+from anchormoe.experts.tokens import prepare, unfold_tokens
 
 COLUMNS = 16
 
@@ -34,23 +35,32 @@ class TokenOutput(NamedTuple):
 
 
 class TorchCommittee:
-    """`CommitteeNet` frozen at its current weights. Thread-safe: calls share nothing but constants."""
+    """A committee's weights on a device. Thread-safe: calls share nothing but constants."""
 
     @torch.inference_mode()
-    def __init__(self, net: CommitteeNet) -> None:
-        self._net, self.shape, self._fused = net, net.shape, fuse_weights(net)
-        self._inner = pad_columns(self._fused.inner, COLUMNS)
-        self._inner_bias = pad_columns(self._fused.inner_bias, COLUMNS)
-        self._values = pad_columns(net.value, COLUMNS).flatten(0, 1)  # (G·R, k, V …)
-        self._heads = pad_columns(self._fused.head, COLUMNS)
-        self._head, self._level = self._fused.head.double(), self._fused.level.double()
+    def __init__(self, shape: NetShape, weights: Weights, device: str = "cpu") -> None:
+        self.shape, self._device = shape, torch.device(device)
+        net = CommitteeNet.from_weights(shape, weights).to(self._device).eval()
+        fused = fuse_weights(weights, shape)
+        self._net = net
+        self._mix = self._moved(fused.mix)
+        self._inner, self._inner_bias, self._heads, value = (
+            self._moved(pad_columns(weight, COLUMNS))
+            for weight in (fused.inner, fused.inner_bias, fused.head, weights["value"])
+        )
+        self._values = value.flatten(0, 1)  # (G·R, k, V …)
+        self._head, self._level, self._bias = (self._moved(w).double() for w in (fused.head, fused.level, fused.bias))
         self._stem_start = lru_cache(maxsize=8)(lambda tokens: net.stem_start(tokens)[:, None])  # (G, 1, P, D)
         # torch computes what does not fill 32 floats with other code and other last bits: each window must fill them.
-        self._row_multiple = 32 if net.shape.experts % 4 or net.shape.width % 4 or net.shape.value_width % 4 else 8
+        self._row_multiple = 32 if shape.experts % 4 or shape.width % 4 or shape.value_width % 4 else 8
+
+    def _moved(self, weight: Float32) -> Tensor:
+        return torch.from_numpy(weight).to(self._device)
 
     @torch.inference_mode()
-    def forward(self, series: Series) -> CommitteeOutput:
-        inputs = self._net.inputs(series)
+    def forward(self, cases: Cases) -> CommitteeOutput:
+        """Of cases with the channels that any member reads."""
+        inputs = self._inputs(cases)
         tokens = self._run(inputs)
         P = inputs.valid.shape[-1]
         levels = self._levels(inputs)  # (G, B, R, Y)
@@ -61,10 +71,13 @@ class TorchCommittee:
         return CommitteeOutput(*(part.double().cpu().numpy() for part in parts))
 
     @torch.inference_mode()
-    def logits(self, series: Series) -> Float64:
+    def logits(self, cases: Cases) -> Float64:
         """(G, B, Y), without the explanation."""
-        inputs = self._net.inputs(series)
+        inputs = self._inputs(cases)
         return np.asarray(self._pool(self._run(inputs), self._levels(inputs)).cpu().numpy())
+
+    def _inputs(self, cases: Cases) -> MemberInputs:
+        return self._net.inputs(prepare(cases, self.shape.geometry, self._device))
 
     def _run(self, inputs: MemberInputs) -> TokenOutput:
         shape = self.shape
@@ -93,7 +106,7 @@ class TorchCommittee:
         rows = read.transpose(2, 3)  # (G, B, P', R, k)
         token = torch.bmm(rows.flatten(3).flatten(1, 2), net.stem).view(*rows.shape[:3], -1)
         token = functional.gelu(token.add_(self._stem_start(rows.shape[2]))).flatten(1, 2)  # (G, N, D)
-        token = torch.baddbmm(net.mix_bias, token, self._fused.mix)
+        token = torch.baddbmm(net.mix_bias, token, self._mix)
         if shape.spectral:
             token = token + torch.bmm(band_energies(rows).flatten(3).flatten(1, 2), net.bands)
         inner = torch.baddbmm(self._inner_bias, functional.layer_norm(token, (shape.width,)), self._inner)
@@ -103,7 +116,7 @@ class TorchCommittee:
         """(G, R, B, P', 1, V)"""
         rows = read.transpose(1, 2)  # (G, R, B, P', k)
         values = torch.bmm(rows.flatten(2, 3).flatten(0, 1), self._values)[..., : self.shape.value_width]
-        return values.reshape(*rows.shape[:4], 1, -1)
+        return self._net.bound(values).reshape(*rows.shape[:4], 1, -1)
 
     def _expert_values(self, tokens: TokenOutput) -> Tensor:
         """(G, R, B, P', M, Y): what each expert adds to each class."""
@@ -118,7 +131,7 @@ class TorchCommittee:
     def _pool(self, tokens: TokenOutput, levels: Tensor) -> Tensor:
         """Logits (G, B, Y): hidden evidence is summed over channels and tokens before the class head is applied."""
         pooled = (tokens.hidden * tokens.gate[..., None]).sum(4).sum((1, 3), dtype=torch.float64)  # (G, B, V)
-        return self._fused.bias[:, None].double() + levels.sum(2) + row_products(pooled, self._head)
+        return self._bias[:, None] + levels.sum(2) + row_products(pooled, self._head)
 
 
 def _with_levels(values: Tensor, levels: Tensor) -> Tensor:

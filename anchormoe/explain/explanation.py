@@ -8,16 +8,20 @@ import numpy as np
 from anchormoe.bundle.config import BundleConfig
 from anchormoe.cases import Bool, Cases, Float32, Float64
 from anchormoe.evidence import Term
-from anchormoe.explain.spans import strongest_spans
+from anchormoe.explain.doubt import Doubt
+from anchormoe.explain.outside import Outside, furthest_outside
+from anchormoe.explain.spans import TermSpan, strongest_spans
 from anchormoe.metrics.cancellation import cancellation
+from anchormoe.model.judgement import IMPLAUSIBLE, Finding
 from anchormoe.model.prediction import Prediction
 from anchormoe.predictor import Predictor
 from anchormoe.profiles.build import furthest_channel
-from anchormoe.profiles.examples import Example, ExampleIndex
+from anchormoe.profiles.examples import Example, Place, SpanToCompare
+from anchormoe.profiles.names import family_of
 from anchormoe.profiles.normal import NormalRange
 from anchormoe.profiles.profile import ExpertProfiles
-from anchormoe.profiles.segments import leading_run
 
+OUT_OF_DISTRIBUTION = "out_of_distribution"
 SHOWN_SPANS = 7
 MARGIN_SPANS = 5
 
@@ -30,6 +34,8 @@ class Origin:
     start_ns: int | None = None
     train_case: int | None = None
     """its number in TRAIN, so that it is not its own example"""
+    recording: str | None = None
+    """its name as in training; what TRAIN has of the same time is no example either"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,8 @@ class Span:
     value: float
     expert: str = ""
     example: Example | None = None
+    family: str = ""
+    """what the expert looks at: level, spread, change; empty: shapes"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +85,7 @@ class Explanation:
     window: Float32
     """(C, T) raw"""
     mask: Bool
+    """where a measurement arrived that the model got"""
     label: int
     runner_up: int
     truth: str | None
@@ -92,6 +101,10 @@ class Explanation:
     profiles: ExpertProfiles | None
     abstention: str | None
     residual: float
+    findings: tuple[Finding, ...] = ()
+    """samples that cannot be measurements, which the model did not get"""
+    outside: tuple[Outside, ...] = ()
+    """the channels that made the window `unknown` by `out_of_distribution`"""
     sentence: str = ""
     """for a person; made of the facts above"""
 
@@ -159,6 +172,16 @@ class Explanation:
                  "reliability": one.reliability}
                 for one in self.experts
             ],
+            "outside_training": [
+                {"channel": self.config.channels[one.channel], "value": one.value, "low": one.low, "high": one.high,
+                 "share": one.share}
+                for one in self.outside
+            ],
+            "implausible": [
+                {"channel": self.config.channels[one.channel], "finding": one.kind, "first": one.first,
+                 "last": one.last, "samples": one.count, "value": one.value}
+                for one in self.findings
+            ],
             "missing": {self.config.channels[channel]: share for channel, share in self.missing.items()},
             "cancellation": self.cancellation,
             "residual": self.residual,
@@ -184,9 +207,14 @@ class Explanation:
 
 
 def explain_case(
-    predictor: Predictor, case: Cases, *, truth: str | None = None, origin: Origin | None = None
+    predictor: Predictor,
+    case: Cases,
+    *,
+    truth: str | None = None,
+    origin: Origin | None = None,
+    doubt: Doubt | None = None,
 ) -> Explanation:
-    """Explains the first of the raw cases."""
+    """Explains the first of the raw cases. Where it lacks samples that arrived, `doubt` says which and why."""
     from anchormoe.explain.words import sentence
 
     first = case.subset(slice(0, 1))
@@ -196,13 +224,15 @@ def explain_case(
     runner_up = int(next((at for at in np.argsort(-found.logits[0], kind="stable") if at != label), label))
     steps = predictor.steps(first)
     of_class = steps.values[0, :, :, label]
-    window = _Window(predictor, one, found, steps.terms, origin)
+    measured = one.mask[0] if doubt is None else one.mask[0] & ~doubt.unused
+    window = _Window(predictor, one, measured, found, steps.terms, steps.values[0], origin)
+    undecided = doubt is not None and doubt.undecided
     explanation = Explanation(
         config=predictor.config,
         origin=origin,
         normal=predictor.normal,
         window=one.x[0],
-        mask=one.mask[0],
+        mask=measured,
         label=label,
         runner_up=runner_up,
         truth=truth,
@@ -220,9 +250,13 @@ def explain_case(
         ),
         experts=_experts(found, predictor),
         profiles=predictor.experts,
-        abstention=found.abstention[0],
+        abstention=IMPLAUSIBLE if undecided else found.abstention[0],
         residual=float(found.residual[0]),
+        findings=() if doubt is None else doubt.findings,
     )
+    if explanation.abstention == OUT_OF_DISTRIBUTION:
+        values = np.where(explanation.mask, explanation.window, np.float32(np.nan))
+        explanation = replace(explanation, outside=furthest_outside(values, predictor.usual_range))
     return replace(explanation, sentence=sentence(explanation))
 
 
@@ -232,8 +266,12 @@ class _Window:
 
     predictor: Predictor
     one: Cases
+    measured: Bool
+    """(C, T) without what stands in for lost samples"""
     found: Prediction
     terms: tuple[Term, ...]
+    steps: Float64
+    """(T, K, Y)"""
     origin: Origin
 
     def sum_up(self, steps: Float64, context: float, total: float, most: int, with_experts: bool) -> Sum:
@@ -244,9 +282,10 @@ class _Window:
             term = self.terms[span.term]
             expert = self._leading_expert(span.term, (span.start, span.stop), span.value) if with_experts else None
             channel = self._channel(term, (span.start, span.stop))
-            example = None if expert is None else self._example(expert, span.term, channel, (span.start, span.stop))
+            example = None if expert is None else self._example(expert, span, channel)
             title = "" if expert is None else self._title(expert)
-            spans.append(Span(term, channel, span.start, span.stop, span.value, title, example))
+            family = "" if expert is None else family_of(self.found.experts[expert])
+            spans.append(Span(term, channel, span.start, span.stop, span.value, title, example, family))
         return Sum(context, tuple(spans), total - context - sum(span.value for span in spans), total)
 
     def _title(self, expert: int) -> str:
@@ -266,25 +305,26 @@ class _Window:
         total = share @ found.expert_evidence[0, :, place]
         return int(np.argmax(total if value > 0 else -total)) if len(total) else None
 
-    def _example(self, expert: int, term: int, channel: int, steps: tuple[int, int]) -> Example | None:
-        """For the span; else for the run of patches that this expert speaks on, as the index was made of."""
-        index = self.predictor.examples
-        if index is None:
+    def _example(self, expert: int, span: TermSpan, channel: int) -> Example | None:
+        index, part = self.predictor.examples, slice(span.start, span.stop)
+        if index is None or not self.measured[channel, part].any():
             return None
-        nearest = self._nearest(index, expert, channel, steps)
-        if nearest is not None:
-            return nearest
-        place = self.found.terms.index(self.terms[term])
-        first, stop = leading_run(self.found.expert_evidence[0, :, place, expert])
-        wider = int(self.found.starts[first]), int(self.found.stops[stop - 1])
-        return self._nearest(index, expert, self._channel(self.terms[term], wider), wider)
-
-    def _nearest(self, index: ExampleIndex, expert: int, channel: int, steps: tuple[int, int]) -> Example | None:
-        part = slice(*steps)
+        own = SpanToCompare(
+            self.one.x[0, channel, part],
+            self.one.mask[0, channel, part],
+            span.value,
+            self.steps[part, span.term].sum(axis=0),
+        )
         return index.nearest(
-            self.found.experts[expert], channel, self.one.x[0, channel, part], self.one.mask[0, channel, part],
-            other_than=self.origin.train_case,
-        )  # fmt: skip
+            self.found.experts[expert], channel, own, other_than=self.origin.train_case, elsewhere=self._place()
+        )
+
+    def _place(self) -> Place | None:
+        origin, config = self.origin, self.predictor.config
+        if origin.recording is None or origin.start_ns is None or config.period_ns is None:
+            return None
+        stop_ns = origin.start_ns + config.length * config.period_ns
+        return Place(origin.recording, origin.start_ns, stop_ns, config.period_ns)
 
 
 def _experts(found: Prediction, predictor: Predictor) -> tuple[Expert, ...]:

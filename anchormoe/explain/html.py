@@ -9,6 +9,7 @@ import numpy as np
 from anchormoe.explain.explanation import Explanation, Span, Sum
 from anchormoe.explain.plot import OPPOSE, SUPPORT, expert_lines, plot_explanation
 from anchormoe.explain.words import (
+    FINDING_WORDS,
     channels_of,
     class_name,
     clock,
@@ -91,7 +92,8 @@ def _channel_table(explanation: Explanation) -> str:
     if rest:
         rows.append([f"{len(rest)} others", f"{float(totals[rest].sum()):+.4f}", "", ""])
     total = [f"score of {class_name(explanation.state)}", f"{explanation.logit:+.4f}", "", ""]
-    return _table(["channel", "contribution", "mean (range) in the window", "normal"], rows, total, numbers=(1,))
+    usual = "all of TRAIN" if explanation.normal.label is None else "normal"
+    return _table(["channel", "contribution", "mean (range) in the window", usual], rows, total, numbers=(1,))
 
 
 def _now_and_normal(explanation: Explanation, channel: int) -> tuple[str, str]:
@@ -101,7 +103,8 @@ def _now_and_normal(explanation: Explanation, channel: int) -> tuple[str, str]:
     normal = explanation.normal
     usual = f"{number(float(normal.mean[channel]))} ({_range(float(normal.low[channel]), float(normal.high[channel]))})"
     if not len(values):
-        return "no data", usual + unit
+        lost = any(one.channel == channel for one in explanation.findings)
+        return "no value that can be right" if lost else "no data", usual + unit
     now = f"{number(float(values.mean()))} ({_range(float(values.min()), float(values.max()))})"
     return now + unit, usual + unit
 
@@ -185,13 +188,32 @@ def _class_table(explanation: Explanation) -> str:
 
 
 def _missing(explanation: Explanation) -> str:
+    return _unused(explanation) + _missing_table(explanation)
+
+
+def _unused(explanation: Explanation) -> str:
+    """Samples that arrived and cannot be measurements, and why the model did not get them."""
+    if not explanation.findings:
+        return ""
+    rows = [
+        [
+            explanation.config.channels[one.channel], FINDING_WORDS[one.kind],
+            when(explanation, one.first, one.last + 1), f"{one.count}", number(one.value),
+        ]
+        for one in explanation.findings
+    ]  # fmt: skip
+    head = ["channel", "not used", "when", "samples", "last value"]
+    return _table(head, rows, None, numbers=(3, 4))
+
+
+def _missing_table(explanation: Explanation) -> str:
     if not explanation.missing:
         return "<p>Nothing is missing: every channel has a value at every step.</p>"
     rows = [
         [explanation.config.channels[one], f"{share:.0%}"]
         for one, share in list(explanation.missing.items())[:_CHANNELS]
     ]
-    return _table(["channel", "share of the steps without a value"], rows, None, numbers=(1,))
+    return _table(["channel", "share of the steps without a value that was used"], rows, None, numbers=(1,))
 
 
 def _figure(value: float | None) -> str:
@@ -205,7 +227,7 @@ def _table(head: list[str], rows: list[list[str]], total: list[str] | None, *, n
 
 def _whole_table(head: list[str], body: str, last: str) -> str:
     names = "".join(f"<th scope=col>{html.escape(name)}</th>" for name in head)
-    return f"<table><thead><tr>{names}</tr></thead><tbody>{body}{last}</tbody></table>"
+    return f"<div class=wide><table><thead><tr>{names}</tr></thead><tbody>{body}{last}</tbody></table></div>"
 
 
 def _row(cells: list[str], kind: str = "", *, numbers: tuple[int, ...]) -> str:
@@ -217,26 +239,34 @@ def _row(cells: list[str], kind: str = "", *, numbers: tuple[int, ...]) -> str:
 
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>
-<style>body{{font:15px/1.5 system-ui,sans-serif;color:#1f2933;max-width:1400px;margin:2rem auto;padding:0 1rem}}
-img{{max-width:100%}} table{{border-collapse:collapse;margin:.5rem 0 1.5rem}}
+<style>:root{{color-scheme:light dark;--ink:#1f2933;--grey:#52606d;--line:#e4e7eb;--ground:#fff}}
+@media (prefers-color-scheme:dark){{:root{{--ink:#e4e7eb;--grey:#9fb0c0;--line:#3a4653;--ground:#161d24}}}}
+body{{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--ground);max-width:1400px;margin:2rem auto;
+padding:0 1rem}} h1{{overflow-wrap:anywhere}}
+img{{max-width:100%;background:#fff}} svg{{background:#fff}}
+.wide{{overflow-x:auto}} table{{border-collapse:collapse;margin:.5rem 0 1.5rem}}
 h2{{margin:1.5rem 0 .2rem;font-size:1.15rem}}
-td,th{{padding:.2rem .8rem .2rem 0;border-bottom:1px solid #e4e7eb;vertical-align:top;overflow-wrap:anywhere}}
-th{{text-align:left;font-weight:600;color:#52606d}} td.n{{font-variant-numeric:tabular-nums;white-space:nowrap}}
+td,th{{padding:.2rem .8rem .2rem 0;border-bottom:1px solid var(--line);vertical-align:top;overflow-wrap:anywhere}}
+th{{text-align:left;font-weight:600;color:var(--grey)}} td.n{{font-variant-numeric:tabular-nums;white-space:nowrap}}
 th{{overflow-wrap:normal}}
-.sum td{{font-weight:600;border-top:2px solid #1f2933}} .lead{{font-size:1.15rem}}
+.sum td{{font-weight:600;border-top:2px solid var(--ink)}} .lead{{font-size:1.15rem}}
 figure{{display:inline-block;margin:.2rem 1rem .2rem 0;max-width:14rem;vertical-align:top}}
-figcaption{{font-size:.75rem;color:#52606d;line-height:1.25;overflow-wrap:anywhere}}</style></head><body>
+figcaption{{font-size:.75rem;color:var(--grey);line-height:1.25;overflow-wrap:anywhere}}
+@media (max-width:700px){{td{{min-width:6rem}} td.n{{min-width:0}} img{{max-width:none;width:900px}}}}
+@media print{{:root{{--ink:#000;--grey:#333;--line:#bbb;--ground:#fff}} body{{font-size:10pt;margin:0;max-width:none}}
+tr,figure,img{{break-inside:avoid}} h2{{break-after:avoid}} thead{{display:table-header-group}}}}</style></head><body>
 <h1>{title}</h1><p class=lead>{sentence}</p><p>{headline}<br>{window}</p>
-<img alt="Signals with what is normal, evidence by time and channel, the sums, experts"
- src="data:image/png;base64,{picture}">
+<div class=wide><img alt="Signals with what is normal, evidence by time and channel, the sums, experts"
+ src="data:image/png;base64,{picture}"></div>
 <h2>How the score of {state} adds up</h2>{score}
 <h2>By channel</h2>{channels}
 <h2>Why not {rival}</h2>{margin}
 <h2>By expert</h2>{experts}
 <h2>All classes</h2>{classes}
-<h2>What was missing</h2>{missing}
+<h2>What was missing or not used</h2>{missing}
 <p>Cancellation {cancellation} (1: nothing cancels). Residual of the sum {residual:.1e}. Model {model} {version}, digest
-{digest}. σ is the deviation of a channel in TRAIN. A contribution is what these steps of these channels
+{digest}. Distance 1 is how far two TRAIN segments of an expert
+and channel usually are from each other. A contribution is what these steps of these channels
 add to the score in this model, not how the score would change without them. Not a medical device and not a primary
 alarm.</p>
 </body></html>

@@ -100,7 +100,9 @@ def _draw_channel(axis: Any, explanation: Explanation, channel: int) -> None:
     for start, stop in _gaps(valid):
         axis.axvspan(start - 0.5, stop - 0.5, facecolor="none", edgecolor=GREY, hatch="////", linewidth=0, alpha=0.5)
     if not valid.any():
-        axis.text(0.5, 0.5, "no data", transform=axis.transAxes, ha="center", va="center", fontsize=9, color=GREY)
+        lost = any(one.channel == channel for one in explanation.findings)
+        words = "no value that can be right" if lost else "no data"
+        axis.text(0.5, 0.5, words, transform=axis.transAxes, ha="center", va="center", fontsize=9, color=GREY)
     unit = explanation.config.units[channel]
     name = "\n".join(textwrap.wrap(shorten_name(explanation.config.channels[channel], 30), 16))
     axis.set_ylabel(_plain(name + (f"\n[{unit}]" if unit else "")), fontsize=8, rotation=0, ha="right", va="center")

@@ -6,21 +6,28 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from anchormoe.evidence import Term
+from anchormoe.model.reasons import REASONS, short_reason
 from anchormoe.profiles.examples import Example
 from anchormoe.profiles.names import shorten_name, term_words
-from anchormoe.profiles.shapes import Usual, duration_words, frequency_words, shape_of
+from anchormoe.profiles.shapes import Usual, frequency_words, shape_of
+from anchormoe.windows import step_words
 
 if TYPE_CHECKING:
     from anchormoe.explain.explanation import Explanation, Span, Sum
 
-_REASONS = {
-    "low_probability": "no class is likely enough",
-    "low_margin": "two classes are too close",
-    "conformal": "several classes are possible",
-    "out_of_distribution": "values are outside what TRAIN had",
-    "channel_missing": "a channel that the model needs is missing",
-}
 _SHORT = 26
+FINDING_WORDS = {
+    "sentinel": "a code instead of a value",
+    "frozen": "a flat line",
+    "jump": "a jump away and back",
+    "range": "far outside what the model has learnt",
+    "noise": "a signal without its noise",
+}
+"""What samples look like that cannot be measurements."""
+_MOVING = ("wide variation", "little variation", "spike", "short dip", "dip", "hump", "oscillation")
+"""Shapes that are told by their lowest and highest value."""
+_UNLIKE = 1.5
+"""A TRAIN segment that is so much further away than two of them usually are is no example."""
 
 
 def class_name(state: str) -> str:
@@ -31,6 +38,15 @@ def class_name(state: str) -> str:
 def number(value: float) -> str:
     """Four digits, without an exponent where a person would not write one."""
     return f"{value:.4g}" if value == 0 or 1e-4 <= abs(value) < 1e7 else f"{value:.3e}"
+
+
+def percent(share: float) -> str:
+    """Never 100 % or 0 % where it is not exactly so."""
+    if 0 < share < 0.001:
+        return "< 0.1 %"
+    if 0.999 < share < 1:
+        return "> 99.9 %"
+    return f"{100 * share:.1f} %"
 
 
 def clock(time_ns: int, period_ns: int | None, *, date: bool = False) -> str:
@@ -58,11 +74,11 @@ def when(explanation: "Explanation", start: int, stop: int) -> str:
 
 
 def window_words(explanation: "Explanation") -> str:
-    """When and how long: `2026-01-02 03:04:05 to 03:04:17.8 UTC (128 steps of 0.1 s)`."""
+    """When and how long: `2026-01-02 03:04:05 to 03:04:17.8 UTC (128 steps, a step every 0.1 s)`."""
     config, start = explanation.config, explanation.origin.start_ns
     if config.period_ns is None:
         return f"{config.length} steps"
-    length = f"{config.length} steps of {duration_words(config.period_ns / 1e9)}"
+    length = f"{config.length} steps, {step_words(config.period_ns / 1e9)}"
     if start is None:
         return length
     end = start + config.length * config.period_ns
@@ -85,28 +101,37 @@ def compare_with_normal(explanation: "Explanation", span: "Span") -> str:
     channel, part = span.channel, slice(span.start, span.stop)
     values, valid = explanation.window[channel, part].astype(np.float64), explanation.mask[channel, part]
     if not valid.any():
-        return "without a value"
+        lost = any(one.channel == channel for one in explanation.findings)
+        return "no value that can be right; its usual value stands in" if lost else "without a value"
     normal = explanation.normal
     usual = Usual(float(normal.low[channel]), float(normal.high[channel]), float(normal.deviation[channel]))
-    shape = shape_of(values, valid, usual)
+    shape = shape_of(values, valid, usual, span.family)
     period_s = None if explanation.config.period_ns is None else explanation.config.period_ns / 1e9
     words = shape.words + (f" {frequency_words(shape.cycles, period_s)}" if shape.cycles else "")
-    unit = explanation.config.units[channel]
     known = values[valid]
     now = number(float(known.mean()))
-    if shape.words in ("wide variation", "little variation", "spike", "short dip", "dip", "hump", "oscillation"):
+    if shape.words in _MOVING:
         now = f"{number(float(known.min()))} to {number(float(known.max()))}"
-    against = f"{number(usual.low)} to {number(usual.high)} normal"
+    among = "in TRAIN" if normal.label is None else "normal"
+    against = f"against {number(usual.low)} to {number(usual.high)} {among}"
+    if shape.words in _MOVING:  # ends of a peak are no match for where nine of ten values are
+        all_of = "values in TRAIN" if normal.label is None else "normal values"
+        against = f"where 90 % of {all_of} are {number(usual.low)} to {number(usual.high)}"
     lead = "" if len(span.term) == 1 else f"{explanation.config.channels[channel]} "
-    return f"{lead}{words}, {now}{f' {unit}' if unit else ''} against {against}"
+    return f"{lead}{words}, {_with_unit(now, explanation.config.units[channel])} {against}"
+
+
+def _with_unit(value: str, unit: str) -> str:
+    return f"{value} {unit}" if unit else value
 
 
 def example_words(explanation: "Explanation", example: Example) -> str:
-    """`like normal in pump-003 at 12:00:04 (distance 0.31 σ)`: in TRAIN deviations of the channel."""
+    """`like normal in pump-003 at 12:00:04, distance 0.31`."""
     label = class_name(explanation.config.classes[example.label])
     place = f"case {example.case}" if example.recording is None else example.recording
     time = "" if example.start_ns is None else f" at {clock(example.start_ns, explanation.config.period_ns, date=True)}"
-    return f"like {label} in {place}{time} (distance {example.distance:.2f} σ)"
+    where = f"{label} in {place}{time}, distance {example.distance:.2f}"
+    return f"nothing alike; nearest is {where}" if example.distance > _UNLIKE else f"like {where}"
 
 
 def waterfall(explanation: "Explanation", one: "Sum", most: int = _SHORT) -> list[tuple[str, float]]:
@@ -120,8 +145,7 @@ def headline(explanation: "Explanation") -> str:
     """State, probability, truth and the sum in one line."""
     predicted = _likely(explanation, explanation.label)
     if explanation.abstention:
-        reason = _REASONS.get(explanation.abstention, explanation.abstention)
-        predicted = f"unknown ({reason}); most probable: {predicted}"
+        predicted = f"unknown ({short_reason(explanation.abstention)}); most probable: {predicted}"
     truth = "" if explanation.truth is None else f", true class {class_name(explanation.truth)}"
     logit, context = explanation.logit, explanation.context
     return f"{predicted}{truth};  score {logit:+.3f} = context {context:+.3f} evidence {logit - context:+.3f}"
@@ -131,7 +155,8 @@ def sentence(explanation: "Explanation") -> str:
     """What a person at three in the morning needs: the state, why, and why not the runner-up."""
     text = _likely(explanation, explanation.label)
     if explanation.abstention:
-        text = f"unknown, {_REASONS.get(explanation.abstention, explanation.abstention)}; nearest {text}"
+        outside = f" ({'; '.join(outside_words(explanation))})" if explanation.outside else ""
+        text = f"unknown: {short_reason(explanation.abstention)}{outside}; nearest {text}"
     speaking = _strongest_terms(explanation, explanation.score)[:2]
     facts = [f"{channels_of(explanation, span.term)}: {compare_with_normal(explanation, span)}" for span in speaking]
     text += f" because of {'; and '.join(facts)}" if facts else ""
@@ -141,8 +166,46 @@ def sentence(explanation: "Explanation") -> str:
             channels_of(explanation, span.term) for span in _strongest_terms(explanation, explanation.margin)[:2]
         ]
         text += f", mainly by {' and '.join(against)}" if against else ""
-    gone = [explanation.config.channels[one] for one, share in explanation.missing.items() if share > 0.5]
-    return text + (f". No data from {_list(gone)}." if gone else ".")
+    lost = {one.channel for one in explanation.findings}
+    gone = [
+        explanation.config.channels[one]
+        for one, share in explanation.missing.items()
+        if share > 0.5 and one not in lost
+    ]
+    text += f". No data from {_list(gone)}." if gone else "."
+    if unused := unused_words(explanation):
+        text += f" Not used: {_list(unused)}."
+    return f"{text} {advice}" if (advice := what_to_do(explanation)) else text
+
+
+def outside_words(explanation: "Explanation") -> list[str]:
+    """`flow 71.9 m³/h, in training 38.3 to 62.7` for each channel that made the window unlike the training data."""
+    config = explanation.config
+    return [
+        f"{config.channels[one.channel]} {_with_unit(number(one.value), config.units[one.channel])}, "
+        f"in training {number(one.low)} to {number(one.high)}"
+        for one in explanation.outside
+    ]
+
+
+def unused_words(explanation: "Explanation") -> list[str]:
+    """`flow (sentinel -9999)` for each channel of which the model did not get some samples."""
+    found = {one.channel: f"{one.kind} {number(one.value)}" for one in reversed(explanation.findings)}
+    return [f"{explanation.config.channels[one]} ({words})" for one, words in sorted(found.items())]
+
+
+def what_to_do(explanation: "Explanation") -> str:
+    """Of an `unknown`: what it means, what to look at and what to do."""
+    known = REASONS.get(explanation.abstention or "")
+    if known is None:
+        return ""
+    end = "" if known.look_at.endswith("?") else "."
+    return f"{_upper(known.means)}. {_upper(known.look_at)}{end} {_upper(known.remedy)}."
+
+
+def _upper(words: str) -> str:
+    """`capitalize` would lower the rest."""
+    return words[:1].upper() + words[1:]
 
 
 def _strongest_terms(explanation: "Explanation", one: "Sum") -> "list[Span]":
@@ -155,7 +218,7 @@ def _strongest_terms(explanation: "Explanation", one: "Sum") -> "list[Span]":
 
 
 def _likely(explanation: "Explanation", label: int) -> str:
-    return f"{class_name(explanation.config.classes[label])} ({explanation.probabilities[label]:.1%})"
+    return f"{class_name(explanation.config.classes[label])} ({percent(float(explanation.probabilities[label]))})"
 
 
 def _list(names: Sequence[str], most: int = 3) -> str:

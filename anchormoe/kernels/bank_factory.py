@@ -28,8 +28,7 @@ def build_banks(
         banks.append(draw(difference=False))
         if cases.steps > 1:
             banks.append(draw(difference=True))
-    if settings.profile != "fast":
-        banks.extend(_mean_banks(settings, cases, channels))
+    banks.extend(_mean_banks(settings, cases, channels))
     return banks
 
 
@@ -48,12 +47,15 @@ def _ppv_settings(settings: KernelSettings, cases: QuantizedCases) -> list[PPVSe
 
 
 def _mean_banks(settings: KernelSettings, cases: QuantizedCases, channels: Int64) -> list[MeanBank]:
-    """Levels, spreads and changes of the whole case; also of segments, where events have a fixed place in the case."""
+    """Levels, spreads and changes of the whole case; also of segments, where events have a fixed place in the case.
+
+    `fast` has those of the whole case: they cost little, and a fault that is a level or a spread shows in nothing else.
+    """
     longest = int(cases.lengths.max())
     banks = [MeanBank("M1", "level", 1, channels), MeanBank("S1", "spread", 1, channels)]
     if longest > 1:
         banks.append(MeanBank("A1", "change", 1, channels))
-    if settings.alignment == "aligned":
+    if settings.alignment == "aligned" and settings.profile != "fast":
         banks += [MeanBank("M4", "level", 4, channels), MeanBank("S4", "spread", 4, channels)]
         if longest > 1:
             banks.append(MeanBank("A4", "change", 4, channels))

@@ -12,6 +12,7 @@ from anchormoe.folds import enough_to_choose
 from anchormoe.kernels import selection
 from anchormoe.kernels.bank import KernelBank, Readout
 from anchormoe.kernels.bank_factory import build_banks
+from anchormoe.kernels.baseline import with_balanced_baseline
 from anchormoe.kernels.channel_choice import choose_channels
 from anchormoe.kernels.features import BlockColumns, Scaling, block_columns, block_gram, feature_matrices
 from anchormoe.kernels.primal import PrimalTask, fit_primal
@@ -31,7 +32,7 @@ def fit_kernel(task: FitTask, settings: KernelSettings) -> SourceFit[KernelSourc
     """On normalized cases. Raises DataError when there is nothing to learn from.
 
     1. of very many channels choose some, and draw the kernels, 2. choose mixes of blocks, both on a subset, 3. fit the
-    chosen mixes on all cases.
+    chosen mixes on all cases, 4. compare features with the mean of the classes' means.
     """
     cases, y, n_classes, progress = task.cases, task.y, task.n_classes, task.progress
     problem = Problem.of(_targets(y, n_classes, len(cases)), task.sample_weight, task.timeline)
@@ -49,7 +50,8 @@ def fit_kernel(task: FitTask, settings: KernelSettings) -> SourceFit[KernelSourc
         if len(subset) < len(cases):
             stage = _Stage(_used_banks(banks, choice), quantized, problem, progress, _used_blocks(choice))
         parts, predictions = stage.fit(choice)
-    source = KernelSource(cases.channels, centred(problem.mean_target), tuple(parts))
+    fitted = KernelSource(cases.channels, centred(problem.mean_target), tuple(parts))
+    source = with_balanced_baseline(fitted, quantized.subset(subset), y[subset])
     report = _report(choice, problem, predictions, len(subset)) | {"channels_read": channels.tolist()}
     return SourceFit(NAME, source, centred(predictions), report)
 

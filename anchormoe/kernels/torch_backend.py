@@ -140,8 +140,9 @@ def _segment_ppv(bank: PPVBank, chosen: Int64, bins: Tensor, in_segment: Tensor,
     per_bin.scatter_add_(2, bins, in_segment.long())
     above = per_bin.flip(2).cumsum(2).flip(2)[:, :, 1:]  # (B, n, most biases)
     share = torch.where(total > 0, above.double() / total, torch.nan)
-    inside = torch.from_numpy(np.arange(counts.max()) < counts[:, None]).to(bins.device)
-    return share[:, inside]
+    # Places instead of a mask: the shape of what a mask takes is known only after a GPU has finished.
+    places = torch.from_numpy(np.flatnonzero(np.arange(counts.max()) < counts[:, None])).to(bins.device)
+    return share.flatten(1).index_select(1, places)
 
 
 def _bin_evidence(bank: PPVBank, chosen: Int64, bins: Tensor, scale: Tensor, table: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """Evaluates a model on labelled cases, without changing it."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -54,13 +54,29 @@ def with_classes(dataset: Dataset, classes: tuple[str, ...]) -> Dataset:
     return replace(dataset, y=numbers[dataset.y], classes=classes)
 
 
-def require_same_windows(dataset: Dataset, config: BundleConfig) -> None:
-    """The model's channels, in its order, with its period. Raises DataError."""
+class DescribesWindows(Protocol):
+    """A data set, or a single window of a recording."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def channels(self) -> tuple[str, ...]: ...
+    @property
+    def units(self) -> tuple[str, ...]: ...
+    @property
+    def period_s(self) -> float | None: ...
+
+
+def require_same_windows(dataset: DescribesWindows, config: BundleConfig) -> None:
+    """The model's channels, in its order and units, with its period. Raises DataError."""
     if len(dataset.channels) != len(config.channels):
         raise DataError(f"{dataset.name} has {_listed(dataset.channels)}; the model has {_listed(config.channels)}")
     for number, (given, expected) in enumerate(zip(dataset.channels, config.channels, strict=True), start=1):
         if given != expected:
             raise DataError(f"{dataset.name}: channel {number} is {given!r}; the model expects {expected!r}")
+    for channel, given, expected in zip(dataset.channels, dataset.units, config.units, strict=True):
+        if given and expected and given != expected:  # who states none may still mean the same
+            raise DataError(f"{dataset.name}: channel {channel!r} is in {given!r}; the model expects {expected!r}")
     if dataset.period_s is None or config.period_ns is None:
         return
     if not same_period(round(dataset.period_s * 1e9), config.period_ns):

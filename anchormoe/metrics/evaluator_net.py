@@ -49,7 +49,7 @@ def _fit(net: nn.Sequential, x: Tensor, y: Tensor) -> None:
     for at in _batches(len(x)):
         loss = nn.functional.cross_entropy(net(x[at]), y[at])
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        loss.backward()
         optimizer.step()
         schedule.step()
 

@@ -7,16 +7,18 @@ from typing import Literal, Protocol
 import numpy as np
 
 from anchormoe.cases import Cases, Float64, Int64
-from anchormoe.evidence import StepEvidence, centred
+from anchormoe.evidence import Patching, StepEvidence, centred, patch_grid
 from anchormoe.metrics.localization import signed_scores
 from anchormoe.metrics.occlusion import OnProgress, mean_over_patches, occlude_patches
 from anchormoe.metrics.removal import Removal
 from anchormoe.model.prediction import Prediction
+from anchormoe.model.projection import Intervals
 
 Ranking = Literal["evidence", "centred", "occlusion", "random"]
 RANKINGS: tuple[Ranking, ...] = ("evidence", "centred", "occlusion", "random")
 STEP_ENTRIES = 8_000_000
 """Evidence by step is (N, T, K, Y): only so many entries at once."""
+_FEW_PATCHES = 6
 
 
 class ExplainsCases(Protocol):
@@ -69,12 +71,23 @@ def occlusion_scores(
     model: ExplainsCases, cases: Cases, prediction: Prediction, how: Removal, mean: Float64,
     on_progress: OnProgress = lambda done, total: None,
 ) -> Float64:  # fmt: skip
-    """(N, T) from the published patches of the same model."""
-    grid = prediction.starts, prediction.stops
+    """(N, T) from patches of the same model."""
+    grid = _occluded_patches(prediction, cases.steps)
     effects = occlude_patches(
         lambda changed: model.predict_cases(changed).logits, cases, prediction.label, grid, how, mean, on_progress
     )
     return mean_over_patches(effects, grid, cases.steps)
+
+
+def _occluded_patches(prediction: Prediction, steps: int) -> Intervals:
+    """The published ones; those of the finest rule where a model publishes its evidence in a few long ones.
+
+    Occlusion of half a window tells nothing: it would be an opponent that cannot win.
+    """
+    if len(prediction.starts) >= _FEW_PATCHES:
+        return prediction.starts, prediction.stops
+    usual = Patching.for_steps(steps)
+    return patch_grid(steps, usual.length, usual.stride)
 
 
 def random_scores(cases: Cases, *, seed: int) -> Float64:

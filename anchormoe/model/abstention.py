@@ -19,6 +19,8 @@ RULES: tuple[Rule, ...] = get_args(Rule)
 CONFORMAL_CASES, CONFORMAL_GROUPS, CONFORMAL_PER_CLASS = 100, 20, 20
 """With ten cases of a class, folds train on seven or eight. Their models may be so much weaker than the final one that
 the threshold from them makes it answer `unknown` where it is right; that this is the cause is not shown."""
+MOST_RIGHT_PER_WRONG = 4
+"""The conformal rule is kept where it withholds at most so many right answers for a wrong one, out-of-fold."""
 FULL_RULES_CASES = 100
 MISCOVERAGE = 0.1
 LEAST_MARGIN = 0.1
@@ -128,7 +130,10 @@ class OutOfFold:
 
 
 def fit_abstention(train: OutOfFold, thresholds: Mapping[str, Any] = MappingProxyType({})) -> Abstention:
-    """All rules from 100 cases on, below only the probability rule. `thresholds` replace fitted ones; None is off."""
+    """All rules from 100 cases on, below only the probability rule; the conformal one only where it is worth it.
+
+    `thresholds` replace fitted ones; None is off.
+    """
     many = len(train.y) >= FULL_RULES_CASES
     unusual, missing = unusual_shares(train.cases, train.folds), half_missing(train.cases)
     rare = missing.mean(axis=0) <= _OFTEN_MISSING
@@ -140,6 +145,8 @@ def fit_abstention(train: OutOfFold, thresholds: Mapping[str, Any] = MappingProx
         required=tuple(bool(one) for one in rare & many),
         without=train.without,
     )
+    if rules.conformal is not None and not _conformal_is_worth_it(train, rules, unusual, missing):
+        rules = replace(rules, conformal=None)
     require_thresholds(thresholds)
     rules = replace(rules, **thresholds)
     fired = rules.fired(train.probabilities, unusual, missing)
@@ -177,6 +184,23 @@ def _conformal_is_possible(train: OutOfFold) -> bool:
         return len(np.unique(train.groups)) >= CONFORMAL_GROUPS
     fewest = int(np.unique(train.y, return_counts=True)[1].min())
     return len(train.y) >= CONFORMAL_CASES and fewest >= CONFORMAL_PER_CLASS
+
+
+def _conformal_is_worth_it(train: OutOfFold, rules: Abstention, unusual: Float64, missing: Bool) -> bool:
+    """Whether enough of the answers are wrong that it alone withholds; each fold has the threshold of the others.
+
+    An accurate model whose out-of-fold probabilities are too modest has a low threshold, which many second classes
+    reach: it would be `unknown` most often where it is right.
+    """
+    others = replace(rules, conformal=None).fired(train.probabilities, unusual, missing)
+    answered = ~np.any(list(others.values()), axis=0) if others else np.ones(len(train.y), np.bool_)
+    withheld = np.zeros(len(train.y), np.bool_)
+    for here, rest in zip(train.folds.held_out, train.folds.trained, strict=True):
+        threshold = conformal_threshold(train.probabilities[rest], train.y[rest])
+        withheld[here] = (train.probabilities[here] >= threshold).sum(axis=1) > 1
+    right = train.probabilities.argmax(axis=1) == train.y
+    lost, saved = int((withheld & answered & right).sum()), int((withheld & answered & ~right).sum())
+    return lost <= MOST_RIGHT_PER_WRONG * saved
 
 
 def _coverage(train: OutOfFold) -> float:

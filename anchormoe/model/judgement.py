@@ -4,18 +4,20 @@ Every window is judged by itself with comparisons only, so the result does not d
 nowhere suspicious costs a few vectorised comparisons; only the others are looked at sample by sample.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
-from anchormoe.cases import Bool, Float32, Float64, Int64
+from anchormoe.cases import Bool, Cases, Float32, Float64, Int64
 from anchormoe.model.plausibility import Plausibility, equal_runs
 from anchormoe.windows import Floats
 
 FindingKind = Literal["sentinel", "frozen", "jump", "range", "noise"]
 KINDS: tuple[FindingKind, ...] = ("sentinel", "frozen", "jump", "range", "noise")
 """A code instead of a value; a flat line; a spike; outside TRAIN's range with a margin; a signal without its noise."""
+IMPLAUSIBLE = "implausible_values"
+"""Why a window is `unknown` whose deciding channels have no plausible values."""
 NEAR_WIDTHS, FAR_WIDTHS = 1.0, 10.0
 """Margins of the range: beyond the first one a value is told, beyond the second it is no measurement."""
 _JUMP_FACTOR = 3.0
@@ -128,6 +130,15 @@ class Judge:
         clean[window, channel] = self.rules.mean[channel, None]
         return Judgement(clean, tuple(findings), unusable, beyond)
 
+    def judge_cases(self, cases: Cases) -> tuple[Cases, Judgement]:
+        """Raw cases without implausible samples, as the live agent gives them to the model; padding stays."""
+        judged = self.judge(np.where(cases.mask, cases.x, np.float32(np.nan)))
+        if not any(judged.findings):
+            return cases, judged
+        inside = np.arange(cases.steps) < cases.lengths[:, None, None]
+        valid = ~np.isnan(judged.windows) & inside
+        return replace(cases, x=np.where(valid, judged.windows, np.float32(0)), mask=valid), judged
+
     def _beyond(self, windows: Floats) -> Bool:
         """(B, C): outside TRAIN's range, without a margin, at a tenth of the steps or more."""
         *_, low, high = self.first_look
@@ -162,7 +173,7 @@ class Judge:
         kinds["frozen"] = self._frozen(x, change, rest, channel)
         kinds["range"] = self._out_of_range(x, change, rest, channel)
         quiet = self._noise_is_gone(change, channel) and not kinds["frozen"][0].any() and not code.any()
-        kinds["noise"] = valid & quiet, np.zeros_like(valid)
+        kinds["noise"] = valid & (quiet and not self._at_an_end(x[valid], channel)), np.zeros_like(valid)
         masked = np.logical_or.reduce([own for _, own in kinds.values()])
         return masked, [_finding(channel, kind, x, *kinds[kind]) for kind in KINDS if kinds[kind][0].any()]
 
@@ -178,6 +189,10 @@ class Judge:
             outside = (x < self.low[channel]) | (x > self.high[channel])
             code |= outside & held & ~_reached_slowly(outside, change, jump)
         return code
+
+    def _at_an_end(self, x: Float32, channel: int) -> bool:
+        """All at one end of TRAIN's range: a sensor or a process at its limit has no noise and is well."""
+        return bool((x >= self.rules.high[channel]).all() or (x <= self.rules.low[channel]).all())
 
     def _frozen(self, x: Float32, change: Float64, rest: Bool, channel: int) -> tuple[Bool, Bool]:
         """Flat lines longer than TRAIN's; one beyond TRAIN's range may be the process at its limit: not masked."""

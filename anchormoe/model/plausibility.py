@@ -29,6 +29,8 @@ _MOST_CODES = 4
 _CONSTANT_FACTOR = 10.0
 _NO_TOTAL = 9e9
 """A total may pass every smaller code on its way."""
+_UNUSUAL_MARGIN = 0.25
+"""Of TRAIN's range: beyond it a value counts as one that no class has."""
 _OWN_SHIFT = 0.5
 _OWN_REACH = 0.05
 _STABLE_SHARE = 0.98
@@ -98,12 +100,14 @@ class Plausibility:
         return np.array([*known, *self.codes[channel]], np.float32)
 
     def unexplained(self, normalizer: Normalizer, scaled: Cases, label: Int64) -> Float64:
-        """(N,) like `Normalizer.outside`, without values beyond the end to which the found class goes in TRAIN.
+        """(N,) like `Normalizer.outside`, with a margin, without values beyond the end to which the class goes.
 
-        A fault that gets worse than in TRAIN is not another fault.
+        A fault that gets worse than in TRAIN is not another fault. The margin is for recordings to come: their levels
+        are never quite those of TRAIN, which folds within recordings cannot show.
         """
-        above = (scaled.x > normalizer.high[:, None]) & ~self.rises[label][:, :, None]
-        below = (scaled.x < normalizer.low[:, None]) & ~self.falls[label][:, :, None]
+        margin = _UNUSUAL_MARGIN * (normalizer.high - normalizer.low)
+        above = (scaled.x > (normalizer.high + margin)[:, None]) & ~self.rises[label][:, :, None]
+        below = (scaled.x < (normalizer.low - margin)[:, None]) & ~self.falls[label][:, :, None]
         counts = scaled.mask.sum(axis=(1, 2))
         return np.asarray(((above | below) & scaled.mask).sum(axis=(1, 2)) / np.maximum(counts, 1), np.float64)
 

@@ -195,7 +195,7 @@ def _step(run: _Run, examples: Examples, index: Tensor, weight: float, share: fl
         with torch.autocast(run.device.type, torch.bfloat16, enabled=run.config.mixed_precision):
             losses = run.loss(run.model, batch, share)
         value = (losses.float() * batch.weight).sum()
-        (value / max(weight, 1e-12)).backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        (value / max(weight, 1e-12)).backward()
         total = value.detach()
     total = distributed.share_gradients(run.model, total)
     clip_gradients(run.model)

@@ -51,7 +51,8 @@ def reliability_alignment(output: Output[Tensor]) -> Tensor:
     with torch.no_grad():
         target = support_target(output)  # b = sg(t)
     score = output.score.float().clamp(EPSILON, 1 - EPSILON)
-    entropy = functional.binary_cross_entropy(score, target.float(), reduction="none")  # (B, P)
+    with torch.autocast(score.device.type, enabled=False):  # CUDA's mixed precision refuses this function
+        entropy = functional.binary_cross_entropy(score, target.float(), reduction="none")  # (B, P)
     m = output.valid.to(entropy.dtype)
     return (entropy * m).sum(dim=1) / m.sum(dim=1).clamp_min(1)
 

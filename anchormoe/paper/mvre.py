@@ -96,7 +96,9 @@ def log_band_energies(patches: Tensor, config: ModelConfig) -> Tensor:
     return energy.log1p_().view(B * P, -1)
 
 
+# A constant outlives the call that made it: made while serving it could not be used in training afterwards.
 @lru_cache(maxsize=64)
+@torch.inference_mode(mode=False)
 def fourier_basis(length: int, bands: int) -> tuple[Tensor, Tensor]:
     """Cosines and sines (L, F'), and which of the F' columns belongs to which band (F', bands).
 
@@ -119,6 +121,7 @@ def band_of_bin(bins: int, bands: int) -> Tensor:
 
 
 @lru_cache(maxsize=64)
+@torch.inference_mode(mode=False)
 def position_code(patches: int, width: int) -> Tensor:
     """Sines and cosines (P, D) of the patch number; they do not depend on the length of the series."""
     rate = torch.exp(torch.arange(0, width, 2) * (-math.log(10000.0) / width))

@@ -25,7 +25,17 @@ from anchormoe.profiles.profile import (
     ExpertProfiles,
     TermShare,
 )
-from anchormoe.profiles.segments import COLUMNS, POINTS, UNKNOWN_RECORDING, UNKNOWN_TIME, Segments, leading_run, shorten
+from anchormoe.profiles.segments import (
+    COLUMNS,
+    MAX_CLASSES,
+    POINTS,
+    UNKNOWN_RECORDING,
+    UNKNOWN_TIME,
+    Segments,
+    leading_run,
+    look_at,
+    shorten,
+)
 from anchormoe.profiles.shapes import USUAL, Shape, Usual, common_shape, shape_of
 
 _SHAPED = 32
@@ -148,8 +158,10 @@ class _Totals:
         spoken = np.maximum(whole, 0)
         self.added += spoken.sum(axis=0)
         self.added_right += spoken[right].sum(axis=0)
-        new = Candidates.of(first, evidence, y)
-        self.candidates = (new if self.candidates is None else self.candidates.merged(new)).strongest()
+        classes = len(self.windows)
+        new = Candidates.of(first, evidence, y, classes if classes <= MAX_CLASSES else 0)
+        kept = (new if self.candidates is None else self.candidates.merged(new)).strongest()
+        self.candidates = kept.with_classes(first, found.evidence)
 
 
 def _segments(
@@ -159,7 +171,7 @@ def _segments(
     found = totals.candidates
     assert found is not None
     order = np.lexsort((found.case, -found.strength, found.expert))
-    rows, values, shapes = [], [], []
+    rows, values, looks, by_class, shapes = [], [], [], [], []
     for at in order.tolist():
         first, last = leading_run(found.evidence[at])
         case, expert = int(found.case[at]), int(found.expert[at])
@@ -169,12 +181,15 @@ def _segments(
         if stop <= start:
             continue
         channel = leading_channel(totals.terms[int(found.term[at])], x, mask, (start, stop), facts)
-        short = shorten(x[channel, start:stop], mask[channel, start:stop])
-        if short is None:
+        own, valid = x[channel, start:stop], mask[channel, start:stop]
+        short, look = shorten(own, valid), look_at(own, valid)
+        if short is None or look is None:
             continue
         values.append(short)
+        looks.append(look)
+        by_class.append(found.by_class[at])
         family = family_of(totals.experts[expert])
-        shapes.append(shape_of(x[channel, start:stop], mask[channel, start:stop], _usual(facts, channel), family))
+        shapes.append(shape_of(own, valid, _usual(facts, channel), family))
         rows.append([
             expert, channel, int(train.numbers[case]), start, stop, int(found.label[at]),
             *_origin(train, case, start, facts, recordings), float(found.evidence[at, first:last].sum()),
@@ -183,7 +198,15 @@ def _segments(
         return _no_segments(), []
     columns = [np.array(column) for column in zip(*rows, strict=True)]
     whole = dict(zip(COLUMNS, (column.astype(np.int64) for column in columns[:-1]), strict=True))
-    return Segments(contribution=columns[-1].astype(np.float32), values=np.stack(values), **whole), shapes
+    evidence = np.stack(by_class).astype(np.float32)
+    segments = Segments(
+        contribution=columns[-1].astype(np.float32),
+        values=np.stack(values),
+        look=np.stack(looks),
+        evidence=evidence if evidence.shape[1] else None,
+        **whole,
+    )
+    return segments, shapes
 
 
 def leading_channel(term: Term, x: NDArray[np.float32], mask: Bool, span: tuple[int, int], facts: ProfileFacts) -> int:
@@ -230,7 +253,7 @@ def _profile(
         reliability=_ratio(totals.gate[number], totals.gated[number]),
         right=_ratio(totals.added_right[number], totals.added[number]),
         judged="out-of-fold" if train.out_of_fold else "TRAIN",
-        prototypes=_prototypes(order, segments),
+        prototypes=choose_prototypes(order, segments, facts.vocabulary.period_s),
     )
 
 
@@ -244,18 +267,35 @@ def _terms(by_term: Float64, terms: Sequence[Term]) -> tuple[TermShare, ...]:
     )
 
 
-def _prototypes(order: Int64, segments: Segments) -> tuple[int, ...]:
-    """The strongest, of different cases; where the expert speaks for several classes, at least two of them."""
+def choose_prototypes(order: Int64, segments: Segments, period_s: float | None) -> tuple[int, ...]:
+    """The strongest, of different cases; where the expert speaks for several classes, at least two of them.
+
+    Windows overlap: the same stretch of a channel, seen by two of them, is one prototype.
+    """
     chosen: list[int] = []
     for row in order.tolist():
         if len(chosen) == PROTOTYPES:
             break
-        if all(segments.case[row] != segments.case[one] for one in chosen):
+        if not any(_is_repeated(segments, row, one, period_s) for one in chosen):
             chosen.append(row)
     others = [row for row in order.tolist() if chosen and segments.label[row] != segments.label[chosen[0]]]
     if len(chosen) == PROTOTYPES and others and not set(others) & set(chosen):
         chosen[-1] = others[0]
     return tuple(chosen)
+
+
+def _is_repeated(segments: Segments, row: int, other: int, period_s: float | None) -> bool:
+    """Of the same case, or of the same time of the same channel of a recording."""
+    if segments.case[row] == segments.case[other]:
+        return True
+    if period_s is None or segments.recording[row] == UNKNOWN_RECORDING:
+        return False
+    if segments.recording[row] != segments.recording[other] or segments.channel[row] != segments.channel[other]:
+        return False
+    first = [int(segments.start_ns[at]) for at in (row, other)]
+    steps = [int(segments.stop[at] - segments.start[at]) for at in (row, other)]
+    stop = [start + round(count * period_s * 1e9) for start, count in zip(first, steps, strict=True)]
+    return max(first) < min(stop)
 
 
 def _usual(facts: ProfileFacts, channel: int) -> Usual:
@@ -299,5 +339,6 @@ def _round(value: float | None) -> float | None:
 
 
 def _no_segments() -> Segments:
-    none = dict.fromkeys(COLUMNS, np.zeros(0, np.int64))
-    return Segments(contribution=np.zeros(0, np.float32), values=np.zeros((0, POINTS), np.float32), **none)
+    none = np.zeros(0, np.int64)
+    columns = (none, none, none, none, none, none, none, none)
+    return Segments(*columns, contribution=np.zeros(0, np.float32), values=np.zeros((0, POINTS), np.float32))

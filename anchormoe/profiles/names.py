@@ -12,6 +12,10 @@ _LONGEST_CHANNEL = 60
 _MAIN = 0.5
 """A channel with this share of an expert's evidence is named, and so are two that have more than the next limit."""
 _TWO = 0.7
+_SPREAD = 0.25
+"""An expert whose first channel has less speaks in many; to name one of them would mislead."""
+_CLEARLY = 0.5
+"""A class is in the name of an expert that adds more than this share of all it adds to it."""
 _ALIKE = 0.6
 """Least similarity of channels and classes, from 0 to 1, for an expert to be that of an earlier bundle."""
 
@@ -86,6 +90,8 @@ def _describe(expert: ExpertProfile, vocabulary: Vocabulary) -> str:
     terms = expert.terms
     if not terms:
         return shape
+    if terms[0].share < _SPREAD:
+        return f"{family_of(expert.name) or shape} in many channels"
     main = [term_words(term.channels, term.count, vocabulary.channels) for term in terms]
     if terms[0].share >= _MAIN:
         return f"{shape} in {main[0]}"
@@ -96,7 +102,7 @@ def _describe(expert: ExpertProfile, vocabulary: Vocabulary) -> str:
 
 def _speaks_for(expert: ExpertProfile, vocabulary: Vocabulary) -> str:
     known = [(value, -at) for at, value in enumerate(expert.support) if value is not None and value > 0]
-    if not known:
+    if not known or max(known)[0] <= _CLEARLY * sum(value for value, _ in known):
         return ""
     return f" for {_cut(vocabulary.classes[-max(known)[1]])}"
 

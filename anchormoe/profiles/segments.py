@@ -13,10 +13,18 @@ from anchormoe.errors import ModelError
 POINTS = 32
 """Every segment is stored as so many values."""
 MAX_SEGMENTS = 4096
-"""In one bundle: about 650 kB."""
+"""In one bundle: about 650 kB, 900 kB with their looks, and at most 1 MB more with their evidence."""
+MAX_CLASSES = 64
+"""With more classes the evidence of segments is not stored."""
+QUANTILES = 8
+LOOK = 2 * QUANTILES
+_LARGEST = float(np.finfo(np.float32).max)
 UNKNOWN_TIME = int(np.iinfo(np.int64).min)
 UNKNOWN_RECORDING = -1
 COLUMNS = ("expert", "channel", "case", "start", "stop", "label", "recording", "start_ns")
+_ALWAYS = (*COLUMNS, "contribution", "values")
+_LATER = ("look", "evidence")
+"""Bundles from before evidence by example was ranked by them have neither."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +48,20 @@ class Segments:
     contribution: Float32
     """what the expert added here to the class that the model found"""
     values: Float32
+    look: Float32 | None = None
+    """(N, LOOK) quantiles of the values, then of their changes from step to step, in the unit of the channel"""
+    evidence: Float32 | None = None
+    """(N, Y) what the model read there: the evidence of these steps of these channels for each class"""
 
     def __len__(self) -> int:
         return len(self.expert)
 
     def take(self, rows: Int64) -> "Segments":
-        return Segments(*(getattr(self, name)[rows] for name in (*COLUMNS, "contribution", "values")))
+        return Segments(**{name: found[rows] for name, found in self.tensors().items()})
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """For the bundle."""
-        return {name: getattr(self, name) for name in (*COLUMNS, "contribution", "values")}
+        return {name: getattr(self, name) for name in (*_ALWAYS, *_LATER) if getattr(self, name) is not None}
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, NDArray[Any]], limits: Mapping[str, int]) -> "Segments":
@@ -57,20 +69,20 @@ class Segments:
 
         Raises ModelError, which does not name the file.
         """
-        names = (*COLUMNS, "contribution", "values")
-        if set(tensors) != set(names):
-            raise ModelError(f"expected exactly the tensors {', '.join(names)}")
+        if not set(_ALWAYS) <= set(tensors) <= {*_ALWAYS, *_LATER}:
+            raise ModelError(f"expected exactly the tensors {', '.join(_ALWAYS)}, with or without {', '.join(_LATER)}")
         size = len(tensors["expert"]) if tensors["expert"].ndim == 1 else -1
         if not 0 <= size <= MAX_SEGMENTS:
             raise ModelError(f"expert is {tensors['expert'].shape}, expected at most {MAX_SEGMENTS} segments")
-        for name in names:
+        wide = {"values": POINTS, "look": LOOK, "evidence": limits["labels"]}
+        for name, found in tensors.items():
             kind = "int64" if name in COLUMNS else "float32"
-            shape = (size, POINTS) if name == "values" else (size,)
-            if tensors[name].dtype.name != kind or tensors[name].shape != shape:
-                raise ModelError(f"{name} is {tensors[name].dtype} {tensors[name].shape}, expected {kind} {shape}")
-        found = cls(**tensors)
-        found._require_range(limits)
-        return found
+            shape = (size, wide[name]) if name in wide else (size,)
+            if found.dtype.name != kind or found.shape != shape:
+                raise ModelError(f"{name} is {found.dtype} {found.shape}, expected {kind} {shape}")
+        segments = cls(**tensors)
+        segments._require_range(limits)
+        return segments
 
     def _require_range(self, limits: Mapping[str, int]) -> None:
         for name, least, below in (
@@ -103,6 +115,23 @@ def shorten(values: NDArray[Any], valid: Bool) -> Float32 | None:
         short = sums / np.diff(edges)
     found = short.astype(np.float32)
     return found if np.isfinite(found).all() else None
+
+
+def look_at(values: NDArray[Any], valid: Bool) -> Float32 | None:
+    """(LOOK,) of a curve (n,): QUANTILES of its values and of their changes. An oscillation has the same look wherever
+    it begins. None with fewer than two valid values, or where less than half of it is valid."""
+    known = np.flatnonzero(valid)
+    if len(known) < 2 or 2 * len(known) < len(values):
+        return None
+    own = np.asarray(values, np.float64)[known]
+    found = np.concatenate((_quantiles(own), _quantiles(np.diff(own) / np.diff(known))))
+    return found.astype(np.float32) if np.abs(found).max() < _LARGEST else None
+
+
+def _quantiles(values: Float64) -> Float64:
+    ordered = np.sort(values)
+    places = (np.arange(QUANTILES) + 0.5) / QUANTILES * len(ordered) - 0.5
+    return np.asarray(np.interp(places, np.arange(len(ordered)), ordered))
 
 
 def leading_run(evidence: Float64) -> tuple[int, int]:

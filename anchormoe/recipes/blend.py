@@ -39,7 +39,8 @@ def choose_blend(
     """From out-of-fold logits, each source first brought to its own best scale.
 
     `accuracy` takes the largest ρ whose log loss and accuracy are within TOLERANCE of the blend with the least log
-    loss. `localize` takes the largest ρ whose accuracy is within a standard error, or LOCALIZE_TOLERANCE, of the best.
+    loss, but no ρ that is right less often than the better source alone. `localize` takes the largest ρ whose accuracy
+    is within a standard error, or LOCALIZE_TOLERANCE, of the best.
     """
     tau_kernel, tau_experts = fit_scale(kernel, y), fit_scale(experts, y)
     mixed = [(1 - share) * tau_kernel * kernel + share * tau_experts * experts for share in _SHARES]
@@ -62,9 +63,11 @@ def _which_count(kernel: float, experts: float) -> tuple[bool, bool]:
 
 
 def _by_log_loss(losses: Float64, right: Float64) -> float:
+    """The better source alone is among the blends, so that one at least as accurate always exists."""
     loss, accuracy = losses.mean(axis=1), right.mean(axis=1)
-    least = int(loss.argmin())
-    allowed = (loss <= loss[least] + TOLERANCE) & (accuracy >= accuracy[least] - TOLERANCE)
+    guarded = accuracy >= max(accuracy[0], accuracy[-1]) - 1e-12
+    least = int(np.where(guarded, loss, np.inf).argmin())
+    allowed = guarded & (loss <= loss[least] + TOLERANCE) & (accuracy >= accuracy[least] - TOLERANCE)
     return float(_SHARES[np.flatnonzero(allowed)[-1]])
 
 

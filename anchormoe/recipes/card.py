@@ -7,11 +7,12 @@ from anchormoe.bundle.config import BundleConfig
 from anchormoe.bundle.usefulness import KEY
 from anchormoe.evidence import Json
 from anchormoe.metrics.cancellation import describe_cancellation
+from anchormoe.model.reasons import REASONS
 from anchormoe.profiles.names import Vocabulary
 from anchormoe.profiles.profile import ExpertProfiles
 from anchormoe.profiles.table import COLUMNS, judged_words, profile_rows
 from anchormoe.recipes.fit import FittedModel
-from anchormoe.windows import FillRule
+from anchormoe.windows import FillRule, step_words
 
 _CAPTIONS = {
     "curves.png": "Training",
@@ -58,7 +59,7 @@ def _experts(config: BundleConfig, experts: ExpertProfiles | None) -> list[str]:
 def _facts(config: BundleConfig, data: Mapping[str, Any]) -> str:
     counts = ", ".join(f"{name} ({count})" for name, count in data["class_counts"].items())
     groups = "" if data["groups"] is None else f" from {data['groups']} groups"
-    period = "" if config.period_ns is None else f", a step every {config.period_ns / 1e9:g} s"
+    period = "" if config.period_ns is None else f", {step_words(config.period_ns / 1e9)}"
     return "\n".join([
         f"- Recipe `{config.recipe}`, alignment `{config.alignment}`, protocol **{config.protocol}**",
         f"- Trained on {data['name']}: {data['cases']} cases{groups}, fingerprint `{data['fingerprint'][:16]}`",
@@ -148,8 +149,10 @@ def _rules(fitted: FittedModel) -> str:
         "channel_missing": "a channel is less than half valid"
         + (" (one of those below may be)" if rules.without else ""),
     }
-    lines = [f"| `{name}` | {thresholds[name]} | {rate:.1%} |" for name, rate in rules.rates.items()]
-    return "| rule | fires when | on TRAIN, out-of-fold |\n|---|---|---|\n" + "\n".join(lines)
+    lines = [
+        f"| `{name}` | {thresholds[name]} | {rate:.1%} | {REASONS[name].advice} |" for name, rate in rules.rates.items()
+    ]
+    return "| rule | fires when | on TRAIN, out-of-fold | what to do |\n|---|---|---|---|\n" + "\n".join(lines)
 
 
 def _short(threshold: float | None) -> str:

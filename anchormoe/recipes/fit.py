@@ -17,6 +17,7 @@ from anchormoe.model.plausibility import Plausibility, find_dispensable, without
 from anchormoe.recipes.blend import Blend, choose_blend
 from anchormoe.recipes.channel_dropout import accuracy_by_missing_channel, add_copies
 from anchormoe.recipes.fitters import FITTERS, Fitter
+from anchormoe.recipes.resolution import coarsen
 from anchormoe.recipes.settings import ClassWeight, RecipeSettings
 from anchormoe.training.task import FitTask, SourceFit, normalize_weights
 
@@ -47,7 +48,7 @@ def fit_model(
     """Chooses everything on TRAIN alone, leaving groups out where there are groups. Raises DataError.
 
     1. leave out codes, scale 2. with channel_dropout, add copies that lack a channel 3. fit the recipe's sources
-    4. blend them 5. calibrate 6. set the thresholds to abstain; both on the cases without the copies
+    4. blend them 5. calibrate 6. set the thresholds to abstain 7. choose the patches; all three without the copies
     """
     settings = settings or RecipeSettings()
     _require_usable(task)
@@ -66,6 +67,8 @@ def fit_model(
     abstention = fit_abstention(OutOfFold(softmax(calibrated), y, cases, folds, groups, without), settings.abstention)
     parts = tuple(Part(fit.name, fit.source, weight) for fit, weight in blend)
     model = AdditiveModel(normalizer, parts, fit_calibration(blended, y), abstention, _patching(cases, settings, fits))
+    if settings.patch_length is None and fits[0].patching is None:
+        model = replace(model, patching=coarsen(model, cases, calibrated))
     model = _with_plausibility(model, plausibility, cases)
     report = _report(fits, model, scaled.sample_weight is not None)
     by_source = {fit.name: fit.oof_logits[: len(y)] for fit in fits}
@@ -136,7 +139,7 @@ def _centre(fit: AnyFit) -> AnyFit:
 
 
 def _patching(cases: Cases, settings: RecipeSettings, fits: list[AnyFit]) -> Patching:
-    """The user's patches; else those of the paper's net, so that its units are shown unchanged; else by rule."""
+    """The user's patches; else those of the paper's net, so that its units are shown unchanged; else the finest."""
     if settings.patch_length is not None:
         length = min(settings.patch_length, cases.steps)
         stride = settings.patch_stride or length

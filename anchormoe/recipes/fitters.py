@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from anchormoe.kernels.source import KernelSource
 
 Fitter = Callable[[FitTask, RecipeSettings], SourceFit[Source]]
+_LENGTHS = ("epochs", "min_steps", "max_steps")
+"""Settings of the experts that decide how many steps they are trained for."""
 
 
 def kernel_settings(settings: RecipeSettings) -> Any:
@@ -23,10 +25,22 @@ def kernel_settings(settings: RecipeSettings) -> Any:
 
 
 def experts_settings(settings: RecipeSettings) -> Any:
+    """Beside the kernel, experts are trained for half as many steps, unless the user says for how many.
+
+    They take nine tenths of the time. With a third of TRAIN left out of six UEA sets and both variants kept, the blend
+    was right about .911 of it with half of the steps and .910 with all; the kernel alone about .908. `localize` listens
+    to the experts above all, and `accurate` has time: there they keep their steps.
+    """
     from anchormoe.experts.settings import settings_for
 
     chosen = settings_for(settings.profile, settings.objective, settings.alignment)
-    return override(chosen, settings.experts, "experts")
+    overridden = override(chosen, settings.experts, "experts")
+    if settings.recipe != "joint" or settings.objective == "localize" or settings.profile == "accurate":
+        return overridden
+    halved = {name: getattr(chosen, name) // 2 for name in _LENGTHS}
+    return replace(
+        overridden, **(halved | {name: getattr(overridden, name) for name in settings.experts if name in halved})
+    )
 
 
 def paper_settings(settings: RecipeSettings) -> Any:

@@ -61,8 +61,8 @@ def _kernel_bytes(cases: Cases, count: int, settings: RecipeSettings) -> float:
 
 
 def _experts_bytes(cases: Cases, count: int, settings: RecipeSettings) -> float:
+    from anchormoe.experts.geometry import Geometry, positions_for
     from anchormoe.experts.loop import batch_size
-    from anchormoe.experts.tokens import Geometry, positions_for
     from anchormoe.recipes.fitters import experts_settings
 
     chosen = experts_settings(settings)

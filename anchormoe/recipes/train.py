@@ -107,7 +107,7 @@ def predictions_to_plot(split: Split, run: SeedRun) -> list[ScoredPredictions]:
 
 def _evaluate(split: Split, seed: int, fitted: FittedModel, progress: ProgressCallback) -> SeedRun:
     predictor, count = build_predictor(fitted, split.train), len(split.test)
-    prediction = predictor.predict_cases(split.test.cases, lambda done: progress(Progress("TEST", done, count)))
+    prediction = predictor.predict_plausible(split.test.cases, lambda done: progress(Progress("TEST", done, count)))
     figures = evaluate_predictions(predictor, split.test, mixed=split.mixed, prediction=prediction)
     return SeedRun(seed, fitted, log_loss_of_logits(fitted.oof_logits, split.train.y), prediction, figures)
 

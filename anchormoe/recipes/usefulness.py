@@ -17,7 +17,7 @@ def judge_usefulness(fitted: FittedModel, task: FitTask) -> Usefulness:
     """`task` is TRAIN as it was fitted."""
     folds = task.folds(CALIBRATION_FOLDS)
     predicted = {
-        MAJORITY: majority_labels(task.y, folds),
+        MAJORITY: majority_labels(task.y),
         LINEAR: linear_labels(task, folds),
         **{ALONE.format(name): logits.argmax(axis=1) for name, logits in _alone(fitted).items()},
     }

@@ -24,15 +24,29 @@ def choose_backend(device: str, *, has_numba_code: bool = True) -> Backend:
     """
     wanted = _wanted_backend()
     if wanted == "torch" or device != "cpu" or not has_numba_code:
+        require_torch(_torch_reason(wanted, device))
         return "torch"
-    if not _numba_is_installed():
+    if not _is_installed("numba"):
         if wanted == "numba":
             raise ModelError(
                 f"{VARIABLE}=numba, but numba is not installed; install it, or set {VARIABLE} to auto or torch"
             )
+        require_torch("a model without numba")
         return "torch"
     _require_numba()
     return "numba"
+
+
+def require_torch(purpose: str) -> None:
+    """Raises ModelError that says what to install; the plain serving installation has no torch."""
+    if not _is_installed("torch"):
+        raise ModelError(f"{purpose} needs torch, which is not installed: pip install 'anchormoe-agent[gpu]'")
+
+
+def _torch_reason(wanted: str, device: str) -> str:
+    if device != "cpu":
+        return f"device {device}"
+    return f"{VARIABLE}=torch" if wanted == "torch" else "this bundle (experts with admission or spectral bands)"
 
 
 def _wanted_backend() -> str:
@@ -43,8 +57,8 @@ def _wanted_backend() -> str:
 
 
 @cache
-def _numba_is_installed() -> bool:
-    return find_spec("numba") is not None
+def _is_installed(package: str) -> bool:
+    return find_spec(package) is not None
 
 
 def _require_numba() -> None:

@@ -22,10 +22,8 @@ def inlined(function: Function) -> Function:
 def _compiled(function: Function, **options: str) -> Function:
     import numba
 
-    options |= {"error_model": "numpy"}
-    try:
-        return cast(Function, numba.njit(cache=True, nogil=True, **options)(function))
-    except RuntimeError:
-        # No writable cache: a read-only installation without a home directory or NUMBA_CACHE_DIR. The code is then
-        # compiled again at every start.
-        return cast(Function, numba.njit(nogil=True, **options)(function))
+    from anchormoe.simd.disk_cache import use_disk_cache
+
+    dispatcher = numba.njit(nogil=True, error_model="numpy", **options)(function)
+    use_disk_cache(dispatcher, function)
+    return cast(Function, dispatcher)

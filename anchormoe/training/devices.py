@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +14,9 @@ from anchormoe.errors import DataError
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
+
+_DEVICE_FILES = ("/dev/nvidiactl", "/dev/nvhost-ctrl", "/dev/dxg", "/dev/kfd")
+"""NVIDIA's driver, Jetson, Windows' subsystem for Linux, AMD's ROCm."""
 
 
 def resolve_device(wanted: str, environment: Mapping[str, str] = os.environ) -> str:
@@ -24,10 +29,13 @@ def resolve_device(wanted: str, environment: Mapping[str, str] = os.environ) -> 
         return wanted
     if wanted != "auto" and not _is_cuda(wanted):
         raise DataError(f"device {wanted}: expected auto, cpu, cuda or cuda:N")
-    if not _has_cuda():
-        if wanted == "auto":
-            return "cpu"
-        raise DataError(f"device {wanted}: this machine has no CUDA device")
+    if wanted == "auto" and not (_has_driver() and _is_installed("torch") and _has_cuda()):
+        return "cpu"
+    if wanted != "auto" and not _is_installed("torch"):
+        raise DataError(f"device {wanted} needs torch, which is not installed: pip install 'anchormoe-agent[gpu]'")
+    if wanted != "auto" and not _has_cuda():
+        why = "the driver, or torch's CUDA build, is missing or too old; `nvidia-smi` and docs/gpu.md help"
+        raise DataError(f"device {wanted}: torch finds no CUDA device here ({why}); use `cpu` or `auto` without one")
     if wanted.startswith("cuda:"):
         return wanted
     return f"cuda:{environment['LOCAL_RANK']}" if "LOCAL_RANK" in environment else "cuda"
@@ -46,6 +54,15 @@ def to_device(device: "torch.device | str", values: NDArray[Any]) -> "Tensor":
 def _is_cuda(wanted: str) -> bool:
     kind, colon, number = wanted.partition(":")
     return kind == "cuda" and (not colon or number.isdecimal())
+
+
+def _is_installed(package: str) -> bool:
+    return find_spec(package) is not None
+
+
+def _has_driver() -> bool:
+    """Whether a GPU's driver left a device file: `auto` on a machine without one must not import torch to ask."""
+    return any(Path(device).exists() for device in _DEVICE_FILES)
 
 
 def _has_cuda() -> bool:
