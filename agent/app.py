@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from socket import socket
 from typing import TYPE_CHECKING, Any, assert_never
 
@@ -19,8 +19,9 @@ from agent.models.compatibility import CompatibleBundles, LoadModel, active_mode
 from agent.models.loading import fresh_loader, model_loader
 from agent.runtime.breaker import BreakerLimits
 from agent.runtime.checkpointer import OutagePolicy
-from agent.runtime.instruments import Instruments
+from agent.runtime.instruments import Instruments, Observers
 from agent.runtime.lifecycle import gc_tuning, run_with_helpers
+from agent.runtime.memory import release_compiler
 from agent.runtime.model_queue import ModelLimits
 from agent.runtime.model_reload import ModelReloader, ReloadableGroup
 from agent.runtime.pipeline import Endpoints, Pipeline, PipelineLimits
@@ -40,21 +41,19 @@ from agent.settings import (
     SimulatorSourceSettings,
     WebhookSinkSettings,
     file_format,
-    group_layouts,
-    record_format,
 )
-from agent.settings.connections import cluster_of, server_of, sink_cluster, window_prefix
+from agent.settings.connections import cluster_of, make_decoder, server_of, sink_cluster, window_prefix
 from agent.windows.hysteresis import milli_bound
 from agent.windows.spec import GroupSpec
 from anchormoe.errors import ModelError
 from connectors.append_log import AppendLog, FileAppendLog
 from connectors.base import Sink, Source, WindowStore
-from connectors.decoding import Decoder
 from connectors.fanout import FanoutSink
 from connectors.memory import MemoryWindowStore
 from connectors.records import DEAD_LETTERS, EVENTS, STATES
 
 if TYPE_CHECKING:
+    from agent.page.agent_page import AgentPage, PageHooks
     from anchormoe import Predictor
 
 Helper = Callable[[], Coroutine[Any, Any, None]]
@@ -80,12 +79,38 @@ class Application:
 
 @contextmanager
 def build(
-    plant: LoadedPlant, *, instruments: Instruments | None = None, load_model: LoadModel | None = None
+    plant: LoadedPlant,
+    *,
+    instruments: Instruments | None = None,
+    load_model: LoadModel | None = None,
+    page: "PageHooks | None" = None,
 ) -> Iterator[Application]:
-    """1. Bind the HTTP address. 2. Load and check the models. Nothing is connected before `run`."""
+    """1. Bind the HTTP address. 2. Load and check the models. Nothing is connected before `run`.
+
+    With `page`, the operator page is served beside health and metrics, unless the settings say otherwise.
+    """
+    instruments = instruments or Instruments()
+    observers = Observers(instruments.observer)
     with _listener(plant.settings) as listener:
-        pipeline = build_pipeline(plant, instruments=instruments, load_model=load_model)
-        yield Application(pipeline, tuple(_helpers(plant.settings, pipeline, listener)))
+        watched = replace(instruments, observer=observers, rejected=observers.rejected)
+        pipeline = build_pipeline(plant, instruments=watched, load_model=load_model)
+        shown = page is not None and listener is not None and plant.settings.page.enabled
+        own = _agent_page(plant, pipeline, observers, page) if shown and page is not None else None
+        helpers = [*_helpers(plant.settings, pipeline, listener, own)]
+        if own is not None and listener is not None and plant.settings.http is not None and page is not None:
+            from agent.web.server import address_of
+
+            page.announce(address_of(listener, tls=plant.settings.http.cert_file is not None))
+        yield Application(pipeline, tuple(helpers))
+
+
+def _agent_page(plant: LoadedPlant, pipeline: Pipeline, observers: Observers, hooks: "PageHooks") -> "AgentPage":
+    from agent.page.agent_page import AgentPage
+
+    own = AgentPage(plant, pipeline, hooks)
+    observers.views.append(own.feed)
+    observers.letters.append(own.feed.rejected)
+    return own
 
 
 def _listener(settings: Plant) -> "socket | nullcontext[None]":
@@ -94,7 +119,9 @@ def _listener(settings: Plant) -> "socket | nullcontext[None]":
     return nullcontext() if settings.http is None else listen(settings.http.host, settings.http.port)
 
 
-def _helpers(settings: Plant, pipeline: Pipeline, listener: socket | None) -> Iterator[Helper]:
+def _helpers(
+    settings: Plant, pipeline: Pipeline, listener: socket | None, page: "AgentPage | None"
+) -> Iterator[Helper]:
     no_progress_s = settings.limits.no_progress.seconds
     monitor = InputMonitor(_describe_source(settings))
     yield lambda: measure_loop_delay(pipeline.status)
@@ -109,10 +136,14 @@ def _helpers(settings: Plant, pipeline: Pipeline, listener: socket | None) -> It
         yield lambda: models.follow(pipeline.announce)
     if settings.http is not None and listener is not None:
         http = settings.http
-        yield lambda: _serve_health(pipeline, listener, http, no_progress_s=no_progress_s)
+        yield lambda: _serve_http(pipeline, listener, http, page, no_progress_s=no_progress_s)
+    if page is not None:
+        yield from page.helpers()
 
 
-async def _serve_health(pipeline: Pipeline, listener: socket, http: Http, *, no_progress_s: float) -> None:
+async def _serve_http(
+    pipeline: Pipeline, listener: socket, http: Http, page: "AgentPage | None", *, no_progress_s: float
+) -> None:
     from agent.health.http import HealthPages
     from agent.health.metrics import make_registry
     from agent.web.from_settings import access_of, serving_of
@@ -120,11 +151,11 @@ async def _serve_health(pipeline: Pipeline, listener: socket, http: Http, *, no_
     from agent.web.server import serve
 
     progress, status = pipeline.progress, pipeline.status
-    serving = serving_of(http)
+    serving = serving_of(http) if page is None else page.serving(http)
     registry = make_registry(pipeline.counters, progress, status)
     registry.register(RefusalCollector(serving.refusals))
     pages = HealthPages(progress, status, registry, no_progress_s=no_progress_s, access=access_of(http))
-    await serve(pages.app(), listener, serving)
+    await serve(pages.app([] if page is None else page.routes()), listener, serving)
 
 
 def _describe_source(settings: Plant) -> str:
@@ -159,6 +190,7 @@ def build_pipeline(
     settings, overrides = plant.settings, overrides or Overrides()
     load, instruments = load_model or model_loader(settings), instruments or Instruments()
     groups = {group.name: make_group(group, settings, predictor) for group, predictor in load_groups(plant, load)}
+    release_compiler()
     instruments.status.models_loaded = True
     endpoints = Endpoints(
         source=overrides.source or make_source(settings),
@@ -167,9 +199,9 @@ def build_pipeline(
     )
     return Pipeline(
         endpoints,
-        Decoder(group_layouts(plant.groups), record_format(settings.records)),
+        make_decoder(plant.groups, settings.records),
         groups,
-        overrides.limits or _limits(settings),
+        overrides.limits or pipeline_limits(settings),
         instruments=instruments,
         models=_model_reloader(plant, groups, load_model or fresh_loader(settings), instruments, overrides.activations),
         skips=SkippedRecords(overrides.skips if overrides.source is not None else skip_log(settings)),
@@ -251,7 +283,7 @@ def make_group(group: ResolvedGroup, settings: Plant, predictor: "Predictor") ->
         active_model(group, predictor),
         Publishing(
             namespace=settings.namespace,
-            emission=Emission(emission.policy, heartbeat_steps, emission.why_not),
+            emission=Emission(emission.policy, heartbeat_steps, emission.why_not, emission.similar),
             evidence=EvidencePolicy(emission.evidence_share, emission.spans_limit),
         ),
         hysteresis_milli=None if group.hysteresis_bound is None else milli_bound(group.hysteresis_bound),
@@ -361,6 +393,7 @@ def _kafka_source(settings: Plant, source: KafkaSourceSettings) -> Source:
         start_from=source.start_from,
         isolation=source.isolation,
         instance_id=source.instance_id,
+        assignor=source.assignor,
         session_ms=times.session.milliseconds,
         heartbeat_ms=times.heartbeat.milliseconds,
         rebalance_ms=times.rebalance.milliseconds,
@@ -395,7 +428,7 @@ def _redis_store(settings: Plant, store: RedisStoreSettings) -> WindowStore:
     return RedisWindowStore(server_of(store), prefix=window_prefix(settings, store), ttl_s=store.ttl.seconds)
 
 
-def _limits(settings: Plant) -> PipelineLimits:
+def pipeline_limits(settings: Plant) -> PipelineLimits:
     return PipelineLimits(
         max_records=settings.limits.max_batch_records,
         in_flight=settings.limits.in_flight_batches,

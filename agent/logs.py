@@ -63,10 +63,15 @@ def hide_secret(secret: str) -> None:
 
 def redaction(secrets: Collection[str]) -> Processor:
     """The last processor: it sees the finished line, so tracebacks and objects of libraries are covered too."""
+    redact = text_redaction(secrets)
+    return lambda _, __, line: redact(str(line))
+
+
+def text_redaction(secrets: Collection[str]) -> Callable[[str], str]:
+    """Hides these secrets, those that were learned later, tokens of users and passwords in addresses."""
     longest_first = _longest_first(secrets)
 
-    def redact(_: WrappedLogger, __: str, line: Any) -> Any:
-        text = str(line)
+    def redact(text: str) -> str:
         for form in _longest_first(_later_secrets) + longest_first:
             text = text.replace(form, _HIDDEN)
         text = _USER_TOKEN.sub(_HIDDEN, text)

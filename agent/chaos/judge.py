@@ -126,7 +126,8 @@ def _is_excused(published: EventSet, name: EventName, segment: Segment) -> bool:
 
 
 def _is_excused_difference(each: Difference, excused_ids: set[str], segment: Segment) -> bool:
-    of_a_change = set(each.fields) <= {"previous_state", "why_not"}  # the margin is told at changes
+    # What is told at changes: the margin, and examples, one of which is in the text.
+    of_a_change = set(each.fields) <= {"previous_state", "why_not", "similar", "text"}
     return each.name.id in excused_ids or (of_a_change and _is_in_reach(each.name, segment))
 
 

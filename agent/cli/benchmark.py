@@ -1,6 +1,7 @@
 """`anchormoe-agent benchmark`: compares our recipes with baselines and writes a page of results."""
 
 import json
+import math
 from dataclasses import asdict
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -19,19 +20,31 @@ if TYPE_CHECKING:
 
 SHIPPED_SETS = ("BasicMotions", "JapaneseVowels")
 # Neighbouring seeds of a synthetic set would share noise: one's TEST and the next one's TRAIN.
-SEED_STEP = {"uea": 1, "synthetic": 10, "ablation": 10, "faithfulness": 1, "stability": 1}
+SEED_STEP = {"uea": 1, "synthetic": 10, "ablation": 10, "faithfulness": 1, "stability": 1, "classifiers": 1,
+             "explainers": 10}  # fmt: skip
 METHODS = {
     "uea": ("minirocket", "multirocket-hydra", "anchormoe"),
     "synthetic": ("minirocket", "multirocket-hydra", "anchormoe", "anchormoe-localize"),
     "stability": ("anchormoe", "anchormoe-kernel", "anchormoe-experts"),
-}
+    "classifiers": (
+        "dlinear", "lightts", "patchtst", "fedformer", "micn", "timesnet", "tslanet", "mptsnet", "minirocket",
+        "multirocket-hydra", "anchormoe", "anchormoe-kernel", "anchormoe-experts", "anchormoe-paper",
+        "anchormoe-paper-optimistic",
+    ),
+}  # fmt: skip
 PAGES = {
     "uea": Path("docs/results/uea.md"),
     "synthetic": Path("docs/results/localization.md"),
     "ablation": Path("docs/results/ablation.md"),
     "faithfulness": Path("docs/results/faithfulness.md"),
     "stability": Path("docs/results/stability.md"),
+    "classifiers": Path("docs/results/classifiers.md"),
+    "explainers": Path("docs/results/explainers.md"),
+    "figures": Path("docs/results/figures.md"),
 }
+# These take hours and are meant to be continued by others: their ledgers are part of the repository.
+LEDGERS = {kind: Path(f"docs/results/{kind}.jsonl") for kind in PAGES}
+README = Path("README.md")
 SETS_HELP = (
     "Names, separated by commas. Default: all sets in --data-dir, those bundled with aeon, and the paper's. aeon also "
     "has ACSF1, ArrowHead, GunPoint, ItalyPowerDemand, OSULeaf and PickupGestureWiimoteZ."
@@ -47,6 +60,9 @@ class BenchmarkKind(StrEnum):
     ablation = "ablation"
     faithfulness = "faithfulness"
     stability = "stability"
+    classifiers = "classifiers"
+    explainers = "explainers"
+    figures = "figures"
 
 
 def register(app: typer.Typer) -> None:
@@ -59,7 +75,11 @@ def benchmark(
         help="uea: accuracy on UEA sets; synthetic: localization of the evidence; ablation: effect of single parts; "
         "faithfulness: Gap, I(20) and cancellation of the evidence of each recipe on UEA sets; stability: correlation "
         "of the evidence of overlapping windows, on simulated plants and on DATA_DIR/NAME with "
-        "configs/recordings-NAME.yaml (skab)."
+        "configs/recordings-NAME.yaml (skab); classifiers: the paper's nine classifiers and MultiRocketHydra beside "
+        "ours, with ranks, tests and critical-difference diagrams; explainers: the paper's nine explainers and "
+        "occlusion beside our evidence: localization on the synthetic sets, Gap and I(20) on UEA sets, time; "
+        "figures: the drawings of the results, all or those of --methods, from small models fitted for them and from "
+        "the ledger of the ablation."
     ),
     sets: str | None = typer.Option(None, help=SETS_HELP),
     seeds: int = typer.Option(3, min=1, help="Number of seeds."),
@@ -69,20 +89,39 @@ def benchmark(
     profile: str = typer.Option("balanced", help="Profile of our methods: fast, balanced or accurate."),
     jobs: int = typer.Option(1, min=1, help="Threads of the baselines."),
     ledger: Path | None = typer.Option(
-        None, help="File of finished runs, which are reused; default out/benchmark/KIND.jsonl."
+        None,
+        help="File of finished runs, which are reused; default docs/results/KIND.jsonl.",
+    ),
+    fits: Path = typer.Option(
+        Path("out/fits"), help="Folder where fitted models are kept, for other benchmarks of the same model."
     ),
     out: Path | None = typer.Option(None, help="Page to write; default: the one in docs/results/."),
     title: str = typer.Option("", help="Title of the page."),
     paper: Path = typer.Option(Path("configs/paper_results.yaml"), help="File with the paper's figures."),
+    budget: float | None = typer.Option(
+        None, min=0, help="Minutes after which no further run is started; the page says what is missing."
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print all runs as one JSON object."),
 ) -> None:
     """Run every method on every set and seed, reusing finished runs, and write the tables."""
-    from anchormoe.benchmark import ablation, baselines, faithfulness, recipe_methods  # noqa: F401  # importing them registers their methods
+    if kind is BenchmarkKind.figures:
+        _draw_figures(_names(methods), ledger or LEDGERS["ablation"], out or PAGES["figures"])
+        return
+    from anchormoe.benchmark import (  # importing them registers their methods
+        ablation,
+        baselines,  # noqa: F401
+        explainer_methods,
+        faithfulness,
+        network_methods,  # noqa: F401
+        recipe_methods,  # noqa: F401
+    )
     from anchormoe.benchmark.methods import Effort, find_method
     from anchormoe.benchmark.runner import BenchmarkPlan
     from anchormoe.recipes.settings import RecipeSettings
 
-    defaults = METHODS | {"ablation": ablation.METHODS, "faithfulness": faithfulness.METHODS}
+    defaults = METHODS | {
+        "ablation": ablation.METHODS, "faithfulness": faithfulness.METHODS, "explainers": explainer_methods.METHODS,
+    }  # fmt: skip
     chosen = _names(methods) or defaults[kind]
     for name in chosen:
         find_method(name)
@@ -92,14 +131,19 @@ def benchmark(
         sets=_names(sets) or _default_sets(kind, data_dir, paper),
         methods=chosen,
         seeds=tuple(SEED_STEP[kind] * at for at in range(seeds)),
-        effort=Effort(n_jobs=jobs, recipe=recipe, profile=profile),
+        effort=Effort(n_jobs=jobs, recipe=recipe, profile=profile, fits=fits),
         named=bool(_names(sets)),
         methods_named=bool(_names(methods)),
         title=title,
+        budget_s=math.inf if budget is None else 60 * budget,
     )
-    results = _run(plan, data_dir, ledger or Path(f"out/benchmark/{kind.value}.jsonl"))
+    results = _run(plan, data_dir, ledger or LEDGERS[kind.value])
     page = out or PAGES[kind]
     _write(page, plan, results, paper)
+    if out is None:
+        _update_readme(plan, results, paper)
+    if kind is BenchmarkKind.classifiers:
+        _draw(plan, results, page.parent / "figures")
     typer.echo(json.dumps(_as_json(results), ensure_ascii=False) if as_json else f"written to {page}")
 
 
@@ -110,12 +154,15 @@ def _names(given: str | None) -> tuple[str, ...]:
 def _default_sets(kind: BenchmarkKind, data_dir: Path | None, paper: Path) -> tuple[str, ...]:
     """All that are found and all of the paper's, so that the page can say which of those are missing."""
     from anchormoe.benchmark.ablation import SETS
+    from anchormoe.benchmark.explainer_methods import SETS as EXPLAINED_SETS
     from anchormoe.benchmark.report import read_paper
     from anchormoe.benchmark.runner import find_sets
     from anchormoe.data.synthetic import DESIGNS
 
     if kind is BenchmarkKind.ablation:
         return SETS
+    if kind is BenchmarkKind.explainers:
+        return EXPLAINED_SETS
     if kind is BenchmarkKind.synthetic:
         return tuple(DESIGNS)
     if kind is BenchmarkKind.stability:
@@ -127,12 +174,15 @@ def _default_sets(kind: BenchmarkKind, data_dir: Path | None, paper: Path) -> tu
 
 def _run(plan: "BenchmarkPlan", data_dir: Path | None, ledger: Path) -> "BenchmarkResults":
     from anchormoe.benchmark.ablation import ablation_loader
+    from anchormoe.benchmark.explainer_methods import explainer_loader
     from anchormoe.benchmark.ledger import Ledger
     from anchormoe.benchmark.runner import STAGE, run_benchmark, split_loader
 
     loaders = {
         "ablation": lambda: ablation_loader(data_dir),
         "faithfulness": lambda: split_loader("uea", data_dir),
+        "classifiers": lambda: split_loader("uea", data_dir),
+        "explainers": lambda: explainer_loader(data_dir),
         "stability": lambda: recording_loader(data_dir),
     }
     load = loaders.get(plan.source, lambda: split_loader(plan.source, data_dir))()
@@ -149,6 +199,50 @@ def _write(page: Path, plan: "BenchmarkPlan", results: "BenchmarkResults", paper
     write = REPORTS[plan.source]
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text(write(plan, results, read_paper(paper), datetime.now(tz=UTC).date()), encoding="utf-8")
+
+
+def _update_readme(plan: "BenchmarkPlan", results: "BenchmarkResults", paper: Path) -> None:
+    """Its tables of results, where a README with their places is in the working directory."""
+    from anchormoe.benchmark import report_classifiers, report_explainers
+    from anchormoe.benchmark.readme_block import replace_block
+    from anchormoe.benchmark.report import read_paper
+
+    tables = {
+        "classifiers": lambda: report_classifiers.summary_table(plan, results, read_paper(paper)),
+        "explainers": lambda: report_explainers.summary_table(plan, results),
+    }
+    if plan.source in tables and README.is_file():
+        text = README.read_text(encoding="utf-8")
+        changed = replace_block(text, plan.source, tables[plan.source]() or "Not run yet.")
+        if changed != text:
+            README.write_text(changed, encoding="utf-8")
+
+
+def _draw(plan: "BenchmarkPlan", results: "BenchmarkResults", folder: Path) -> None:
+    from anchormoe.benchmark.report_classifiers import draw_diagrams
+
+    for path in draw_diagrams(plan, results, folder):
+        typer.echo(f"written to {path}", err=True)
+
+
+def _draw_figures(names: tuple[str, ...], ledger: Path, page: Path) -> None:
+    """One after the other; an interrupted run keeps what is drawn."""
+    from anchormoe.benchmark.figures.draw import drawers, figures_page
+    from anchormoe.benchmark.ledger import Ledger
+
+    known = drawers(Ledger(ledger).entries)
+    if unknown := [name for name in names if name not in known]:
+        fail(f"figure {unknown[0]!r}: unknown; known are {', '.join(known)}", code=2)
+    page.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        for name, draw in known.items():
+            if not names or name in names:
+                for path in draw(page.parent / "figures"):
+                    typer.echo(f"written to {path}", err=True)
+    except KeyboardInterrupt:
+        fail(f"interrupted; finished figures are in {page.parent / 'figures'}", code=INTERRUPTED)
+    page.write_text(figures_page(page.parent / "figures", datetime.now(tz=UTC).date()), encoding="utf-8")
+    typer.echo(f"written to {page}")
 
 
 def _as_json(results: "BenchmarkResults") -> dict[str, Any]:

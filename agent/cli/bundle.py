@@ -5,15 +5,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
+from agent.cli.console import text_console
 from agent.cli.errors import FAILED, WRONG_USAGE, fail
 from agent.cli.options import ALLOW_USELESS, DEVICE_HELP, find_device, refuse_useless
 
 if TYPE_CHECKING:
     from anchormoe.bundle.store import Bundle
+    from anchormoe.predictor import Predictor
 
 commands = typer.Typer(help="Inspect or verify a bundle.", no_args_is_help=True)
 DIRECTORY = typer.Argument(help="Directory of the bundle.")
@@ -71,12 +71,12 @@ def _show_experts(found: "Bundle", out: Path | None, *, as_json: bool) -> None:
         return
     table = Table(*COLUMNS, box=None)
     for row in profile_rows(profiles, words):
-        table.add_row(*map(escape, row))
-    console = Console(highlight=False)
+        table.add_row(*row)
+    console = text_console()
     console.print(table)
-    console.print(escape(judged_words(profiles)))
+    console.print(judged_words(profiles))
     if out is not None:
-        console.print(f"written to {out}", markup=False)
+        console.print(f"written to {out}")
 
 
 @commands.command(epilog="Example: `anchormoe-agent bundle verify bundles/motions --json`")
@@ -88,21 +88,38 @@ def verify(
 ) -> None:
     """Check hashes, types, shapes, finiteness, the golden windows, and that the model is worth serving.
 
-    Exit code 1 and the reason if one is wrong.
+    On a GPU the golden windows, which a CPU has computed, may differ by the stated tolerance. Exit code 1 and the
+    reason if something is wrong; 2 where there is no such device.
     """
     from anchormoe.predictor import Predictor
 
-    predictor = Predictor.load(directory, device=find_device(device))
+    found = find_device(device)
+    predictor = Predictor.load(directory, device=found)
     refuse_useless(directory, allowed=allow_useless)
-    unlisted = _unlisted(directory)
+    unlisted, distance = _unlisted(directory), _distance_from_cpu(predictor, directory, found)
     if as_json:
         facts = {"ok": True, "digest": predictor.config.digest, "name": predictor.config.name, "unlisted": unlisted}
-        typer.echo(json.dumps(facts | {"backends": predictor.backends}))
+        typer.echo(json.dumps(facts | {"backends": predictor.backends, "device": found, "difference": distance}))
         return
     typer.echo(f"{directory}: valid, digest {predictor.config.digest}")
     typer.echo("backends: " + ", ".join(f"{name} {backend}" for name, backend in predictor.backends.items()))
+    told = ", ".join(f"{name} {value:.2g}" for name, value in distance.items() if name != "allowed")
+    typer.echo(
+        f"{found} against the CPU that wrote it: largest difference of {told}; allowed {distance['allowed']:.2g}"
+    )
     for name in unlisted:
         typer.echo(f"note: {name} is not a file of the bundle; it was ignored")
+
+
+def _distance_from_cpu(predictor: "Predictor", directory: Path, device: str) -> dict[str, float]:
+    """By output, on the golden windows; and what is allowed."""
+    from anchormoe.bundle.golden import TOLERANCE_CPU, TOLERANCE_GPU, allowed_difference, differences
+    from anchormoe.bundle.store import load_bundle
+
+    golden = load_bundle(directory).golden
+    tolerance = TOLERANCE_CPU if device == "cpu" else TOLERANCE_GPU
+    found = differences(golden, predictor.predict_cases(golden.cases))
+    return found | {"allowed": allowed_difference(golden, tolerance)}
 
 
 def _unlisted(directory: Path) -> list[str]:
@@ -133,8 +150,8 @@ def _print(found: "Bundle") -> None:
     table.add_column()
     for name, value in _rows(found).items():
         table.add_row(name, value)
-    console = Console(highlight=False, soft_wrap=True)
-    console.print(f"[bold]{config.name}[/bold] {config.version}, digest {config.digest}")
+    console = text_console()
+    console.print(f"{config.name} {config.version}, digest {config.digest}")
     console.print(table)
     for part, label in (("out_of_fold", "out-of-fold"), ("test", label_test_figures(config.protocol))):
         figures = manifest.get("metrics", {}).get(part)
@@ -149,10 +166,20 @@ def _figures_line(label: str, figures: dict[str, Any]) -> str:
     return f"{label}: accuracy {figures['accuracy']:.3f} ({low:.3f} to {high:.3f}){balanced}, {figures['n']} cases"
 
 
+def _unknown(found: "Bundle") -> str:
+    """How often each rule fires, what that means and what to do about it, a line each."""
+    from anchormoe.model.reasons import REASONS
+
+    rates = found.model.abstention.rates
+    lines = [f"{name} {rate:.1%}: {REASONS[name].means}; {REASONS[name].remedy}" for name, rate in rates.items()]
+    return "\n".join(lines) or "never"
+
+
 def _rows(found: "Bundle") -> dict[str, str]:
+    from anchormoe.windows import step_words
+
     config = found.config
-    period = "" if config.period_ns is None else f", a step every {config.period_ns / 1e9:g} s"
-    rules = ", ".join(f"{name} {rate:.1%}" for name, rate in found.model.abstention.rates.items())
+    period = "" if config.period_ns is None else f", {step_words(config.period_ns / 1e9)}"
     return {
         "recipe": f"{config.recipe}, {config.alignment}, protocol {config.protocol}",
         "sources": ", ".join(f"{part.name} × {part.weight:.3g}" for part in found.model.parts),
@@ -160,5 +187,5 @@ def _rows(found: "Bundle") -> dict[str, str]:
         "channels": ", ".join(config.channels),
         "window": f"{config.length} steps{period}{', unequal lengths' if config.unequal_length else ''}",
         "patches": f"{config.patch_length} steps, {config.patch_stride} apart",
-        "unknown (out-of-fold rates)": rules or "never",
+        "unknown (out-of-fold rates)": _unknown(found),
     }

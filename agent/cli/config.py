@@ -59,6 +59,12 @@ def _asyncapi() -> str:
     return _indented(asyncapi())
 
 
+def _page_api() -> str:
+    from agent.page.openapi import openapi_document
+
+    return _indented(openapi_document())
+
+
 def _indented(document: Any) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False)
 
@@ -71,6 +77,7 @@ PRINTERS: Mapping[str, Callable[[], str]] = {
     "alarm-transition": _transition_schema,
     "alarm-audit": _audit_schema,
     "asyncapi": _asyncapi,
+    "page": _page_api,
 }
 """What `schema NAME` prints."""
 

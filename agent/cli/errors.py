@@ -18,6 +18,16 @@ FAILED = 1
 WRONG_USAGE = 2
 TRY_AGAIN = os.EX_TEMPFAIL
 """75: what is missing may be there in a moment; a supervisor starts the agent again."""
+EXTRAS = {
+    "torch": "train",
+    "aeon": "train",
+    "matplotlib": "train",
+    "pandas": "train",
+    "pyarrow": "train",
+    "sklearn": "train",
+    "faust": "alarms",
+}
+"""What the plain serving installation leaves out, by the extra that brings it."""
 
 Result = TypeVar("Result")
 
@@ -39,6 +49,11 @@ def exit_on_error() -> Iterator[None]:
         fail(str(error), code=TRY_AGAIN if error.may_pass else WRONG_USAGE)
     except (ModelError, DataError, ConnectorError, TransientError, BreakerTripped) as error:
         fail(str(error))
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in EXTRAS:
+            raise
+        fail(f"{package} is not installed, and this command needs it: pip install 'anchormoe-agent[{EXTRAS[package]}]'")
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError) as error:
         fail(f"{error.filename}: {error.strerror}")
 

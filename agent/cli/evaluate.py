@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from agent.cli.console import text_console
 from agent.cli.options import DATA_DIR, DATA_HELP, DATA_SEED, DEVICE_HELP, RECORDINGS_CONFIG, find_device
 from agent.cli.progress import show_progress
 from anchormoe.progress import Progress, ProgressCallback
@@ -72,7 +72,7 @@ def _evaluate(
     require_same_windows(split.test, predictor.config)
     test = with_classes(split.test, predictor.config.classes)
     mixed = None if split.mixed is None else with_classes(split.mixed, predictor.config.classes)
-    prediction = predictor.predict_cases(test.cases, lambda done: progress(Progress("evaluating", done, len(test))))
+    prediction = predictor.predict_plausible(test.cases, lambda done: progress(Progress("evaluating", done, len(test))))
     about = predictor.config
     facts = {
         "data": data,
@@ -99,11 +99,9 @@ def _measure_faithfulness(
 def _print(figures: dict[str, Any]) -> None:
     from anchormoe.metrics.cancellation import describe_cancellation
 
-    console = Console(highlight=False, soft_wrap=True)
+    console = text_console()
     low, high = figures["accuracy_interval"]
-    console.print(
-        f"[bold]{figures['model']}[/bold] on {figures['data']}: {figures['n']:,} cases, protocol {figures['protocol']}"
-    )
+    console.print(f"{figures['model']} on {figures['data']}: {figures['n']:,} cases, protocol {figures['protocol']}")
     console.print(
         f"accuracy {figures['accuracy']:.3f} (95 % {low:.3f} to {high:.3f}), "
         f"balanced accuracy {figures['balanced_accuracy']:.3f}, macro F1 {figures['macro_f1']:.3f}"

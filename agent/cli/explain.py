@@ -106,6 +106,7 @@ def _explain(bundle: Path, wanted: _Wanted) -> "Explanation":
 
 def _numbered(predictor: "Predictor", wanted: _Wanted) -> "Explanation":
     from anchormoe.data.loading import load_dataset
+    from anchormoe.explain.doubt import without_doubtful
     from anchormoe.explain.explanation import Origin, explain_case
     from anchormoe.metrics.evaluate import require_same_windows
 
@@ -116,27 +117,30 @@ def _numbered(predictor: "Predictor", wanted: _Wanted) -> "Explanation":
     if case >= count:
         raise DataError(f"--case {case}: {wanted.data} has {count} {wanted.part.upper()} cases, numbered from 0")
     words = f"{wanted.data} {wanted.part.upper()}, case {case}"
-    start_ns = None
+    start_ns, recording = None, None
     if chosen.origins is not None:
-        words += f", {chosen.origins.recordings[case]}"
+        recording = str(chosen.origins.recordings[case])
+        words += f", {recording}"
         start_ns = int(chosen.origins.start_ns[case])
-    origin = Origin(words, start_ns, case if wanted.part == "train" else None)
-    one = chosen.cases.subset(slice(case, case + 1))
-    return explain_case(predictor, one, truth=chosen.classes[chosen.y[case]], origin=origin)
+    origin = Origin(words, start_ns, case if wanted.part == "train" else None, recording)
+    one, doubt = without_doubtful(predictor, chosen.cases.subset(slice(case, case + 1)))
+    return explain_case(predictor, one, truth=chosen.classes[chosen.y[case]], origin=origin, doubt=doubt)
 
 
 def _recorded(predictor: "Predictor", wanted: _Wanted) -> "Explanation":
     from anchormoe.data.recording_window import find_window
+    from anchormoe.explain.doubt import without_doubtful
     from anchormoe.explain.explanation import Origin, explain_case
+    from anchormoe.metrics.evaluate import require_same_windows
 
     assert wanted.recording is not None
     assert wanted.at_ns is not None
     directory = Path(wanted.data.partition(":")[2])
     found = find_window(directory, wanted.config, recording=wanted.recording, at_ns=wanted.at_ns)
-    if found.channels != predictor.config.channels or found.case.steps != predictor.config.length:
-        raise DataError(
-            f"{wanted.config}: {len(found.channels)} channels × {found.case.steps} steps; the bundle has "
-            f"{len(predictor.config.channels)} × {predictor.config.length}, with the names "
-            f"{', '.join(predictor.config.channels[:5])} …"
-        )
-    return explain_case(predictor, found.case, truth=found.label, origin=Origin(found.recording, found.start_ns))
+    require_same_windows(found, predictor.config)
+    if found.case.steps != predictor.config.length:
+        asked = f"recordings.window.length: {found.case.steps} steps"
+        raise DataError(f"{wanted.config}: {asked}; the model needs {predictor.config.length}")
+    one, doubt = without_doubtful(predictor, found.case)
+    origin = Origin(found.recording, found.start_ns, recording=found.recording)
+    return explain_case(predictor, one, truth=found.label, origin=origin, doubt=doubt)

@@ -60,6 +60,7 @@ def _explain_again(plant: "LoadedPlant", said: "SaidEvent", asset: str) -> "Expl
 
     from agent.offline.said import find_bundle, group_of, largest_difference, read_window
     from anchormoe.cases import Cases
+    from anchormoe.explain.doubt import plausible_window
     from anchormoe.explain.explanation import Origin, explain_case
     from anchormoe.predictor import Predictor
     from anchormoe.windows import fill
@@ -76,11 +77,11 @@ def _explain_again(plant: "LoadedPlant", said: "SaidEvent", asset: str) -> "Expl
     if found is None or found.window is None:
         return "its records are not in the log any more, or another model is active now"
     predictor = Predictor.load(bundle)
-    judge = predictor.judge
-    window = found.window[None] if judge is None else judge.judge(found.window[None]).windows
-    values, mask = fill(np.asarray(window, np.float32), group.fill_rules)
+    plausible, doubt = plausible_window(predictor.judge, found.window)
+    values, mask = fill(np.asarray(plausible, np.float32), group.fill_rules)
     start_ns = parse_iso(said.data["window"]["start"])
-    explained = explain_case(predictor, Cases.from_windows(values, mask), origin=Origin(asset, start_ns))
+    case = Cases.from_windows(values, mask)
+    explained = explain_case(predictor, case, origin=Origin(asset, start_ns), doubt=doubt)
     scores = dict(zip(predictor.config.classes, explained.logits.tolist(), strict=True))
     apart = largest_difference(said.logits, scores)
     same = "identical to what was published" if apart <= _SAME * (1 + max(map(abs, scores.values()))) else (

@@ -32,7 +32,7 @@ def show_explanation(found: "Explanation", out: Path | None, *, as_json: bool) -
 
 def text_lines(found: "Explanation") -> list[str]:
     """The sentence, the sum, why not the runner-up, the experts, what is missing."""
-    from anchormoe.explain.words import class_name, headline, waterfall, window_words
+    from anchormoe.explain.words import class_name, headline, unused_words, waterfall, window_words
 
     lines = [f"{found.origin.words}: {window_words(found)}", found.sentence, headline(found), "how the score adds up:"]
     lines += _sum_lines(waterfall(found, found.score, 40), ("score", found.logit), found)
@@ -40,8 +40,11 @@ def text_lines(found: "Explanation") -> list[str]:
     lines += _sum_lines(waterfall(found, found.margin, 40), ("margin", found.margin.total), None)
     lines.append("experts:")
     lines += [f"  {one.contribution:+10.4f}  {one.title}" for one in found.experts[:_EXPERTS]]
+    if unused := unused_words(found):
+        lines.append(f"not used: {', '.join(unused)}")
     missing = [f"{found.config.channels[at]} {share:.0%}" for at, share in list(found.missing.items())[:8]]
-    return [*lines, f"missing: {', '.join(missing)}"] if missing else lines
+    word = "missing or not used" if unused else "missing"
+    return [*lines, f"{word}: {', '.join(missing)}"] if missing else lines
 
 
 def _sum_lines(rows: list[tuple[str, float]], total: tuple[str, float], found: "Explanation | None") -> list[str]:

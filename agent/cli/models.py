@@ -176,8 +176,9 @@ async def _append(plant: "LoadedPlant", activation: "Activation") -> None:
 
 
 def _print(overview: "ModelOverview") -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from agent.cli.console import text_console
 
     table = Table("bundle", "name", "version", "digest", box=None, header_style="bold")
     table.add_column("accuracy", justify="right")
@@ -185,8 +186,7 @@ def _print(overview: "ModelOverview") -> None:
         table.add_column(title)
     for row in overview.rows(time.time_ns()):
         table.add_row(*row)
-    console = Console(highlight=False)
-    (console if console.is_terminal else Console(highlight=False, width=180)).print(table)
+    text_console(pipe_width=180).print(table)
 
 
 def _time_ns(text: str) -> int:

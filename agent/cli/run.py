@@ -40,8 +40,10 @@ def run(
     """
     from agent.logs import secrets_in, set_up_logs
     from agent.runtime.lifecycle import ExitDeadline
+    from agent.runtime.memory import limit_heap
     from agent.settings import load_plant
 
+    limit_heap()
     seconds = _seconds(duration)
     plant = load_plant(config, os.environ)
     _arm_failpoint(os.environ)
@@ -85,19 +87,36 @@ def _arm_failpoint(environ: "Mapping[str, str]") -> None:
 async def _run(plant: "LoadedPlant", seconds: float | None, deadline: "ExitDeadline") -> "Counters":
     from agent.app import build
     from agent.health.counters import Counters
+    from agent.models.loading import model_loader
+    from agent.offline.rebuild import LogRebuild
+    from agent.page.agent_page import PageHooks
     from agent.runtime.instruments import Instruments
     from agent.runtime.lifecycle import stop_on_signals
+    from agent.terminal.story import headline
 
     counters, stop = Counters(), asyncio.Event()
-    instruments = Instruments(counters=counters, observer=_view(plant.settings, counters))
+    view = _view(plant.settings, counters)
+    instruments = Instruments(counters=counters, observer=view)
+    rebuild = LogRebuild(plant, model_loader(plant.settings))
+    hooks = PageHooks(headline, rebuild, announce=lambda url: _announce(view, url))
     try:
-        with build(plant, instruments=instruments) as application, stop_on_signals(stop, deadline):
+        with build(plant, instruments=instruments, page=hooks) as application, stop_on_signals(stop, deadline):
             if seconds is not None:
                 asyncio.get_running_loop().call_later(seconds, stop.set)
             await application.run(stop)
     finally:
         deadline.start()  # asyncio.run still waits for the threads of the loop
     return counters
+
+
+def _announce(view: "Observer", url: str) -> None:
+    """On the live board, which keeps it, or as the first line."""
+    from agent.terminal.views import LiveView
+
+    if isinstance(view, LiveView):
+        view.page = url
+    else:
+        typer.echo(f"operator page: {url}/", err=True)
 
 
 def _view(settings: "Plant", counters: "Counters") -> "Observer":

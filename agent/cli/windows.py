@@ -127,10 +127,10 @@ async def _send_reset(config: Path, asset: str, partition: "Partition", reason: 
 def _read_windows(config: Path) -> "tuple[list[StoredAsset], list[TornCheckpoint]]":
     from agent.settings import load_plant
 
-    return asyncio.run(_read(load_plant(config, os.environ), config))
+    return asyncio.run(read_stored(load_plant(config, os.environ), config))
 
 
-async def _read(plant: "LoadedPlant", config: Path) -> "tuple[list[StoredAsset], list[TornCheckpoint]]":
+async def read_stored(plant: "LoadedPlant", config: Path) -> "tuple[list[StoredAsset], list[TornCheckpoint]]":
     from agent.settings import RedisStoreSettings
     from agent.settings.connections import server_of, window_prefix
     from agent.windows.inspect import TornCheckpoint, specs_by_layout, stored_assets

@@ -41,6 +41,17 @@ class NormalRange(Contract):
     high: float = contract_field("The highest value.", unit="of the channel")
 
 
+class OutsideTraining(Contract):
+    """A channel of an `unknown` window outside the usual range of the training data."""
+
+    channel: str = contract_field("The channel.")
+    unit: str = contract_field("Its unit; empty if it has none.", default="")
+    value: float = contract_field("The value furthest outside.", unit="of the channel")
+    low: float = contract_field("Lower end of the usual range of the training data.", unit="of the channel")
+    high: float = contract_field("Upper end of the usual range of the training data.", unit="of the channel")
+    share: float = contract_field("Share of the channel's values outside of it.", unit="1", ge=0, le=1)
+
+
 class ClassifiedWindow(Window):
     """A window and how much of it was observed."""
 
@@ -55,6 +66,11 @@ class ClassifiedWindow(Window):
     )
     beyond_training: list[str] = contract_field(
         "Channels outside the range of the training data at a tenth of the steps or more; absent where there are none.",
+        default_factory=list,
+    )
+    outside_training: list[OutsideTraining] = contract_field(
+        "Up to three channels that made the window `unknown` by `out_of_distribution`, furthest outside first; absent "
+        "otherwise.",
         default_factory=list,
     )
     unsettled: Unsettled | None = contract_field(
@@ -112,6 +128,9 @@ class NormalValues(Contract):
     mean: float = contract_field("Mean.", unit="the channel's")
     low: float = contract_field("End of the usual range: one value in twenty is lower.", unit="the channel's")
     high: float = contract_field("End of the usual range: one value in twenty is higher.", unit="the channel's")
+    deviation: float | None = contract_field(
+        "Standard deviation inside a window; absent where it is not known.", unit="the channel's", default=None, ge=0
+    )
 
 
 class ComparedChannel(Contract):
@@ -129,6 +148,9 @@ class ComparedChannel(Contract):
     mean: float | None = contract_field("Mean over the span; null without any value.", unit="the channel's")
     min: float | None = contract_field("Least value in the span.", unit="the channel's")
     max: float | None = contract_field("Greatest value in the span.", unit="the channel's")
+    deviation: float | None = contract_field(
+        "Standard deviation in the span; absent with fewer than eight values.", unit="the channel's", default=None, ge=0
+    )
     normal: NormalValues | None = contract_field("What is normal; null where it is not known.")
     direction: Literal["above", "below", "rising", "falling", "wider", "narrower", "within"] | None = contract_field(
         "How it differs from normal, the first that holds: `rising`, `falling` over the window by half of the usual "
@@ -183,6 +205,23 @@ class Evidence(Contract):
     def total(self) -> float:
         """The sum of everything published: the logit of `class`, within the rounding of a float."""
         return self.context + sum(span.contribution for span in self.spans) + self.remainder
+
+
+class Similar(Contract):
+    """The TRAIN segment that is most like a span: of the same expert and channel, for or against the class alike."""
+
+    span: int = contract_field("Which of `evidence.spans`, from 0.", ge=0)
+    shape: str | None = contract_field(
+        "What the span itself looks like, by rule: `oscillation near 2 Hz`; null where it is not known what is normal."
+    )
+    label: str = contract_field("The true class of the segment.", alias="class")
+    recording: str | None = contract_field("The recording that it is from; null where TRAIN had none.")
+    case: int = contract_field("The number of its case in TRAIN.", ge=0)
+    start: Timestamp | None = contract_field("When it began; null where that is not known.")
+    distance: float = contract_field(
+        "By quantiles of values and changes, and by the evidence for each class. 0: the same; 1: as far as two TRAIN "
+        "segments of this expert and channel are from each other at the median.", unit="1", ge=0,
+    )  # fmt: skip
 
 
 class WhyNot(Contract):

@@ -20,6 +20,7 @@ from agent.contracts.parts import (
     NormalRange,
     OtherClasses,
     RefusedBundle,
+    Similar,
     WhyNot,
     Window,
 )
@@ -59,6 +60,10 @@ class ExplainedEvent(CommonFields):
     why_not: WhyNot | None = contract_field(
         "Why not the runner-up; null when the model was not asked, and where `emission.why_not` does not ask for it."
     )
+    similar: list[Similar] | None = contract_field(
+        "For the strongest spans, the TRAIN segments most like them; null or absent where `emission.similar` does not "
+        "ask for it.", default=None,
+    )  # fmt: skip
     model: Model = contract_field("The bundle that classified the window.")
 
     @property

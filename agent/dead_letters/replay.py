@@ -11,10 +11,17 @@ from typing import Protocol
 from agent.dead_letters.archive import DeadLetterArchive
 from agent.dead_letters.pointer import restore_record
 from agent.dead_letters.replayed import ReplayedLetters
-from agent.dead_letters.stored import ReplayFilter, ReplayRecord, StoredDeadLetter, replay_record, skip_reason
+from agent.dead_letters.stored import (
+    ReplayFilter,
+    ReplayRecord,
+    StoredDeadLetter,
+    letter_record,
+    replay_record,
+    skip_reason,
+)
 from agent.errors import SettingsError
-from agent.settings import KafkaSourceSettings, LoadedPlant, group_layouts, record_format
-from agent.settings.connections import cluster_of
+from agent.settings import KafkaSourceSettings, LoadedPlant
+from agent.settings.connections import cluster_of, make_decoder
 from connectors.decoding import Decoder
 from connectors.kafka.producer import RecordProducer
 from connectors.kafka.tolerant import fetch_record
@@ -52,10 +59,13 @@ async def replay_for_plant(
     source = plant.settings.source
     if not isinstance(source, KafkaSourceSettings):
         raise SettingsError(f"source.kind: dead letters can be replayed to kafka only, not to {source.kind}")
-    decoder = Decoder(group_layouts(plant.groups), record_format(plant.settings.records))
+    decoder = make_decoder(plant.groups, plant.settings.records)
     cluster = cluster_of(source.bootstrap, source.security)
     producer = None if dry_run else RecordProducer(cluster, max_message_bytes=_MAX_MESSAGE_BYTES)
-    return await replay_letters(archive, decoder, wanted, producer, fetch=partial(fetch_record, cluster))
+    try:
+        return await replay_letters(archive, decoder, wanted, producer, fetch=partial(fetch_record, cluster))
+    finally:
+        await decoder.close()
 
 
 async def replay_letters(
@@ -95,6 +105,7 @@ async def _select(
     """The records to send back; counts them and the skipped letters in `summary`."""
     origins: set[bytes] = set()
     async for letter in letters:
+        await decoder.prepare([letter_record(letter, wanted)])
         record = replay_record(letter, decoder, wanted)
         if isinstance(record, str):
             summary.skipped[record] += 1

@@ -140,9 +140,7 @@ def replay_record(letter: StoredDeadLetter, decoder: Decoder, wanted: ReplayFilt
     """The record to send back, or the reason why the letter is skipped."""
     if reason := skip_reason(letter, wanted):
         return reason
-    value = wanted.edits.get(letter.position, letter.value)
-    replayed = (REPLAYED, str(letter.times_replayed + 1).encode())
-    record = Record(0, letter.time_ms, letter.key, value, (*letter.headers, replayed))
+    record = letter_record(letter, wanted)
     decoded = decoder.decode(Batch(letter.source, [record]))
     if decoded.rejected:
         return printable(f"still {decoded.rejected[0].reason}: {decoded.rejected[0].detail}")
@@ -151,6 +149,13 @@ def replay_record(letter: StoredDeadLetter, decoder: Decoder, wanted: ReplayFilt
     # The producer may have chosen the partition on purpose; only a record that was in the wrong one goes by its key.
     partition = None if letter.reason == ASSET_MOVED else letter.source.number
     return ReplayRecord(letter.source.topic, partition, record, letter.origin)
+
+
+def letter_record(letter: StoredDeadLetter, wanted: ReplayFilter) -> Record:
+    """As it would be sent back."""
+    value = wanted.edits.get(letter.position, letter.value)
+    replayed = (REPLAYED, str(letter.times_replayed + 1).encode())
+    return Record(0, letter.time_ms, letter.key, value, (*letter.headers, replayed))
 
 
 def skip_reason(letter: StoredDeadLetter, wanted: ReplayFilter) -> str | None:

@@ -8,11 +8,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agent.events.evidence import WindowView, explain
+from agent.events.columns import PreparedWindow, WindowView, prepare_windows
+from agent.events.evidence import explain
 from agent.events.fault import Fault
 from agent.events.group import GroupRuntime
 from agent.events.payloads import (
@@ -25,6 +26,7 @@ from agent.events.payloads import (
     state_event,
 )
 from agent.events.sensor_health import JudgedWindow, describe_findings, sensor_events, sensor_faults
+from agent.events.similar import ComparedWindow, similar_segments
 from agent.models.classifier import HISTORY_LOST, INTERNAL, UNKNOWN, Classification
 from agent.models.schedule import ActiveModel
 from agent.windows.asset_state import AssetState, StateChanges, next_state, state_one_hop_before
@@ -36,9 +38,12 @@ from anchormoe.windows import Floats
 from connectors.failpoints import IN_MODEL, raise_armed
 from connectors.records import Partition
 
+if TYPE_CHECKING:
+    from anchormoe import Prediction
+
 Progressed = Callable[[], None]
 
-_WINDOWS_PER_CALL = 256
+_WINDOWS_PER_CALL = 64
 """Windows per call of a model: enough to be fast, few enough that progress is reported often."""
 
 
@@ -88,12 +93,19 @@ class ScoredWindow:
     model: ActiveModel
     classified: Classification
     error: Exception | None = None
+    prepared: PreparedWindow | None = None
+    """what its event needs, where the events of many windows were prepared together"""
+
+
+ScoredBatches = list[list[ScoredWindow]]
+"""The classified windows of each of several batches."""
 
 
 class EventAssembler:
-    """Runs on the model thread, which alone knows each asset's state from one window to the next.
+    """Classifies windows, which needs no state, and follows each asset's state from one window to the next.
 
-    Other threads hand in batches and get results. Neither is changed afterwards.
+    `classify` runs on the model thread. Everything else runs on the event thread, which alone knows the states. Other
+    threads hand in batches and get results; neither is changed afterwards.
     """
 
     def __init__(self, groups: Mapping[str, GroupRuntime]) -> None:
@@ -110,15 +122,25 @@ class EventAssembler:
         for group in self._groups:
             self._states.pop((partition, group), None)
 
-    def assemble(self, batches: Sequence[Ingested], progressed: Progressed = lambda: None) -> list[BatchResult]:
-        """Classify the due windows of several batches together, then assemble the events batch by batch.
+    def classify(self, batches: Sequence[Ingested], progressed: Progressed = lambda: None) -> ScoredBatches:
+        """The due windows of several batches together.
 
         Blocks while the model works. `progressed` is called on the way: a backlog on a slow machine takes long and is
         not stuck.
         """
-        scored = classify_batches([(self._groups[batch.group], batch.due) for batch in batches], progressed)
+        return classify_batches([(self._groups[batch.group], batch.due) for batch in batches], progressed)
+
+    def assemble(
+        self,
+        batches: Sequence[Ingested],
+        scored: ScoredBatches | None = None,
+        progressed: Progressed = lambda: None,
+    ) -> list[BatchResult]:
+        """The events of batches, one after the other. `scored` is what `classify` said; None: it is asked now."""
+        scored = self.classify(batches, progressed) if scored is None else scored
         return [
-            self._assemble_batch(batch, windows, progressed) for batch, windows in zip(batches, scored, strict=True)
+            self._assemble_batch(batch, _prepared(self._groups[batch.group], windows), progressed)
+            for batch, windows in zip(batches, scored, strict=True)
         ]
 
     def _assemble_batch(self, batch: Ingested, scored: Sequence[ScoredWindow], progressed: Progressed) -> BatchResult:
@@ -182,7 +204,7 @@ def _tell_window(group: GroupRuntime, partition: Partition, one: ScoredWindow, p
 
 def classify_batches(
     batches: Sequence[tuple[GroupRuntime, Sequence[DueWindow]]], progressed: Progressed = lambda: None
-) -> list[list[ScoredWindow]]:
+) -> ScoredBatches:
     """Every window by the model that is active at its end; each model gets the windows of all batches together."""
     models = [group.active_models(np.array([one.end for one in due], np.int64)) for group, due in batches]
     by_model: dict[ActiveModel, list[DueWindow]] = {}
@@ -305,7 +327,7 @@ def _window_events(
             offset=one.window.offset,
             previous=previous,
             model=one.model.name,
-            explained=_explain(group, one, why_not=emission.explains_margin(changed=changed)),
+            explained=_explain(group, one, changed=changed),
             implausible=describe_findings(one.classified.findings, channels, origin, start),
         )
         events.append(OutgoingEvent(event, origin, channels, state, one.window.values))
@@ -319,23 +341,66 @@ def _window_result(group: GroupRuntime, one: ScoredWindow, state: AssetState) ->
     return WindowResult(one.window.asset, group.spec.name, state, time_ns, since_ns, best, state.reason)
 
 
-def _explain(group: GroupRuntime, one: ScoredWindow, *, why_not: bool) -> dict[str, Any] | None:
-    prediction, spec = one.classified.prediction, group.spec
-    if prediction is None:
-        return None
-    start = one.window.end - spec.shape.length
+def _prepared(group: GroupRuntime, scored: Sequence[ScoredWindow]) -> Sequence[ScoredWindow]:
+    """Where every window is published, the numbers of their events are computed together, by model and prediction.
+
+    Where that raises, each window is left to itself: the one that cannot be explained must not harm the others.
+    """
+    if group.publishing.emission.policy != "all":
+        return scored
+    found, together = list(scored), dict[int, list[int]]()
+    for place, one in enumerate(scored):
+        if one.classified.prediction is not None:
+            together.setdefault(id(one.classified.prediction), []).append(place)
+    for places in together.values():
+        own = [scored[place] for place in places]
+        prediction = own[0].classified.prediction
+        assert prediction is not None
+        try:
+            views = [_view(group, one) for one in own]
+            ready = prepare_windows(prediction, [one.classified.at for one in own], views, group.publishing.evidence)
+        except Exception:  # noqa: BLE001, S112  # the window that raises will raise again, alone
+            continue
+        for place, one, window in zip(places, own, ready, strict=True):
+            found[place] = ScoredWindow(one.window, one.model, one.classified, one.error, window)
+    return found
+
+
+def _view(group: GroupRuntime, one: ScoredWindow) -> WindowView:
+    spec, start = group.spec, one.window.end - group.spec.shape.length
     values = one.model.classifier.plausible(one.window.values) if one.classified.findings else one.window.values
-    view = WindowView(
+    return WindowView(
         values, spec.channels, one.model.units, one.model.normal, spec.grid, start, one.model.expert_names
     )
-    return explain(
+
+
+def _explain(group: GroupRuntime, one: ScoredWindow, *, changed: bool) -> dict[str, Any] | None:
+    prediction, emission = one.classified.prediction, group.publishing.emission
+    if prediction is None:
+        return None
+    explained = explain(
         prediction,
         one.classified.at,
         classes=one.classified.classes,
-        view=view,
+        view=_view(group, one) if one.prepared is None else one.prepared.view,
         policy=group.publishing.evidence,
-        why_not=why_not,
+        why_not=emission.explains_margin(changed=changed),
+        prepared=one.prepared,
     )
+    if one.model.examples is None or not emission.shows_similar(changed=changed):
+        return explained
+    return explained | {"similar": _similar(group, one, prediction, explained["evidence"]["spans"])}
+
+
+def _similar(
+    group: GroupRuntime, one: ScoredWindow, prediction: "Prediction", spans: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    view, index = _view(group, one), one.model.examples
+    assert index is not None
+    window = ComparedWindow(
+        view.values, view.channels, one.classified.classes, view.grid, view.start, one.model.expert_names, view.normal
+    )
+    return similar_segments(spans, prediction, one.classified.at, window=window, index=index)
 
 
 def _technical_events(group: GroupRuntime, batch: Ingested, faults: list[Fault]) -> list[OutgoingEvent]:

@@ -31,18 +31,35 @@ class Compared:
     mean: Floats
     low: Floats
     high: Floats
+    deviation: Floats
+    """NaN with too few values"""
     direction: tuple[Direction | None, ...]
     since: tuple[int, ...]
 
+    def part(self, first: int, stop: int) -> "Compared":
+        """Some of the rows."""
+        own = slice(first, stop)
+        return Compared(
+            self.mean[own],
+            self.low[own],
+            self.high[own],
+            self.deviation[own],
+            self.direction[own],
+            self.since[own],
+        )
+
 
 def compare(
-    window: NDArray[np.floating],
+    rows: NDArray[np.floating],
     channels: Sequence[int],
     spans: Sequence[tuple[int, int]],
     normal: NormalValues | None,
 ) -> Compared:
-    """A window (C, T), NaN where missing: these channels of it, each over its span of steps [first, stop)."""
-    values = window[list(channels)].astype(np.float64)  # (R, T)
+    """Rows (R, T) of one or several windows, NaN where missing, each of its channel and over its span [first, stop).
+
+    A row's result does not depend on the others.
+    """
+    values = rows.astype(np.float64)
     valid, step = np.isfinite(values), np.arange(values.shape[1])
     first, stop = np.array(spans, np.int64).T[:, :, None]
     seen = valid & (step < stop)
@@ -55,15 +72,15 @@ def compare(
     none = counts[0] == 0
     low = np.where(none, np.nan, np.where(inside, values, np.inf).min(axis=1))
     high = np.where(none, np.nan, np.where(inside, values, -np.inf).max(axis=1))
-    if normal is None:
-        return Compared(mean, low, high, (None,) * len(mean), (-1,) * len(mean))
-    at = list(channels)
-    usual = _Usual(normal.mean[at], normal.low[at], normal.high[at], normal.deviation[at])
     squares = np.where(inside, values - mean[:, None], 0.0) ** 2
     deviation = np.sqrt(squares.sum(axis=1) / np.maximum(counts[0], 1))
     varies = np.where(counts[0] >= _LEAST_VALUES, deviation, np.nan)
+    if normal is None:
+        return Compared(mean, low, high, varies, (None,) * len(mean), (-1,) * len(mean))
+    at = list(channels)
+    usual = _Usual(normal.mean[at], normal.low[at], normal.high[at], normal.deviation[at])
     directions = _directions(mean, end - begin, varies, usual)
-    return Compared(mean, low, high, directions, _since(values, seen, mean, usual))
+    return Compared(mean, low, high, varies, directions, _since(values, seen, mean, usual))
 
 
 @dataclass(frozen=True, slots=True)

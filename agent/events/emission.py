@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Policy = Literal["changes", "all", "changes+heartbeat"]
-WhyNot = Literal["never", "changes", "always"]
+Extra = Literal["never", "changes", "always"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +13,8 @@ class Emission:
 
     policy: Policy = "changes"
     heartbeat_steps: int = 0
-    why_not: WhyNot = "changes"
+    why_not: Extra = "changes"
+    similar: Extra = "changes"
 
     def publishes(self, *, changed: bool, end: int) -> bool:
         """Whether the state of the window that ends at index `end` is published."""
@@ -23,4 +24,12 @@ class Emission:
 
     def explains_margin(self, *, changed: bool) -> bool:
         """Whether a published state says why it is not the runner-up."""
-        return self.why_not == "always" or (changed and self.why_not == "changes")
+        return _asks(self.why_not, changed=changed)
+
+    def shows_similar(self, *, changed: bool) -> bool:
+        """Whether a published state shows TRAIN segments that are like its evidence."""
+        return _asks(self.similar, changed=changed)
+
+
+def _asks(extra: Extra, *, changed: bool) -> bool:
+    return extra == "always" or (changed and extra == "changes")

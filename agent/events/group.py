@@ -35,6 +35,11 @@ class GroupRuntime:
         spec = self.spec
         return Origin(self.publishing.namespace, spec.name, spec.grid, spec.shape, asset, partition)
 
+    @property
+    def current_model(self) -> ActiveModel:
+        """The model of the newest window that was classified. Waits for nothing."""
+        return self.schedule.loaded_at_newest() or self.configured
+
     def active_models(self, ends: Index) -> list[ActiveModel]:
         """The model for each window that ends at these indices. May wait for a bundle to load: call it in a thread."""
         grid = self.spec.grid

@@ -94,6 +94,7 @@ def state_event(
             "missing_channels": list(classified.missing),
             **({"implausible": list(implausible)} if implausible else {}),
             **({"beyond_training": list(classified.beyond)} if classified.beyond else {}),
+            **({"outside_training": _outside(classified)} if classified.outside else {}),
             **({"unsettled": {"state": classified.state, "abstention": classified.reason}} if held else {}),
         },
         "model": {"name": model.name, "version": model.version, "digest": model.digest},
@@ -102,6 +103,20 @@ def state_event(
     }
     data["text"] = state_sentence(data)
     return _event(origin, STATE, end, offset, data, digest=model.digest)
+
+
+def _outside(classified: Classification) -> list[dict[str, Any]]:
+    return [
+        {
+            "channel": one.channel,
+            "unit": one.unit,
+            "value": six_digits(one.value),
+            "low": six_digits(one.low),
+            "high": six_digits(one.high),
+            "share": six_digits(one.share),
+        }
+        for one in classified.outside
+    ]
 
 
 def gap_event(origin: Origin, *, last: int, back: int, offset: int) -> Event:

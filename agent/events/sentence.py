@@ -15,6 +15,11 @@ _CHANNELS = 2
 _MISSING = 3
 _LONG_WINDOW_S, _SHORT_WINDOW_S = 7200, 10
 _DIGITS = (3, 4, 5, 6)
+_EPOCH = "1970-01-01"
+_ABOUT_ZERO = 0.1
+"""A mean of at most this share of the usual range is zero for a person."""
+_USUAL_SHAPES = ("usual", "change", "level")
+"""Beginnings of what `anchormoe.profiles.shapes` says that adds nothing to a value that is as usual."""
 _UNKNOWN = {
     "internal": "the agent failed on this window; its log says why, and it goes on with the next one",
     "history_lost": "records of this window were deleted from the log before they were read; new data end this",
@@ -34,8 +39,7 @@ def state_sentence(data: Json) -> str:
     if data["abstention"]:
         text = f"unknown: {_reason(data)}"
     else:
-        facts = _facts(data)
-        text = f"{facts}; speaks for {_candidates(data)}" if facts else _candidates(data)
+        text = _as_usual(data) if _is_normal(data) else _speaks(data) + _like(data)
     if data["abstention"] not in ("channel_missing", "low_coverage"):
         text += _missing(data, before="; no data from ")
     if data["abstention"] != "implausible_values":
@@ -43,11 +47,42 @@ def state_sentence(data: Json) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
+def _speaks(data: Json) -> str:
+    facts = _facts(data)
+    return f"{facts}; speaks for {_candidates(data)}" if facts else _candidates(data)
+
+
+def _is_normal(data: Json) -> bool:
+    """By what the window says, which may not be the state that is held."""
+    evidence = data["evidence"]
+    return evidence is not None and evidence["class"] == evidence["compared_with"]
+
+
+def _as_usual(data: Json) -> str:
+    """Of a normal state: that values are as usual is what speaks for it; one that is not is told."""
+    rows = [row for row in data["evidence"]["channels"] if row["contribution"] is not None and row["mean"] is not None]
+    usual = [row for row in rows if row["contribution"] > 0 and row["direction"] == "within"]
+    odd = [row for row in rows if row["direction"] not in (None, "within", "narrower")]
+    text = _candidates(data)
+    if usual:
+        text += f"; as usual: {', '.join(_value(row) for row in usual[:_CHANNELS])}"
+    return f"{text}; although {_compare(odd[0], data)}" if odd else text
+
+
+def _value(row: Json) -> str:
+    spread = row.get("deviation")
+    swings = row["normal"] is not None and _swings(row)
+    now = _number(row["mean"]) if spread is None or not swings else f"±{_number(spread)}"
+    return f"{_name(row['name'])} {now}{_unit(row['unit'])}"
+
+
 def _reason(data: Json) -> str:
     """What a person can act on."""
     reason, classes = data["abstention"] or "", data["classes"]
     if reason == "low_coverage":
         share = f"only {_percent(data['window']['coverage'])} of the values arrived"
+        if "previous_state" in data and data["previous_state"] is None:  # every asset begins like this
+            return f"{share} so far; the first state follows with more data"
         return f"{share}; check the sensors and the connection{_missing(data, before=': no data from ')}"
     if reason == "channel_missing":
         return f"the model needs channels that are missing{_missing(data, before=': ')}; check these sensors"
@@ -56,14 +91,43 @@ def _reason(data: Json) -> str:
     if not classes:
         return _UNKNOWN.get(reason, _words(reason))
     if reason == "out_of_distribution":
-        facts = _facts(data, outside=True)
+        facts = _outside(data) or _facts(data, outside=True)
         where = f": {facts}" if facts else ""
-        return f"values outside what the model has learnt{where}; check the sensors, or train on such data"
+        return f"values outside what the model has learnt{where}; check these sensors, or train with such recordings"
     if reason == "low_probability":
-        return f"no state is likely enough; nearest {_candidates(data)}"
+        advice = "wait for more data, or train with recordings of this state"
+        return f"no state is likely enough; nearest {_candidates(data)}{_because(data)}; {advice}"
     if reason in ("low_margin", "conformal"):
-        return f"{_score(classes[0])} and {_score(classes[1])} are too close to tell apart{_because(data)}"
+        close = f"{_score(classes[0])} and {_score(classes[1])} are too close to tell apart"
+        return f"{close}{_because(data)}; wait for more data, or train with more recordings of both"
     return f"{_words(reason)}; nearest {_candidates(data)}"
+
+
+def _outside(data: Json) -> str:
+    """The channels that made the window unlike the training data, with a value and what was usual there."""
+    return "; ".join(
+        f"{_name(one['channel'])} {_number(one['value'])}{_unit(one['unit'])}, "
+        f"in training {_number(one['low'])} to {_number(one['high'])}"
+        for one in data["window"].get("outside_training", ())[:_CHANNELS]
+    )
+
+
+def _like(data: Json) -> str:
+    """Where the strongest span that speaks for the class was seen before; nothing where nothing is like it."""
+    spans = (data["evidence"] or {}).get("spans", ())
+    for one in data.get("similar") or ():
+        if one["distance"] < 1 and spans[one["span"]]["contribution"] > 0:
+            where = f"case {one['case']}" if one["recording"] is None else _name(one["recording"])
+            return f"; most like {where}{_recorded(one['start'])} ({_class_name(one['class'])})"
+    return ""
+
+
+def _recorded(start: str | None) -> str:
+    """A recording whose times count from zero has no date; no plant has data of 1970."""
+    if start is None:
+        return ""
+    date, _, clock = start[:19].partition("T")
+    return f", {clock} after its start" if date == _EPOCH else f" at {date} {clock}"
 
 
 def _because(data: Json) -> str:
@@ -116,12 +180,40 @@ def _compare(row: Json, data: Json) -> str:
         return f"{name} without a value"
     if normal is None:
         return f"{name} {_number(row['mean'])}{unit}"
+    spread, usual_spread = row.get("deviation"), normal.get("deviation")
+    if spread is not None and usual_spread is not None and _swings(row):
+        now, usual = _distinct(spread, usual_spread)
+        if spread == 0:
+            return f"{name} does not vary at all, ±{usual}{unit} {_reference(data)}"
+        if shape := _shape(row, data):
+            return f"{name} {shape} (±{now}{unit}, in its usual range)"
+        return f"{name} varies by ±{now}{unit} against ±{usual}{unit} {_reference(data)}{_direction(row, data)}"
     if row["direction"] in ("wider", "narrower"):
         how = "more" if row["direction"] == "wider" else "less"
         low, high = _distinct(row["min"], row["max"])
         return f"{name} between {low} and {high}{unit}, varying {how} than {_reference(data)}"
     now, usual = _distinct(row["mean"], normal["mean"])
+    if shape := _shape(row, data):
+        return f"{name} {shape} ({now}{unit}, in its usual range)"
     return f"{name} {now}{unit} against {usual}{unit} {_reference(data)}{_direction(row, data)}"
+
+
+def _shape(row: Json, data: Json) -> str:
+    """Where the values are as usual, what their course looks like says more; empty where that is usual, too."""
+    if row["direction"] != "within":
+        return ""
+    spans = data["evidence"]["spans"]
+    shapes = [one.get("shape") for one in data.get("similar") or () if spans[one["span"]]["channels"] == [row["name"]]]
+    return next((shape for shape in shapes if shape and not shape.startswith(_USUAL_SHAPES)), "")
+
+
+def _swings(row: Json) -> bool:
+    """Whether the spread says more than the mean: that is what is unusual, or the channel is about zero on average."""
+    if row["direction"] in ("wider", "narrower"):
+        return True
+    normal = row["normal"]
+    about_zero: bool = abs(normal["mean"]) <= _ABOUT_ZERO * (normal["high"] - normal["low"])
+    return row["direction"] == "within" and about_zero
 
 
 def _reference(data: Json) -> str:
@@ -130,7 +222,9 @@ def _reference(data: Json) -> str:
 
 
 def _direction(row: Json, data: Json) -> str:
-    if row["direction"] in (None, "within"):
+    if row["direction"] == "within":
+        return ", in its usual range"
+    if row["direction"] in (None, "wider", "narrower"):
         return ""
     if row["since"] is None:
         return f", {row['direction']}"

@@ -1,7 +1,6 @@
 """Which evidence an event shows: the strongest spans of time and channel, without overlap. Pure."""
 
-import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,44 +54,61 @@ def disjoint(starts: NDArray[np.int64], stops: NDArray[np.int64]) -> tuple[Cells
     return cells, inside * np.diff(bounds)[:, None] / (stops - starts)
 
 
-def strongest_spans(values: Floats, policy: EvidencePolicy) -> list[TermSpan]:
-    """Spans of the evidence in cells × terms (P, K) for one class or margin, strongest first.
+def strongest_spans(values: Floats, policy: EvidencePolicy) -> list[list[TermSpan]]:
+    """Of B windows: spans of the evidence in cells × terms (B, P, K) for one class or margin, strongest first.
 
     1. The strongest cells are chosen until they have the policy's share of all evidence, or the others are far weaker.
     2. Each spreads over neighbours in time, of its term and sign, that are half as strong as the weakest chosen.
     3. Of the spans that this gives, the strongest are kept, without those that are far weaker.
+
+    A window's spans do not depend on the others. Raises ValueError where evidence is not finite.
     """
-    strength = np.abs(values)
-    total = float(strength.sum())
-    if not math.isfinite(total):
+    strength = np.abs(values).reshape(len(values), -1)  # (B, P·K)
+    total = strength.sum(axis=1)
+    if not np.isfinite(total).all():
         raise ValueError("the evidence of the model is not finite")
-    if total == 0:
-        return []
-    weakest = _weakest_chosen(strength.ravel(), policy.share * total)
-    terms, cells = np.nonzero(_SPREADS_TO * weakest <= strength.T)  # by term, then by time
-    found = zip(terms.tolist(), cells.tolist(), values[cells, terms].tolist(), strict=True)
-    spans = sorted((span for span, peak in _runs(found) if peak >= weakest), key=lambda span: -abs(span.value))
-    return [span for span in spans[: policy.max_spans] if abs(span.value) >= _LEAST * abs(spans[0].value)]
+    weakest = _weakest_chosen(strength, policy.share * total)
+    spread = _SPREADS_TO * weakest[:, None, None] <= np.abs(values)
+    spread[total == 0] = False
+    spans: list[list[TermSpan]] = [[] for _ in values]
+    for window, span in _runs(values, spread, weakest):
+        spans[window].append(span)
+    return [_strongest(own, policy.max_spans) for own in spans]
 
 
-def _runs(found: Iterable[tuple[int, int, float]]) -> Iterator[tuple[TermSpan, float]]:
-    """Runs of neighbours of one term and sign, with their strongest cell, out of (term, cell, value)."""
-    term, first, stop, total, peak = -1, 0, 0, 0.0, 0.0
-    for number, cell, value in found:
-        if number == term and cell == stop and value * total > 0:
-            stop, total, peak = cell + 1, total + value, max(peak, abs(value))
-            continue
-        if term >= 0:
-            yield TermSpan(term, first, stop, total), peak
-        term, first, stop, total, peak = number, cell, cell + 1, value, abs(value)
-    if term >= 0:
-        yield TermSpan(term, first, stop, total), peak
+def _strongest(spans: list[TermSpan], most: int) -> list[TermSpan]:
+    spans.sort(key=lambda span: -abs(span.value))
+    return [span for span in spans[:most] if abs(span.value) >= _LEAST * abs(spans[0].value)]
 
 
-def _weakest_chosen(strength: Floats, wanted: float) -> float:
-    """Strength of the weakest of the strongest cells that together have `wanted`."""
-    if len(strength) > _MOST_CELLS:
-        strength = np.partition(strength, len(strength) - _MOST_CELLS)[-_MOST_CELLS:]
-    ranked = np.sort(strength)[::-1]
-    enough = int(np.searchsorted(np.cumsum(ranked), wanted))
-    return float(max(ranked[min(enough, len(ranked) - 1)], _LEAST * ranked[0]))
+def _runs(values: Floats, spread: NDArray[np.bool_], weakest: Floats) -> Iterator[tuple[int, TermSpan]]:
+    """Runs of neighbours of one window, term and sign that have a cell as strong as the weakest chosen."""
+    windows, terms, cells = np.nonzero(spread.transpose(0, 2, 1))  # by window, by term, then by time
+    if not len(cells):
+        return
+    found = values[windows, cells, terms]
+    begins = np.ones(len(cells), np.bool_)
+    begins[1:] = (
+        (windows[1:] != windows[:-1]) | (terms[1:] != terms[:-1]) | (cells[1:] != cells[:-1] + 1)
+        | (np.signbit(found[1:]) != np.signbit(found[:-1]))
+    )  # fmt: skip
+    first = np.flatnonzero(begins)
+    peak = np.maximum.reduceat(np.abs(found), first)
+    # bincount adds one after another, so that a sum does not depend on where a run lies in memory.
+    totals = np.bincount(np.cumsum(begins) - 1, weights=found)
+    last = np.append(first[1:], len(cells)) - 1
+    shown = peak >= weakest[windows[first]]
+    columns = (windows[first], terms[first], cells[first], cells[last] + 1, totals)
+    for window, *span in zip(*(column[shown].tolist() for column in columns), strict=True):
+        yield window, TermSpan(*span)
+
+
+def _weakest_chosen(strength: Floats, wanted: Floats) -> Floats:
+    """(B,) strength of the weakest of the strongest cells (B, P·K) that together have `wanted`."""
+    count = strength.shape[1]
+    if count > _MOST_CELLS:
+        strength = np.partition(strength, count - _MOST_CELLS, axis=1)[:, -_MOST_CELLS:]
+    ranked = np.sort(strength, axis=1)[:, ::-1]
+    enough = (np.cumsum(ranked, axis=1) < wanted[:, None]).sum(axis=1)
+    chosen = np.take_along_axis(ranked, np.minimum(enough, ranked.shape[1] - 1)[:, None], axis=1)[:, 0]
+    return np.maximum(chosen, _LEAST * ranked[:, 0])

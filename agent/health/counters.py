@@ -5,6 +5,10 @@ They are only ever written by the work, never read by it: without them it would 
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Final
+
+ANSWERED: Final = "answered"
+"""The outcome of a window whose state is one of the model's classes; every other outcome is a reason of `unknown`."""
 
 
 @dataclass(slots=True)
@@ -13,12 +17,16 @@ class Counters:
 
     records: int = 0
     windows: int = 0
+    judged: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """windows by group and outcome: `answered`, or the reason of an `unknown`"""
     checkpoints: int = 0
     events: Counter[str] = field(default_factory=Counter)
     sensor_faults: Counter[str] = field(default_factory=Counter)
     dead_letters: Counter[str] = field(default_factory=Counter)
     ignored: Counter[str] = field(default_factory=Counter)
     internal_errors: Counter[str] = field(default_factory=Counter)
+    sequence_gaps: int = 0
+    """places where a sender's own numbers say that messages are missing"""
     expired_assets: int = 0
     oversized: Counter[str] = field(default_factory=Counter)
     refetched_records: int = 0
@@ -30,6 +38,9 @@ class Counters:
     def count_dead_letter(self, reason: str, example: str) -> None:
         self.dead_letters[reason] += 1
         self.examples[reason] = example
+
+    def count_judged(self, group: str, reason: str | None) -> None:
+        self.judged[group, reason or ANSWERED] += 1
 
     def count_oversized(self, stream: str) -> None:
         """A message of this stream was larger than Kafka takes, and a smaller one was published instead."""

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from agent.health.metrics import CONTENT_TYPE, exposition
 from agent.health.progress import Progress
@@ -74,9 +74,10 @@ class HealthPages:
         self._progress, self._status, self._registry = progress, status, registry
         self._no_progress_s, self._access = no_progress_s, access or Access()
 
-    def app(self) -> Starlette:
+    def app(self, others: Sequence[BaseRoute] = ()) -> Starlette:
+        """With the routes of others, which are served at the same address."""
         pages = {"/livez": self.livez, "/readyz": self.readyz, "/metrics": self.metrics}
-        return make_app([Route(path, page, methods=["GET"]) for path, page in pages.items()])
+        return make_app([*(Route(path, page, methods=["GET"]) for path, page in pages.items()), *others])
 
     async def livez(self, request: Request) -> Response:
         return self._answer(request, liveness(self._progress, self._status, no_progress_s=self._no_progress_s))

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import version
+from typing import get_args
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import (
@@ -15,6 +16,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from agent.dead_letters.letter import LATE
+from agent.events.fault import Stage as FaultStage
 from agent.health.counters import Counters
 from agent.health.progress import Progress
 from agent.health.status import Histogram, RuntimeStatus
@@ -23,6 +25,10 @@ from connectors.timestamps import NS_PER_S
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _PARTITION = ("topic", "partition")
+_MODEL = ("group", "name", "version", "digest")
+_DIGEST_DIGITS = 12
+_RELOADS = ("loaded", "refused", "malformed")
+_FAULT_STAGES: tuple[str, ...] = get_args(FaultStage)
 _VERSION = version("anchormoe-agent")  # once: each look-up reads the package's metadata from disk
 
 
@@ -36,11 +42,27 @@ class AgentCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         yield InfoMetricFamily("anchormoe_build", "The running version.", {"version": _VERSION})
+        yield from self._fleet()
         yield from self._work_done()
         yield from self._trouble()
         yield from self._partitions()
         yield from self._condition()
         yield from self._durations_and_sizes()
+
+    def _fleet(self) -> Iterator[Metric]:
+        status = self._status
+        assets = GaugeMetricFamily("anchormoe_assets", "Assets by their last state.", labels=["group", "state"])
+        for (group, state), count in sorted(status.assets().items()):
+            assets.add_metric([group, state], count)
+        yield assets
+        models = GaugeMetricFamily("anchormoe_model_info", "The model that judges a group's windows.", labels=_MODEL)
+        for group, model in sorted(status.models().items()):
+            models.add_metric([group, model.name, model.version, model.digest[:_DIGEST_DIGITS]], 1)
+        yield models
+        judged = CounterMetricFamily("anchormoe_windows_judged", "Windows by outcome.", labels=["group", "outcome"])
+        for (group, outcome), count in sorted(self._counters.judged.items()):
+            judged.add_metric([group, outcome], count)
+        yield judged
 
     def _work_done(self) -> Iterator[Metric]:
         counters, status = self._counters, self._status
@@ -52,15 +74,19 @@ class AgentCollector(Collector):
         yield _count("checkpoints", "Checkpoints stored and committed.", counters.checkpoints)
         yield _count("checkpoint_bytes", "Bytes of windows and headers sent to the store.", status.checkpoint_bytes)
         yield _count("expired_assets", "Assets forgotten because they sent nothing for long.", counters.expired_assets)
-        yield _counts("model_reloads", "Activated bundles, by outcome of loading.", "outcome", status.model_reloads)
+        yield _counts(
+            "model_reloads", "Activated bundles, by outcome of loading.", "outcome", status.model_reloads, _RELOADS
+        )
 
     def _trouble(self) -> Iterator[Metric]:
         counters, status = self._counters, self._status
         yield _counts("dead_letters", "Records that could not be used.", "reason", counters.dead_letters)
         meaning = "Exceptions inside the agent, by the stage where they were raised; each is a fault to report."
-        yield _counts("internal_errors", meaning, "stage", counters.internal_errors)
+        yield _counts("internal_errors", meaning, "stage", counters.internal_errors, _FAULT_STAGES)
         meaning = "Skipped because the settings say so: records of unknown assets, unknown channels in records."
         yield _counts("ignored", meaning, "reason", counters.ignored)
+        meaning = "Places where a sender's own sequence numbers say that messages are missing (Sparkplug)."
+        yield _count("sequence_gaps", meaning, counters.sequence_gaps)
         yield _count("late_records", "Records that arrived after their window was due.", counters.dead_letters[LATE])
         meaning = (
             "Messages larger than Kafka takes, published without a part: dead letters as pointers, events shortened."
@@ -81,9 +107,13 @@ class AgentCollector(Collector):
             at: (now_ns - status.newest_ns) / NS_PER_S for at, status in owned.items() if status.newest_ns is not None
         }
         yield _per_partition("lag_records", "Records still to be read.", self._progress.lag or {})
+        yield _gauge("lag_known", "0 while nobody can say how far behind: then lag has no series.", self._lag_known())
         yield _per_partition("position", "Next offset to read.", position)
         yield _per_partition("owner_epoch", "Epoch of the claim.", {at: status.epoch for at, status in owned.items()})
         yield _per_partition("watermark_delay_seconds", "Newest event time behind the wall clock.", behind_s)
+
+    def _lag_known(self) -> bool:
+        return self._progress.lag is not None
 
     def _condition(self) -> Iterator[Metric]:
         progress, status = self._progress, self._status
@@ -98,6 +128,7 @@ class AgentCollector(Collector):
         now_s = progress.clock()
         yield _age("poll", "Time since the last poll returned.", progress.last_poll_s, now_s)
         yield _age("progress", "Time since work last advanced.", progress.last_progress_s, now_s)
+        yield _age("commit", "Time since an offset was last committed.", status.last_commit_s, status.clock())
         yield _age("loop_tick", "Time since the event loop last ran its ticker.", status.last_tick_s, status.clock())
         most = status.record_windows_max.value(status.clock())
         yield _gauge("record_windows_max", "Most windows that one record made due, last one to two minutes.", most)
@@ -112,6 +143,8 @@ class AgentCollector(Collector):
         yield stages
         yield _histogram("batch_records", "Records per batch.", status.batch_records)
         yield _histogram("batch_windows", "Due windows per batch.", status.batch_windows)
+        meaning = "From a window's end to the publication of its state."
+        yield _histogram("event_delay_seconds", meaning, status.event_delay)
         yield _histogram("loop_delay_seconds", "Delay of the 50 ms ticker on the event loop.", status.loop_delay)
 
 
@@ -133,9 +166,10 @@ def _count(name: str, meaning: str, value: int) -> Metric:
     return CounterMetricFamily(f"anchormoe_{name}", meaning, value=value)
 
 
-def _counts(name: str, meaning: str, label: str, values: dict[str, int]) -> Metric:
+def _counts(name: str, meaning: str, label: str, values: dict[str, int], known: Iterable[str] = ()) -> Metric:
+    """`known` are told from the start: `increase` does not see the first of a series that begins with it."""
     family = CounterMetricFamily(f"anchormoe_{name}", meaning, labels=[label])
-    for key, value in sorted(values.items()):
+    for key, value in sorted({**dict.fromkeys(known, 0), **values}.items()):
         family.add_metric([key], value)
     return family
 

@@ -9,15 +9,19 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from connectors.records import Partition
 
-Stage = Literal["decode", "ingest", "classify", "publish", "checkpoint"]
+if TYPE_CHECKING:
+    from agent.models.classifier import ModelName
+
+Stage = Literal["decode", "ingest", "classify", "events", "publish", "checkpoint"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
 
 _SECONDS = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 _COUNTS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1_000.0, 3_000.0, 10_000.0)
+_DELAYS_S = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 60.0, 100.0, 300.0, 1_000.0, 3_000.0, 10_000.0)
 _PERIOD_S = 60.0
 
 
@@ -74,7 +78,11 @@ class PartitionStatus:
 
 @dataclass(slots=True)
 class RuntimeStatus:
-    """Times are monotonic seconds. `last_tick_s` is when the event loop last ran its ticker."""
+    """Times are monotonic seconds. `last_tick_s` is when the event loop last ran its ticker.
+
+    `assets` counts the owned assets by group and state, `models` names the model of each group: the work keeps both
+    anyway, so they are asked for when scraped, on the event loop.
+    """
 
     clock: Callable[[], float] = time.monotonic
     last_tick_s: float | None = None
@@ -88,6 +96,10 @@ class RuntimeStatus:
     stages: dict[Stage, Histogram] = field(default_factory=lambda: {stage: Histogram(_SECONDS) for stage in STAGES})
     loop_delay: Histogram = field(default_factory=lambda: Histogram(_SECONDS))
     loop_delay_max: RollingMax = field(default_factory=RollingMax)
+    event_delay: Histogram = field(default_factory=lambda: Histogram(_DELAYS_S))
+    last_commit_s: float | None = None
+    assets: Callable[[], Mapping[tuple[str, str], int]] = dict
+    models: "Callable[[], Mapping[str, ModelName]]" = dict
     checkpoint_bytes: int = 0
     rejected_claims: int = 0
     source_restarts: int = 0
@@ -98,6 +110,10 @@ class RuntimeStatus:
         self.last_tick_s = self.clock()
         self.loop_delay.observe(delay_s)
         self.loop_delay_max.observe(delay_s, self.last_tick_s)
+
+    def committed(self) -> None:
+        """An offset was committed."""
+        self.last_commit_s = self.clock()
 
     def owns(self, epochs: Mapping[Partition, int]) -> None:
         """Exactly these partitions are owned; one with another epoch was claimed again and starts afresh."""

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from anchormoe.explain.outside import furthest_outside
+from anchormoe.model.judgement import IMPLAUSIBLE
 from anchormoe.windows import FillRule, Floats, Mask, coverage, fill
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ UNKNOWN = "unknown"
 LOW_COVERAGE = "low_coverage"
 HISTORY_LOST = "history_lost"
 INTERNAL = "internal"
-IMPLAUSIBLE = "implausible_values"
+OUT_OF_DISTRIBUTION = "out_of_distribution"
 _MISSING_BELOW = 0.5
 
 
@@ -28,6 +30,18 @@ class ModelName:
     name: str
     version: str
     digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class OutsideRange:
+    """A channel outside the usual range of TRAIN: its value furthest outside, and the share of values outside."""
+
+    channel: str
+    unit: str
+    value: float
+    low: float
+    high: float
+    share: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +61,8 @@ class Classification:
     at: int
     findings: "tuple[Finding, ...]" = ()
     beyond: tuple[str, ...] = ()
+    outside: tuple[OutsideRange, ...] = ()
+    """what made the window `unknown` by OUT_OF_DISTRIBUTION, furthest outside first"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +93,22 @@ class WindowClassifier:
             self._classification(float(covered[window]), missing[window], prediction, place.get(window, -1))
             for window in range(len(windows))
         ]
+        found = [
+            replace(one, outside=self._outside(plausible[at])) if one.reason == OUT_OF_DISTRIBUTION else one
+            for at, one in enumerate(found)
+        ]
         return found if judged is None else self._with_findings(found, judged)
+
+    def _outside(self, window: Floats) -> tuple[OutsideRange, ...]:
+        """Of a window (C, T); empty for a model that does not know its usual range."""
+        usual = getattr(self.predictor, "usual_range", None)
+        if usual is None:
+            return ()
+        units = self.predictor.config.units
+        return tuple(
+            OutsideRange(self.channels[one.channel], units[one.channel], one.value, one.low, one.high, one.share)
+            for one in furthest_outside(window, usual)
+        )
 
     def without_model(self, window: Floats, reason: str) -> Classification:
         """`unknown`, for a window (C, T) that could not be classified."""

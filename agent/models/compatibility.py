@@ -83,4 +83,7 @@ def active_model(group: ResolvedGroup, predictor: "Predictor") -> ActiveModel:
     )
     name = ModelName(config.name, config.version, config.digest)
     units = tuple(channel.unit for channel in group.channels)
-    return ActiveModel(classifier, name, units, NormalValues.of(predictor), getattr(predictor, "expert_names", {}))
+    return ActiveModel(
+        classifier, name, units, NormalValues.of(predictor), getattr(predictor, "expert_names", {}),
+        getattr(predictor, "examples", None),
+    )  # fmt: skip

@@ -1,7 +1,7 @@
 """What is normal for each channel, by the training data of a bundle. Pure."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,6 +28,7 @@ class NormalValues:
     low: Floats
     high: Floats
     deviation: Floats
+    _published: dict[int, dict[str, float] | None] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, predictor: "Predictor") -> "NormalValues | None":
@@ -55,9 +56,16 @@ class NormalValues:
         return cls(None, scaling.mean, low, high, np.full(len(scaling.mean), np.nan))
 
     def published(self, channel: int) -> dict[str, float] | None:
-        """As events have it; None where it is not known."""
+        """As events have it; None where it is not known. All events of a model share it: not to be changed."""
+        if channel not in self._published:
+            self._published[channel] = self._rounded(channel)
+        return self._published[channel]
+
+    def _rounded(self, channel: int) -> dict[str, float] | None:
         numbers = [float(part[channel]) for part in (self.mean, self.low, self.high)]
         if not all(map(math.isfinite, numbers)):
             return None
         mean, low, high = (float(f"{number:.6g}") for number in numbers)
-        return {"mean": mean, "low": low, "high": high}
+        deviation = float(f"{self.deviation[channel]:.6g}")
+        own = {"deviation": deviation} if math.isfinite(deviation) else {}
+        return {"mean": mean, "low": low, "high": high} | own

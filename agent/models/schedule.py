@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,17 +13,21 @@ from agent.models.classifier import ModelName, WindowClassifier
 from agent.models.normal_values import NormalValues
 from anchormoe.windows import Index
 
+if TYPE_CHECKING:
+    from anchormoe.profiles.examples import ExampleIndex
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ActiveModel:
     """A loaded model and the name that events give it; the channels' units and normal values; the experts' readable
-    names by their internal ones. Equal only to itself."""
+    names by their internal ones; the search for similar TRAIN segments. Equal only to itself."""
 
     classifier: WindowClassifier
     name: ModelName
     units: tuple[str, ...] = ()
     normal: NormalValues | None = None
     expert_names: Mapping[str, str] = field(default_factory=dict)
+    examples: "ExampleIndex | None" = None
 
 
 LoadInBackground = Callable[[Activation], "Future[ActiveModel | None]"]
@@ -52,6 +57,11 @@ class ScheduledModel:
             tried = self._loaded
             if tried is not None and tried.done() and not tried.exception() and tried.result() is None:
                 self._loaded = None
+
+    def peek(self) -> ActiveModel | None:
+        """The model if it is loaded and accepted; neither loads nor waits."""
+        tried = self._loaded
+        return tried.result() if tried is not None and tried.done() and not tried.exception() else None
 
     def unload_if_unused(self) -> bool:
         """True when it was loaded and nobody has requested it since the last call. A later request loads it again."""
@@ -93,6 +103,11 @@ class ModelSchedule:
         positions = positions_in_force([each.activation.effective_ns for each in line], ends_ns)
         models = {position: _accepted(line, position) for position in np.unique(positions).tolist()}
         return [models[position] for position in positions.tolist()]
+
+    def loaded_at_newest(self) -> "ActiveModel | None":
+        """The model of the newest window end so far, None for the configured one."""
+        line = [each for each in self._line if each.activation.effective_ns <= self.newest_ns]
+        return next((model for each in reversed(line) if (model := each.peek()) is not None), None)
 
     def from_now_on(self, now_ns: int) -> "list[ScheduledModel]":
         """The one in force at `now_ns` and all later ones."""

@@ -34,8 +34,14 @@ class Checkpointer:
     """Verifies claims and saves checkpoints, within the outage policy."""
 
     def __init__(
-        self, source: Source, store: WindowStore, clock: Callable[[], float], outage: OutagePolicy | None = None
+        self,
+        source: Source,
+        store: WindowStore,
+        clock: Callable[[], float],
+        outage: OutagePolicy | None = None,
+        on_commit: Callable[[], None] = lambda: None,
     ) -> None:
+        self._on_commit = on_commit
         self._source, self._store, self._clock = source, store, clock
         self._outage = outage or OutagePolicy()
         self._down_since_s: dict[_Call, float] = {}
@@ -89,6 +95,7 @@ class Checkpointer:
         if not owned.given_up:
             await self._source.commit({owned.partition: position})
             owned.committed = position
+            self._on_commit()
 
     async def _repeat_commit(self, owned: OwnedPartition) -> None:
         """Exactly the last one: an old offset with the rebuild offset of newer windows would rebuild too little."""

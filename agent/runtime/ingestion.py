@@ -163,7 +163,7 @@ class Ingestion:
         while waiting:
             batch = waiting.pop()
             try:
-                run = self._decode(batch)
+                run = self._decode(owned, batch)
             except Exception as error:  # noqa: BLE001
                 if len(batch.records) == 1:
                     yield self._refuse(owned, batch, "decode", error)
@@ -172,14 +172,17 @@ class Ingestion:
             else:
                 yield from self._ingest_run(owned, run)
 
-    def _decode(self, batch: Batch) -> _Run:
+    def _decode(self, owned: OwnedPartition, batch: Batch) -> _Run:
         with self._status.stage("decode"):
             raise_armed(IN_DECODING, together=len(batch.records))
-            decoded = self._decoder.decode(batch)
+            if owned.births is None:
+                owned.births = self._decoder.make_births(windows.births for windows in owned.groups.values())
+            decoded = self._decoder.decode(batch, owned.births)
         if decoded.ignored:
             self._counters.ignored["unknown_asset"] += decoded.ignored
         if decoded.ignored_channels:
             self._counters.ignored["unknown_channel"] += decoded.ignored_channels
+        self._counters.sequence_gaps += decoded.sequence_gaps
         return _Run(batch, decoded.readings, decoded.rejected)
 
     def _ingest_run(self, owned: OwnedPartition, run: _Run) -> Iterator[IngestedBatch]:

@@ -18,6 +18,7 @@ from agent.health.status import RuntimeStatus
 from agent.models.activations import Activation, decode_activation
 from agent.models.compatibility import CompatibleBundles
 from agent.models.schedule import ActiveModel, ScheduledModel
+from agent.runtime.memory import release_compiler
 from anchormoe.errors import ModelError
 from connectors.append_log import AppendLog, Entry
 from connectors.daemon_threads import start_in_daemon_thread
@@ -193,6 +194,7 @@ class ModelReloader:
             )
             self._refusals.append(_refusal(activation, group.runtime, entry, reason))
             return None
+        release_compiler()
         self._status.model_reloads["loaded"] += 1
         log.info("model loaded", **_log_fields(activation))
         return model

@@ -1,4 +1,4 @@
-"""One thread for the model: calls in order, and a close that does not wait for a call that hangs."""
+"""A thread for the model, or for its events: calls in order, and a close that does not wait for a call that hangs."""
 
 import asyncio
 import threading
@@ -14,10 +14,10 @@ _POLL_EVERY_S = 0.002
 class ModelThread:
     """A daemon, unlike the threads of an executor: the process can exit although a call never returns."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "model") -> None:
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._closed = False
-        self._thread = threading.Thread(target=self._work, name="model", daemon=True)
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
     def submit(self, call: Callable[[], Answer]) -> "Future[Answer]":

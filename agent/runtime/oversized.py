@@ -40,7 +40,7 @@ def _without_evidence(message: Message) -> Message | None:
         return None
     rest = _difference(data["classes"][0]["logit"], evidence["context"])
     nothing = {"spans": [], "channels": [], "experts": [], "remainder": rest, "other_channels": rest}
-    smaller = data | {"evidence": evidence | nothing, "why_not": None}
+    smaller = data | {"evidence": evidence | nothing, "why_not": None, "similar": None}
     headers = (*message.headers, (CUT_HEADER, b"evidence.spans"))
     return replace(message, value=orjson.dumps(smaller), headers=headers)
 

@@ -16,6 +16,7 @@ from agent.windows.group import GroupWindows
 from agent.windows.snapshot import layout_digest, restore_windows
 from agent.windows.spec import GroupSpec
 from connectors.base import Claim, LogIdentity, Source, WindowStore
+from connectors.decoding.births import BirthTables
 from connectors.failpoints import DURING_TAKEOVER, hit
 from connectors.records import Partition, Position, RecordLike, RejectedRecord
 from connectors.timestamps import NS_PER_MS
@@ -38,8 +39,8 @@ class OwnedPartition:
     checkpoint, that is after every record below `position`. While a record is `partial`ly ingested, nothing is stored;
     a checkpoint that was left out for it is `overdue`. `committed` is the last commit. `seen` is the log that was read
     when the partition was taken, `last_record` the newest record since then, `leader_epoch` that of its leader (None:
-    unknown). A partition that is `given_up` is somebody
-    else's: nothing of it is published or stored any more.
+    unknown). A partition that is `given_up` is somebody else's: nothing of it is published or stored any more. `births`
+    is what its records have defined for later ones, where a format has such; a rebuild begins no later than they do.
     """
 
     partition: Partition
@@ -58,6 +59,7 @@ class OwnedPartition:
     states_published_s: float = -math.inf
     given_up: bool = False
     leader_epoch: int | None = None
+    births: BirthTables | None = None
 
     @property
     def rebuilding(self) -> bool:
@@ -72,6 +74,8 @@ class OwnedPartition:
         """
         at, seen = max(offset, self.publish_from), self.log_seen
         needed = min(windows.rebuild_offset for windows in self.groups.values())
+        born = None if self.births is None else self.births.oldest(self.position)
+        needed = needed if born is None else min(needed, born)
         layouts = layout_reaches(windows.spec for windows in self.groups.values())
         return Position(at, str(CommitMetadata(needed, at, seen.log, seen.last, layouts)))
 
@@ -81,10 +85,10 @@ class OwnedPartition:
         return LogSeen(self.seen.log, last, None if self.committed is None else self.committed.offset)
 
     def note_log_seen(self) -> None:
-        """So that a checkpoint of the windows says which log they were read from."""
-        seen = self.log_seen
+        """So that a checkpoint of the windows says which log they were read from, and what it has defined."""
+        seen, births = self.log_seen, None if self.births is None else self.births.stored(self.position)
         for windows in self.groups.values():
-            windows.seen = seen
+            windows.seen, windows.births = seen, births
 
     def advance(self, record: RecordLike) -> None:
         """The record is ingested."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -12,6 +13,7 @@ from agent.events.fault import Fault
 from agent.events.group import GroupRuntime
 from agent.events.payloads import log_replaced_event, lost_records_event
 from agent.health.progress import Progress
+from agent.models.classifier import ModelName
 from agent.runtime.backlog import Backlog
 from agent.runtime.breaker import BreakerLimits
 from agent.runtime.checkpointer import Checkpointer, OutagePolicy
@@ -29,6 +31,8 @@ from agent.runtime.poller import Poller
 from agent.runtime.publisher import Publisher
 from agent.runtime.skipped_records import SkippedRecords
 from agent.runtime.takeover import Takeover
+from agent.windows.ring_buffers import NEVER
+from anchormoe.windows import Floats
 from connectors.base import Fenced, OffsetOutOfRange, Sink, Source, WindowStore
 from connectors.decoding import Decoder
 from connectors.errors import ConnectorError
@@ -39,6 +43,8 @@ log = structlog.get_logger()
 _A_MILLISECOND_S = 0.001
 _WAIT_FOR_RESULTS_S = 0.2
 _KEEP_POLLING_EVERY_S = 1.0
+_ASSETS_PER_CHECKPOINT = 1_500
+"""With so many, a ring is written after 33 of its samples by default, which costs little per sample."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +63,7 @@ class PipelineLimits:
     max_records: int = 5_000
     poll_timeout_s: float = 0.2
     in_flight: int = 2
-    queue_windows: int = 4096
+    queue_windows: int = 1024
     model: ModelLimits = field(default_factory=ModelLimits)
     checkpoint_every_s: float = 5.0
     checkpoint_records: int = 50_000
@@ -98,13 +104,14 @@ class Pipeline:
         self.skips = skips or SkippedRecords()
         self.counters, self.status = self.instruments.counters, self.instruments.status
         self._source, self._sink = endpoints.source, endpoints.sink
+        self._decoder = decoder
         self._store = MeasuredStore(endpoints.store, self.status)
-        self._groups, self._limits, self._clock = groups, limits, clock
+        self.groups, self._limits, self._clock = groups, limits, clock
         self._door = LastDoor(self.counters, limits.breaker)
         specs = [group.spec for group in groups.values()]
         self._ownership = Ownership(self._source, self._store, specs, self._announce_change)
         self._takeover = Takeover(self._take, deadline_s=limits.takeover_deadline_s)
-        self._checkpointer = Checkpointer(self._source, self._store, clock, limits.outage)
+        self._checkpointer = Checkpointer(self._source, self._store, clock, limits.outage, self.status.committed)
         self._publisher = Publisher(self._sink, groups, self.instruments, self._door)
         self._poller = Poller(self._source, leave_within_s=limits.revoke_deadline_s)
         self._model = ModelQueue(
@@ -141,6 +148,7 @@ class Pipeline:
         self._checkpoint_waits = False
         self._restart_wanted = False
         self._last_checkpoint_s, self._records_since_checkpoint = clock(), 0
+        self.status.assets, self.status.models = self._count_assets, self._name_models
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop` or the end of a bounded source. A normal end checkpoints; an error commits nothing more."""
@@ -193,6 +201,7 @@ class Pipeline:
         self.progress.polled()
         # Looked up before any await: a batch of a partition that was lost meanwhile is not for a new owner.
         batches = [(batch, self._ownership.partitions.get(batch.partition)) for batch in polled or []]
+        await self._decoder.prepare(record for batch in polled or [] for record in batch.records)
         async with self._lock:
             await self._ingest(batches)
             if self._model.due:
@@ -212,13 +221,14 @@ class Pipeline:
             await self._checkpoint(list(self._ownership.partitions.values()))
 
     async def close(self) -> None:
-        """The model thread first. Each part has its own time limit, whatever became of the others."""
+        """The threads of model and events first. Each part has its own time limit, whatever became of the others."""
         parts: dict[str, Callable[[], Awaitable[None]]] = {
             "model": self._model.close,
             "source": self._source.close,
             "sink": self._sink.close,
             "store": self._store.close,
             "skips": self.skips.close,
+            "decoder": self._decoder.close,
         }
         if self.models is not None:
             parts["activations"] = self.models.close
@@ -255,6 +265,15 @@ class Pipeline:
             deadline_s = self._limits.revoke_deadline_s
             log.warning("partitions given up without a checkpoint: the hand-over took too long", deadline_s=deadline_s)
             self._give_up(partitions)
+
+    def recent_samples(self, asset: str) -> tuple[str, int, Floats] | None:
+        """Of an asset, for a live view: its group, the index after its newest sample, and samples (C, T)."""
+        for owned in self._ownership.partitions.values():
+            for name, windows in owned.groups.items():
+                row = windows.rings.rows.get(asset)
+                if row is not None and windows.rings.newest[row] != NEVER:
+                    return (name, *windows.rings.recent(row))
+        return None
 
     async def lag(self) -> Mapping[Partition, int] | None:
         """Records still to be read; None while there is no source to ask."""
@@ -317,7 +336,7 @@ class Pipeline:
             self.counters.replaced_logs[change.reason] += 1
         else:
             self.counters.lost_records += change.count
-        await self._publisher.announce([_change_event(group, change) for group in self._groups.values()])
+        await self._publisher.announce([_change_event(group, change) for group in self.groups.values()])
 
     def _owned(self, partitions: Collection[Partition]) -> list[OwnedPartition]:
         return [self._ownership.partitions[each] for each in partitions if each in self._ownership.partitions]
@@ -337,6 +356,16 @@ class Pipeline:
     def _report_partitions(self) -> None:
         self.progress.advanced()
         self.status.owns({at: owned.claim.epoch for at, owned in self._ownership.partitions.items()})
+
+    def _count_assets(self) -> Mapping[tuple[str, str], int]:
+        counts: Counter[tuple[str, str]] = Counter()
+        for owned in self._ownership.partitions.values():
+            for group, states in owned.states.items():
+                counts.update((group, asset.state) for asset in states.values())
+        return counts
+
+    def _name_models(self) -> Mapping[str, ModelName]:
+        return {name: group.current_model.name for name, group in self.groups.items()}
 
     async def _ingest(self, batches: Sequence[tuple[Batch, OwnedPartition | None]]) -> None:
         """As much as there is room for: the rest waits, while polling goes on."""
@@ -395,7 +424,7 @@ class Pipeline:
 
     def _idle_events(self, owned: OwnedPartition, name: str) -> list[OutgoingEvent]:
         """They are technical and belong to no record, so one that cannot be built is only counted."""
-        group, windows, offset = self._groups[name], owned.groups[name], max(owned.position - 1, 0)
+        group, windows, offset = self.groups[name], owned.groups[name], max(owned.position - 1, 0)
         try:
             return idle_events(group, windows, owned.partition, now_s=self._clock(), offset=offset)
         except Exception as error:  # noqa: BLE001  # the last door
@@ -415,8 +444,14 @@ class Pipeline:
         if self._door.holds_commits:
             return False
         by_time = self._clock() - self._last_checkpoint_s >= self._limits.checkpoint_every_s
-        by_records = self._records_since_checkpoint >= self._limits.checkpoint_records
+        by_records = self._records_since_checkpoint >= self._limits.checkpoint_records * self._checkpoint_factor()
         return by_time or by_records or self._checkpoint_waits
+
+    def _checkpoint_factor(self) -> float:
+        """Where there are many assets, more records: each asset's ring is a write of its own, however little is new."""
+        owned = self._ownership.partitions.values()
+        assets = sum(len(windows.rings.rows) for each in owned for windows in each.groups.values())
+        return max(assets / _ASSETS_PER_CHECKPOINT, 1.0)
 
     async def _checkpoint(self, partitions: Collection[OwnedPartition]) -> None:
         """A partition in the middle of a long record is left out, and all of them while the breaker is suspicious."""

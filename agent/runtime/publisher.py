@@ -1,5 +1,6 @@
 """Publishes in order: events and dead letters, then the latest state per asset. What cannot be encoded is told."""
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -16,6 +17,7 @@ from agent.windows.asset_state import AssetState
 from connectors.base import Sink
 from connectors.failpoints import AFTER_PUBLISH, AFTER_STATES, hit
 from connectors.records import Message
+from connectors.timestamps import NS_PER_S
 
 _MAX_WRITE_BYTES = 4 << 20
 
@@ -29,7 +31,10 @@ class Publisher:
         groups: Mapping[str, GroupRuntime],
         instruments: Instruments,
         door: LastDoor | None = None,
+        *,
+        wall_ns: Callable[[], int] = time.time_ns,
     ) -> None:
+        self._wall_ns = wall_ns
         self._sink, self._groups, self._instruments = sink, groups, instruments
         self._door = door or LastDoor(instruments.counters)
 
@@ -61,6 +66,7 @@ class Publisher:
         for letter in letters:
             example = f"{owned.partition}@{letter.offset}: {letter.detail}"
             self._instruments.counters.count_dead_letter(letter.reason, example)
+            self._instruments.rejected(letter)
 
     async def publish_states(self, owned: OwnedPartition) -> None:
         """The last state of every asset again: an earlier owner may have written an older one after a newer one."""
@@ -100,10 +106,17 @@ class Publisher:
         return messages
 
     def _report(self, results: Sequence[BatchResult], events: Sequence[OutgoingEvent]) -> None:
+        now_ns = self._wall_ns()
         for outgoing in events:
             self._instruments.counters.events[outgoing.event.type] += 1
+            if outgoing.state is not None:
+                # A sender whose clock is ahead gives windows that end in the future.
+                delay_s = max(now_ns - outgoing.event.time_ns, 0) / NS_PER_S
+                self._instruments.status.event_delay.observe(delay_s)
             if outgoing.event.type == SENSOR_UNHEALTHY:
                 self._instruments.counters.sensor_faults[outgoing.event.data["finding"]] += 1
+        for window in (window for result in results for window in result.windows):
+            self._instruments.counters.count_judged(window.group, window.reason)
         try:
             self._show(results, events)
         except Exception as error:  # noqa: BLE001  # a live view must not stop the work

@@ -1,15 +1,21 @@
 """Kafka clusters, Redis servers and key prefixes from the settings."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from agent.settings import KafkaSecurity, KafkaSinkSettings, Plant, RedisStoreSettings
+from agent.settings.formats import group_layouts, record_format
+from agent.settings.records import Records
+from agent.settings.resolve import ResolvedGroup
 from agent.settings.secrets import current_secret
 
 if TYPE_CHECKING:
+    from connectors.decoding import Decoder
     from connectors.kafka.cluster import Cluster
     from connectors.redis.server import Server
+    from connectors.schema_registry import SchemaDirectory, SchemaRegistry
 
 
 def cluster_of(bootstrap: str | None, security: KafkaSecurity) -> "Cluster":
@@ -51,6 +57,36 @@ def server_of(store: RedisStoreSettings) -> "Server":
         first_pause_s=store.retries.first_pause.seconds,
         longest_pause_s=store.retries.longest_pause.seconds,
     )
+
+
+def schema_source(records: Records) -> "SchemaRegistry | SchemaDirectory | None":
+    """Raises `ConnectorError`."""
+    registry = records.registry
+    if registry is None:
+        return None
+    from connectors.schema_registry import RegistryAddress, SchemaDirectory, SchemaRegistry
+
+    if registry.directory is not None:
+        return SchemaDirectory(registry.directory, registry.max_schema_bytes)
+    address = RegistryAddress(
+        url=registry.url or "",
+        username=registry.username,
+        password=current_secret(registry.password),
+        ca_file=_text(registry.ca_file),
+        timeout_s=registry.timeout.seconds,
+        attempts=registry.retries.attempts,
+        first_pause_s=registry.retries.first_pause.seconds,
+        longest_pause_s=registry.retries.longest_pause.seconds,
+        max_schema_bytes=registry.max_schema_bytes,
+        max_schemas=registry.cache,
+    )
+    return SchemaRegistry(address)
+
+
+def make_decoder(groups: Iterable[ResolvedGroup], records: Records) -> "Decoder":
+    from connectors.decoding import Decoder
+
+    return Decoder(group_layouts(groups), record_format(records), schema_source(records))
 
 
 def window_prefix(settings: Plant, store: RedisStoreSettings) -> str:

@@ -17,7 +17,7 @@ def record_format(records: Records) -> RecordFormat:
         asset_from="key" if records.asset_field is None else "field",
         asset_field=records.asset_field or "asset",
         time_field=records.time.field,
-        time_unit=records.time.unit,
+        time_unit=records.time_unit,
         utc_offset_minutes=records.time.utc_offset_minutes,
         values_field=records.values_field,
         channel_field=records.channel_field,
@@ -29,6 +29,7 @@ def record_format(records: Records) -> RecordFormat:
         on_unknown_asset=records.unknown_asset,
         on_unknown_channel=records.unknown_channel,
         accept_resets=records.control == "accept",
+        topic_header=records.topic_header,
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -23,6 +23,9 @@ class Channel(Section):
 
     name: Name = Field(description="Name of the channel in the bundle.")
     unit: str | None = Field(default=None, description="Unit after scaling; null: that of the bundle.")
+    description: Annotated[str, Field(max_length=300)] = Field(
+        default="", description="What it measures, and where, in a few words for people."
+    )
     range: tuple[Real, Real] | None = Field(
         default=None, description="Plausible [low, high] in `unit`, for people; not a filter. null: unknown."
     )

@@ -12,13 +12,14 @@ from agent.settings.document import Document, read_document
 from agent.settings.environment import Environment
 from agent.settings.groups import Group
 from agent.settings.plant import Plant
-from agent.settings.problems import Problem
+from agent.settings.problems import Problem, warning
 from agent.settings.resolve import ResolvedGroup, differences, read_facts, reconcile
 from agent.settings.rules import broken_rules
 from agent.settings.sinks import KafkaSinkSettings, Sink
 from agent.settings.sources import KafkaSourceSettings
 from agent.settings.validation_errors import validation_problems
-from anchormoe.bundle.files import CONFIG
+from anchormoe.bundle.files import CONFIG, MANIFEST, parse_json, read_file
+from anchormoe.bundle.usefulness import useless_reasons
 from anchormoe.errors import ModelError
 
 
@@ -142,7 +143,21 @@ def _resolve_groups(groups: Iterator[tuple[int, Group]]) -> tuple[tuple[Resolved
         found = [problem.below(("groups", at)) for problem in differences(group, facts)]
         problems += found
         resolved += [] if found else [reconcile(group, facts)]
+        problems += _useless(at, group)
     return tuple(resolved), problems
+
+
+def _useless(at: int, group: Group) -> Iterator[Problem]:
+    """What training held against serving the bundle. It is a warning: the bundle was written on purpose."""
+    try:
+        manifest = parse_json(read_file(group.model.bundle, MANIFEST), MANIFEST)
+    except (ModelError, OSError):  # told when the bundle is loaded as a whole
+        return
+    for reason in useless_reasons(manifest):
+        wrong, _, right = reason.partition(". ")
+        yield warning(
+            ("groups", at, "model", "bundle"), f"the model is not useful: {wrong}", right[:1].lower() + right[1:]
+        )
 
 
 def _no_bundle(at: int, group: Group, error: Exception) -> Problem:

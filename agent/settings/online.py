@@ -61,13 +61,14 @@ async def examine_services(plant: LoadedPlant, *, timeout_s: float = TIMEOUT_S) 
         clock_checked=settings.records.max_clock_skew is not None,
     )
     async with asyncio.TaskGroup() as group:
+        registry = group.create_task(_inspect_registry(plant, timeout_s))
         tasks = [
             group.create_task(_inspect_kafka(cluster, uses, needs, timeout_s))
             for cluster, uses in _uses_by_cluster(settings).items()
         ]
         if isinstance(settings.store, RedisStoreSettings):
             tasks.append(group.create_task(_inspect_redis(settings.store, timeout_s)))
-    return sum((task.result() for task in tasks), Findings())
+    return sum((task.result() for task in [*tasks, registry]), Findings())
 
 
 def add_findings(examination: Examination, findings: Findings) -> Examination:
@@ -86,6 +87,20 @@ async def _inspect_kafka(cluster: "Cluster", uses: list[Use], needs: Needs, time
         section: Path = uses[0].path[:1] if uses[0].path[0] == "source" else uses[0].path[:2]
         return _outage(facts, kafka_outage(section, facts))
     return Findings(tuple(kafka_problems(uses, facts, needs)))
+
+
+async def _inspect_registry(plant: LoadedPlant, timeout_s: float) -> Findings:
+    from agent.settings.registry_check import examine_registry  # imports httpx, only where there is a registry
+
+    if plant.settings.records.registry is None:
+        return Findings()
+    try:
+        async with asyncio.timeout(timeout_s):
+            problems, outage = await examine_registry(plant)
+    except TimeoutError:
+        wrong = f"the schema registry did not answer within {timeout_s:g} s"
+        problems, outage = [], Problem(("records", "registry"), wrong, "start it, or correct url and login")
+    return Findings(tuple(problems), () if outage is None else (outage,))
 
 
 async def _inspect_redis(store: RedisStoreSettings, timeout_s: float) -> Findings:

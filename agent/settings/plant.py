@@ -10,6 +10,7 @@ from agent.settings.environment import LocalPath, read_environment
 from agent.settings.groups import Group
 from agent.settings.http import Http
 from agent.settings.network import KAFKA_ADDRESS_VARIABLE
+from agent.settings.page import Page
 from agent.settings.records import Records
 from agent.settings.section import Count, Real, Section, Slug, TextPattern
 from agent.settings.sinks import Emission, KafkaSinkSettings, Sink
@@ -50,7 +51,7 @@ class Checkpointing(Section):
     """When windows are stored and offsets committed; the first condition that is met counts."""
 
     every: Duration = Field(default=Duration.parse("5s"), description="Time between two checkpoints.")
-    records: Count = Field(default=50_000, description="Records between two checkpoints.")
+    records: Count = Field(default=50_000, description="Records between two checkpoints; more beyond 1,500 assets.")
     revoke_deadline: Duration = Field(
         default=Duration.parse("10s"),
         description="Time to store the windows of a revoked partition; then it is given up without a checkpoint.",
@@ -76,7 +77,7 @@ class Limits(Section):
     max_batch_records: Count = Field(default=5000, description="Records per poll.")
     in_flight_batches: Count = Field(default=2, le=16, description="Batches in flight; beyond it, polling pauses.")
     queue_windows: Count = Field(
-        default=4096, description="Windows that wait for the model; beyond it, polling pauses."
+        default=1024, description="Windows that wait for the model or their events; beyond it, polling pauses."
     )
     memory: Size = Field(
         default=Size.parse("1GiB"), description="Memory of the windows of all groups, over all partitions."
@@ -123,6 +124,7 @@ class Plant(Section):
     checkpoint: Checkpointing = Field(default=Checkpointing(), description="When windows and offsets are stored.")
     limits: Limits = Field(default=Limits(), description="Limits that the agent never exceeds.")
     http: Http | None = Field(default=Http(), description="HTTP server for health checks and metrics; null: none.")
+    page: Page = Field(default=Page(), description="The operator page.")
     alarms: Alarms | None = Field(
         default=None, description="Rules of the alarm worker (`anchormoe-agent alarms`); null: none."
     )

@@ -46,6 +46,7 @@ class ResolvedChannel:
     offset: float
     range: tuple[float, float] | None
     fill: FillRule
+    description: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,4 +222,5 @@ def _resolve_channel(channel: Channel, unit: str, rule: FillRule, period_ns: int
         offset=channel.offset,
         range=channel.range,
         fill=rule,
+        description=channel.description,
     )

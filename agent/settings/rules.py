@@ -11,6 +11,7 @@ from typing import Any
 from agent.settings.alarm_rules import ALARM_RULES
 from agent.settings.groups import Group, overlap
 from agent.settings.network import KAFKA_ADDRESS_VARIABLE, KafkaSecurity
+from agent.settings.page import Page
 from agent.settings.plant import Checkpointing, Inference, Limits, Models
 from agent.settings.problems import Problem, warning
 from agent.settings.records import Records
@@ -250,7 +251,16 @@ def a_memory_store_is_lost_on_restart(source: Source, store: Store) -> Problems:
         yield warning(("store", "kind"), wrong, "use kind: redis in production")
 
 
+def advice_is_for_known_groups(page: Page, groups: Sequence[Group]) -> Problems:
+    known = {group.name for group in groups}
+    for at, advice in enumerate(page.advice):
+        if advice.group not in known:
+            right = f"name one of {', '.join(sorted(known))}"
+            yield Problem(("page", "advice", at, "group"), f"there is no group {advice.group}", right)
+
+
 RULES: tuple[Callable[..., Problems], ...] = (
+    advice_is_for_known_groups,
     groups_do_not_overlap,
     simulated_assets_are_in_a_group,
     groups_have_simulated_assets,

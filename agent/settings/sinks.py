@@ -141,6 +141,10 @@ class Emission(Section):
         default="changes",
         description="Which published states say why they are not the runner-up: none, changes of state, or all.",
     )
+    similar: Literal["never", "changes", "always"] = Field(
+        default="changes",
+        description="Which published states show the TRAIN segments most like their evidence: none, changes, or all.",
+    )
     max_patches: Count | None = Field(
         default=None, le=1024, deprecated=True, description="Former name of max_spans; counts if it is set."
     )

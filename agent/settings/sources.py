@@ -15,6 +15,9 @@ from agent.settings.units import Duration
 Speed = Annotated[Real, Field(gt=0)]
 _SUFFIXES = frozenset({".csv", ".jsonl", ".ndjson", ".parquet"})
 
+INSTANCE_VARIABLE = "ANCHORMOE_KAFKA_INSTANCE_ID"
+"""Each agent of a group has another one: it cannot be in a file that they share."""
+
 
 class SimulatedAssetSettings(Section):
     """One machine or patient of the simulated plant."""
@@ -81,7 +84,14 @@ class KafkaSourceSettings(Section):
     topics: tuple[Topic, ...] = Field(min_length=1, description="Topics to read; their records are keyed by asset.")
     group: Name | None = Field(default=None, description="Consumer group; null: anchormoe-<namespace>.")
     instance_id: Name | None = Field(
-        default=None, description="group.instance.id: static membership, for stable deployments; null: none."
+        default=None,
+        description="group.instance.id: static membership, for agents with stable names; null: none; "
+        f"{INSTANCE_VARIABLE} overrides it.",
+    )
+    assignor: Literal["roundrobin", "sticky"] = Field(
+        default="roundrobin",
+        description="partition.assignment.strategy: sticky leaves partitions where they are if it can; members of both "
+        "kinds share a group by roundrobin.",
     )
     start_from: Literal["earliest", "latest"] = Field(
         default="earliest",
@@ -101,7 +111,8 @@ class KafkaSourceSettings(Section):
     @model_validator(mode="before")
     @classmethod
     def _address(cls, raw: Any, info: ValidationInfo) -> Any:
-        return with_address(raw, "bootstrap", KAFKA_ADDRESS_VARIABLE, info)
+        addressed = with_address(raw, "bootstrap", KAFKA_ADDRESS_VARIABLE, info)
+        return with_address(addressed, "instance_id", INSTANCE_VARIABLE, info)
 
     def broken_rules(self) -> Iterator[Problem]:
         if self.bootstrap is None:

@@ -19,6 +19,7 @@ from agent.event_types import (
 )
 from agent.events.assemble import OutgoingEvent
 from agent.terminal.sparkline import span_marks, sparkline
+from anchormoe.model.reasons import short_reason
 from connectors.timestamps import NS_PER_S, parse_iso
 
 Json = dict[str, Any]
@@ -195,7 +196,7 @@ def _reason(data: Json) -> str:
     window = data["window"]
     odd = [f"{one['channel']} {one['finding']} {one['value']:.6g}" for one in window.get("implausible", ())]
     beyond = window.get("beyond_training", ())
-    notes = [data["abstention"].replace("_", " ")] if data["abstention"] else []
+    notes = [short_reason(data["abstention"])] if data["abstention"] else []
     notes += [", ".join(odd)] if odd else []
     notes += [f"beyond training: {', '.join(beyond)}"] if beyond else []
     notes += [f"this window alone: {window['unsettled']['state']}"] if window.get("unsettled") else []

@@ -12,6 +12,7 @@ from agent.event_types import STATE, is_normal_state
 from agent.events.assemble import OutgoingEvent, WindowResult
 from agent.health.counters import Counters
 from agent.models.classifier import UNKNOWN
+from agent.page.state import strongest_evidence
 from agent.terminal.story import clock, headline, picture, span_lines, sum_line, why_lines
 from connectors.printable import printable
 from connectors.timestamps import format_iso
@@ -61,9 +62,12 @@ class LiveView:
     def __init__(self, console: Console, counters: Counters) -> None:
         self._console, self._counters = console, counters
         self._results: dict[str, WindowResult] = {}
+        self._why: dict[str, tuple[str, str]] = {}
         self._last_change: OutgoingEvent | None = None
         self._recent: list[str] = []
         self._warning: str | None = None
+        self.page: str | None = None
+        """where the operator page is, for the footer"""
         self._live = Live(console=console, refresh_per_second=_REFRESH_PER_S, get_renderable=self.render)
 
     def start(self) -> None:
@@ -75,6 +79,8 @@ class LiveView:
     def published(self, outgoing: OutgoingEvent) -> None:
         data = outgoing.event.data
         self._recent = [f"{clock(format_iso(outgoing.event.time_ns))}  {headline(data)}", *self._recent][:5]
+        if data["type"] == STATE:
+            self._why[data["asset"]] = data["state"], strongest_evidence(data)
         if data["type"] == STATE and data["evidence"] and data["state"] != data["previous_state"]:
             self._last_change = outgoing
 
@@ -87,8 +93,9 @@ class LiveView:
     def render(self) -> Group:
         recent = [Panel(_one_line_each(self._recent or ["no events yet"]), title="events")] if self._is_high else []
         footer = _text(f"{self._counters}   Ctrl-C stops", style="dim")
+        where = [_text(f"operator page: {self.page}/", style="bold")] if self.page else []
         warning = [_text(self._warning, style="yellow")] if self._warning else []
-        return Group(*warning, self._table(), self._explained(), *recent, footer)
+        return Group(*warning, self._table(), self._explained(), *recent, *where, footer)
 
     @property
     def _is_high(self) -> bool:
@@ -105,22 +112,25 @@ class LiveView:
         table.add_column("asset")
         table.add_column("state", no_wrap=True)
         table.add_column("since", no_wrap=True)
-        table.add_column("p", justify="right", no_wrap=True)
-        table.add_column("note", ratio=1)
+        table.add_column("sure", justify="right", no_wrap=True)
+        table.add_column("why", ratio=1)
         for result in shown:
-            probability = "" if result.probability is None else f"{result.probability:.2f}"
-            state = _text(result.state.state, style=_style(result.state.state))
-            since = clock(format_iso(result.since_ns))
-            table.add_row(_text(result.asset), state, since, probability, _text(_note(result)))
+            since, sure = clock(format_iso(result.since_ns)), _sure(result)
+            table.add_row(_text(result.asset), _state(result.state.state), since, sure, _text(self._reason(result)))
         return table
 
+    def _reason(self, result: WindowResult) -> str:
+        """As on the page: the strongest evidence of the state, why it is unknown, what is odd about sensors."""
+        state, evidence = self._why.get(result.asset, ("", ""))
+        return ", ".join(part for part in (evidence if state == result.state.state else "", _note(result)) if part)
+
     def _shown(self) -> list[WindowResult]:
-        """As many as the terminal has space for: first those that are not normal, then the latest; sorted by name."""
+        """As many as the terminal has space for, worst first as on the page; of the normal ones the latest changes."""
         below = _OTHER_LINES + (_EVENTS_LINES if self._is_high else 0)
+        below += 1 if self.page else 0
         below += -(-len(self._warning) // self._console.width) if self._warning else 0
         rows = max(self._console.height - below, _LEAST_ROWS)
-        results = sorted(self._results.values(), key=lambda one: (is_normal_state(one.state.state), -one.since_ns))
-        return sorted(results[:rows], key=lambda one: one.asset)
+        return sorted(self._results.values(), key=_badness)[:rows]
 
     def _explained(self) -> Panel:
         if self._last_change is None:
@@ -144,9 +154,34 @@ def _text(words: str, style: str = "") -> Text:
     return Text(printable(words), style=style)
 
 
-def _style(state: str) -> str:
-    """Green for a normal state, by its name; the colour is only a hint."""
-    return "yellow" if state == UNKNOWN else "green" if is_normal_state(state) else "bold red"
+def _kind(state: str) -> str:
+    """As on the page: what is normal goes back, what is not stands out; colour is left to alarms."""
+    return UNKNOWN if state == UNKNOWN else "normal" if is_normal_state(state) else "abnormal"
+
+
+def _sure(result: WindowResult) -> str:
+    """As on the page: never 100 %, and of an unknown state nobody is sure."""
+    if result.probability is None or _kind(result.state.state) == UNKNOWN:
+        return "–"
+    return "> 99 %" if result.probability > _QUITE_SURE else f"{100 * result.probability:.0f} %"
+
+
+_QUITE_SURE = 0.99
+_ORDER = {"abnormal": 0, UNKNOWN: 1, "normal": 2}
+_STYLES = {"abnormal": "bold reverse", UNKNOWN: "italic", "normal": "dim"}
+
+
+def _state(state: str) -> Text:
+    """Framed, hatched or grey, as on the page: no meaning depends on a colour."""
+    kind = _kind(state)
+    return _text(f"░{state}░" if kind == UNKNOWN else f" {state} ", style=_STYLES[kind])
+
+
+def _badness(result: WindowResult) -> tuple[int, float, int, str]:
+    """The order of the page: by kind, the surest in tenths, the earliest; among normal ones the latest change."""
+    kind = _kind(result.state.state)
+    tenths = -round((result.probability or 0) * 10) if kind == "abnormal" else 0
+    return _ORDER[kind], tenths, -result.since_ns if kind == "normal" else result.since_ns, result.asset
 
 
 def _note(result: WindowResult) -> str:

@@ -13,6 +13,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 MAX_CONNECTIONS = 64
 MAX_HEAD_BYTES = 16_384
+KEEP_OPEN = "keep_open"
+"""Name in the state of a request, of a function: the answer goes on, the time limit begins anew."""
 _HEAD_S = 10.0
 _REQUEST_S = 30.0
 
@@ -53,6 +55,8 @@ class LimitedProtocol(H11Protocol):
             self.abort()
         if self.cycle is not cycle and self.busy:
             self._expire_after(self.config.request_s)
+            # The application has not run yet. A long answer calls this whenever it could write something.
+            self.cycle.scope["state"][KEEP_OPEN] = lambda: self._expire_after(self.config.request_s)
 
     def on_response_complete(self) -> None:
         """The answer may still be in the buffer: a client that never reads it must not keep it there."""

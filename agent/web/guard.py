@@ -27,6 +27,8 @@ _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?)
 _SINGLE = (b"host", b"origin", b"content-type", b"content-length", b"transfer-encoding", b"authorization")
 _READING = ("GET", "HEAD")
 _SAME_SITE = (b"same-origin", b"none")
+_STREAM = b"text/event-stream"
+_NAVIGATION = {b"sec-fetch-mode": b"navigate", b"sec-fetch-dest": b"document"}
 _JSON = re.compile(rb"application/json(?:\s*;\s*charset=\"?utf-8\"?)?", re.IGNORECASE)
 _SAFE_HEADERS: Sequence[tuple[bytes, bytes]] = (
     (b"cache-control", b"no-store"),
@@ -83,7 +85,8 @@ class Guard:
         if isinstance(body, Refusal):
             return body
         try:
-            async with asyncio.timeout(_HANDLING_S):
+            async with asyncio.timeout(_HANDLING_S) as limit:
+                answer.limit = limit
                 await self._app(scope, _replay(body, receive), answer.send)
         except TimeoutError:
             if answer.started:
@@ -101,7 +104,7 @@ def check_request(scope: Scope, hosts: Collection[str]) -> Refusal | None:
         return Refusal(400, "repeated_header", "a header that may come once came twice")
     return (
         _check_host(single, scope, hosts)
-        or _check_origin(single)
+        or (None if _opens_page(single, scope) else _check_origin(single))
         or _check_target(scope)
         or _check_body(single, scope["method"], counted[b"content-encoding"])
     )
@@ -115,6 +118,12 @@ def _check_host(headers: dict[bytes, bytes], scope: Scope, hosts: Collection[str
     if host in hosts or host == "localhost" or host == _normalise(str(own_address)) or _is_loopback(host):
         return None
     return Refusal(421, "host", "not a name of this server; add it to http.allowed_hosts")
+
+
+def _opens_page(headers: dict[bytes, bytes], scope: Scope) -> bool:
+    """A link to the start page, which has no data in it: somebody may have sent it to a colleague."""
+    shown = all(headers.get(name) == value for name, value in _NAVIGATION.items())
+    return shown and scope["method"] == "GET" and scope["path"] == "/" and b"origin" not in headers
 
 
 def _check_origin(headers: dict[bytes, bytes]) -> Refusal | None:
@@ -183,14 +192,20 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 
 
 class _Answer:
-    """Adds the headers that every answer has; after a refusal the connection is closed, with what is still to come."""
+    """Adds the headers that every answer has; after a refusal the connection is closed, with what is still to come.
+
+    A stream of events has no time limit here: its connection is dropped once nothing can be written any more.
+    """
 
     def __init__(self, send: Send) -> None:
         self._send, self.started = send, False
+        self.limit: asyncio.Timeout | None = None
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.started = True
+            if self.limit is not None and _is_stream(message):
+                self.limit.reschedule(None)
             own = {name.lower() for name, _ in message.get("headers", ())}
             missing = [header for header in _SAFE_HEADERS if header[0] not in own]
             message = {**message, "headers": [*message.get("headers", ()), *missing]}
@@ -205,6 +220,10 @@ class _Answer:
         ]
         await self.send({"type": "http.response.start", "status": refusal.status, "headers": headers})
         await self.send({"type": "http.response.body", "body": body})
+
+
+def _is_stream(message: Message) -> bool:
+    return any(name.lower() == b"content-type" and value.startswith(_STREAM) for name, value in message["headers"])
 
 
 def _too_large() -> Refusal:

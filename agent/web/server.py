@@ -4,7 +4,7 @@ import asyncio
 import errno
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,12 +31,18 @@ _CERTIFICATE_CHECK_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """`hosts`: names by which clients call the server, besides its address. With a certificate it speaks HTTPS."""
+    """`hosts`: names by which clients call the server, besides its address. With a certificate it speaks HTTPS.
+
+    `max_connections` is None for the usual number. `before_stop` ends answers that have no end of their own, so that
+    stopping need not wait for them.
+    """
 
     hosts: frozenset[str] = frozenset()
     cert_file: Path | None = None
     key_file: Path | None = None
     refusals: Refusals = field(default_factory=Refusals)
+    max_connections: int | None = None
+    before_stop: Callable[[], None] = lambda: None
 
 
 def make_app(routes: list[BaseRoute]) -> Starlette:
@@ -72,6 +78,13 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
+def address_of(listener: socket.socket, *, tls: bool) -> str:
+    """Where a client on this machine finds the server."""
+    host, port = listener.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  # not bound to here
+    return f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
 async def serve(app: Starlette, listener: socket.socket, serving: Serving | None = None) -> None:
     """Runs until cancelled; then open requests get a moment and the socket is closed."""
     serving = serving or Serving()
@@ -87,11 +100,11 @@ async def serve(app: Starlette, listener: socket.socket, serving: Serving | None
         h11_max_incomplete_event_size=MAX_HEAD_BYTES,
         timeout_graceful_shutdown=_GRACE_S,
     )
+    if serving.max_connections is not None:
+        config.max_connections = serving.max_connections
     certificate = None if serving.cert_file is None else Certificate(serving.cert_file, serving.key_file)
     server = _Server(config, None if certificate is None else certificate.context)
-    host, port = listener.getsockname()[:2]
-    scheme = "http" if certificate is None else "https"
-    log.info("serving health and metrics", url=f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}")
+    log.info("serving health and metrics", url=address_of(listener, tls=certificate is not None))
     try:
         async with asyncio.TaskGroup() as group:
             watching = None if certificate is None else group.create_task(certificate.watch())
@@ -99,6 +112,7 @@ async def serve(app: Starlette, listener: socket.socket, serving: Serving | None
             if watching is not None:
                 watching.cancel()
     finally:
+        serving.before_stop()
         if server.started:
             await server.shutdown(sockets=[listener])
 

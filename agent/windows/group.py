@@ -35,7 +35,7 @@ class GroupWindows:
 
     `history_lost` says that older samples may be missing although they were sent; then `complete_from` has the first
     index of each asset from which on nothing is missing. `expired` are assets whose ring buffers may still be stored.
-    `seen` says which log they were read from.
+    `seen` says which log they were read from; `births` is what the records before `cursor` have defined for later ones.
     """
 
     spec: GroupSpec
@@ -50,6 +50,7 @@ class GroupWindows:
     complete_from: dict[str, int] = field(default_factory=dict)
     expired: set[str] = field(default_factory=set)
     seen: LogSeen = field(default_factory=LogSeen)
+    births: bytes | None = None
 
     @classmethod
     def empty(cls, spec: GroupSpec, *, cursor: int) -> "GroupWindows":

@@ -126,6 +126,12 @@ class RingBuffers:
         self._blank_outside(windows, rows, ends)
         return windows
 
+    def recent(self, row: int) -> tuple[int, Floats]:
+        """All samples (C, T) of an asset that the ring still has, a copy, and the index after the newest."""
+        newest = int(self._newest[row])
+        slots = np.arange(newest - self.slots + 1, newest + 1) % self.slots
+        return newest + 1, np.ascontiguousarray(self._values[row, slots].T)
+
     def clear(self, row: int) -> None:
         """Drop every sample of an asset; its next one is its first."""
         self._remember(np.arange(row * self.slots, (row + 1) * self.slots))

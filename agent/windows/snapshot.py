@@ -75,6 +75,7 @@ class _Header(msgspec.Struct):
     checksums: list[_Offset | None] | None = None
     memories: dict[str, _Memory] = msgspec.field(default_factory=dict)
     log: _Log | None = None
+    births: str | None = None
 
 
 _decode_header = msgspec.json.Decoder(_Header).decode
@@ -107,6 +108,7 @@ def restore_windows(windows: GroupWindows, stored: StoredWindows) -> dict[str, A
     windows.rebuild.base = header.rebuild
     windows.history_lost, windows.complete_from = header.lossy, header.whole_from
     windows.seen = LogSeen.from_json(None if header.log is None else msgspec.to_builtins(header.log))
+    windows.births = None if header.births is None else header.births.encode()
     return states
 
 
@@ -137,6 +139,7 @@ def _header(windows: GroupWindows, states: Mapping[str, AssetState]) -> bytes:
             "lossy": windows.history_lost,
             "whole_from": windows.complete_from,
             **({"log": windows.seen.as_json()} if windows.seen != LogSeen() else {}),
+            **({"births": windows.births.decode()} if windows.births is not None else {}),
             "assets": assets,
             **({"memories": memories} if memories else {}),
             "checksums": [rings.checksum(row) for row in rings.rows.values()],

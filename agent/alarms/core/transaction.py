@@ -1,6 +1,6 @@
 """Collects what one input changes, and reads the console as if those changes were already applied. Pure."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from agent.alarms.core.alarm import Alarm
@@ -165,8 +165,9 @@ class Transaction:
             if alarm is not None:
                 self._update_suppression(alarm)
 
-    def _assets(self) -> Iterable[str]:
-        return (alarm.asset for alarm in (self.console.alarms | self.result.alarms).values())
+    def _assets(self) -> Iterator[str]:
+        """Lazy: only few alarms have dependents beyond their own asset, and a console may have many alarms."""
+        yield from (alarm.asset for alarm in (self.console.alarms | self.result.alarms).values())
 
     def _update_suppression(self, alarm: Alarm) -> None:
         causes = suppressing_alarms(alarm, self.catalogue, self.alarms_of)

@@ -3,11 +3,15 @@
 Per input: 1. step, 2. publish transitions, alarms and audit and wait for the broker's acknowledgement, 3. send the
 rows, 4. acknowledge the input when the broker has acknowledged the rows. Rows are sent to the table's changelog
 directly, because nothing can wait for Faust's own `table[key] = value`.
+
+While the broker is waited for, further inputs are stepped; what they ask for is published together, in their order.
 """
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -32,6 +36,10 @@ from connectors.records import Partition, Record
 
 log = structlog.get_logger()
 _MAX_IN_FLIGHT = 1_000
+_MAX_UNPUBLISHED = 500
+"""Inputs that are applied in memory and not yet published; so many may be repeated after a crash."""
+_HAND_OVER_S = 5.0
+"""How long a rebalance waits for them."""
 _TABLE = "rows"
 
 
@@ -63,6 +71,45 @@ class InFlight:
             self._failed.set()
 
 
+class Outbox:
+    """What was applied and is not yet published, in order; at most `limit` inputs."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._waiting: deque[tuple[Any, AppliedInput]] = deque()
+        self._changed, self._publishing = asyncio.Condition(), False
+
+    async def wait_for_room(self) -> None:
+        async with self._changed:
+            await self._changed.wait_for(lambda: len(self._waiting) < self._limit)
+
+    def add(self, event: Any, applied: AppliedInput) -> None:
+        """Does not wait: an input that changed a console in memory is in the outbox, whoever is cancelled meanwhile."""
+        self._waiting.append((event, applied))
+
+    async def announce(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
+
+    async def wait_until_empty(self) -> None:
+        async with self._changed:
+            await self._changed.wait_for(lambda: not self._waiting and not self._publishing)
+
+    @asynccontextmanager
+    async def take(self) -> AsyncIterator[list[tuple[Any, AppliedInput]]]:
+        """All that wait, as soon as there is one; while the block publishes them, the outbox is not empty."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: bool(self._waiting))
+            taken, self._publishing = list(self._waiting), True
+            self._waiting.clear()
+            self._changed.notify_all()
+        try:
+            yield taken
+        finally:
+            self._publishing = False
+            await self.announce()
+
+
 class AlarmWorker:
     """Owns the Faust app, which runs everything here as agents, timers and tasks of its own."""
 
@@ -78,6 +125,7 @@ class AlarmWorker:
         self.sink = KafkaSink(settings.cluster, Delivery(settings.topics))
         self.stall = StallDetector(self.app, self.counters, settings.topics[INPUTS], limit_s=settings.no_progress_s)
         self._in_flight, self._sink_started = InFlight(_MAX_IN_FLIGHT), asyncio.Event()
+        self._outbox = Outbox(_MAX_UNPUBLISHED)
         self._register()
 
     def _topic(self, name: str) -> Any:
@@ -90,6 +138,7 @@ class AlarmWorker:
         self.app.task(self._start_sink)
         self.add_helper(self.stall.watch)
         self.add_helper(self._in_flight.watch)
+        self.add_helper(self._publish_outbox)
         self.app.on_partitions_revoked.connect(self._on_rebalance)
         self.app.on_rebalance_complete.connect(self._on_rebalance)
 
@@ -128,6 +177,10 @@ class AlarmWorker:
         self._sink_started.set()
 
     async def _on_rebalance(self, *_: Any, **__: Any) -> None:
+        """What was applied is published before another worker begins; what is not is repeated, equal by id."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_HAND_OVER_S):
+                await self._outbox.wait_until_empty()
         self.console_worker.forget()
 
     async def _copy_events(self, stream: Any) -> None:
@@ -191,13 +244,17 @@ class AlarmWorker:
                     self.console_worker.forget()
 
     async def _take(self, event: Any) -> None:
+        """Between the step and the outbox nothing waits: the table in memory always has what the consoles have."""
         message = event.message
         await self._require_no_gap(message)
+        await self._outbox.wait_for_room()
         written_ns = _written_ns(message.timestamp)
         applied = self.console_worker.take(message.key, message.value, message.offset, written_ns)
-        await self._publish(applied)
-        await self._write_rows(event, applied)
+        for key, value in applied.rows:
+            self._store(key, value)
+        self._outbox.add(event, applied)
         self._expected.advance(message.tp, message.offset)
+        await self._outbox.announce()
 
     async def _require_no_gap(self, message: Any) -> None:
         """Skipped offsets are lost inputs, unless the log has no records there (transaction markers)."""
@@ -209,19 +266,22 @@ class AlarmWorker:
             if found.partition == message.partition and found.offset in missing:
                 raise InputsSkipped(f"{message.tp}: inputs {missing.start} to {missing.stop - 1} were skipped")
 
-    async def _publish(self, applied: AppliedInput) -> None:
-        if applied.messages:
-            await self._sink_started.wait()
-            await self.sink.write(applied.messages)
-        self.counters.count(applied.transitions, self.console_worker.ignored)
-        self.console_worker.ignored.clear()
+    async def _publish_outbox(self) -> None:
+        """Messages of all inputs that wait, one wait for the broker, then their rows."""
+        while True:
+            async with self._outbox.take() as taken:
+                messages = [message for _, applied in taken for message in applied.messages]
+                if messages:
+                    await self._sink_started.wait()
+                    await self.sink.write(messages)
+                for event, applied in taken:
+                    self.counters.count(applied.transitions, self.console_worker.ignored)
+                    self.console_worker.ignored.clear()
+                    await self._write_rows(event, applied)
 
     async def _write_rows(self, event: Any, applied: AppliedInput) -> None:
-        sent = []
-        for key, value in applied.rows:
-            sent.append(self.table.send_changelog(event.message.partition, key, value))
-            self._store(key, value)
-        await self._in_flight.add(event, sent)
+        partition = event.message.partition
+        await self._in_flight.add(event, [self.table.send_changelog(partition, *row) for row in applied.rows])
 
     def _store(self, key: bytes, value: bytes | None) -> None:
         if value is None:

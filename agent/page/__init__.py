@@ -1,0 +1,1 @@
+"""The operator page: what the browser sees of the plant, over HTTP/JSON and server-sent events."""
