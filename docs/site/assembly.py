@@ -12,7 +12,7 @@ from docs.site import navigation
 from docs.site.api import api_pages
 from docs.site.commands import command_pages
 from docs.site.pages import CONTRACTS, WRITTEN, find, link_targets, map_pages, rewrite_links, source_page_path
-from docs.site.schemas import anchor, asyncapi_page, schema_page
+from docs.site.schemas import anchor, described_by, schema_page
 
 _PICTURES = {".png", ".svg", ".jpg", ".gif", ".webp"}
 _LANGUAGES = {".yaml": "yaml", ".yml": "yaml", ".py": "python", ".json": "json", ".toml": "toml", ".md": "markdown"}
@@ -96,13 +96,12 @@ class Assembly:
         known: dict[str, str] = {}
         for source, document in documents.items():
             self._copy(source, posixpath.join(posixpath.dirname(files[source]), posixpath.basename(source)))
-            if "asyncapi" not in document:
+            if not described_by(document):
                 page = posixpath.basename(files[source])
                 known |= {name: page + anchor(name) for name in document.get("$defs", ())} | {document["title"]: page}
         for source, document in documents.items():
-            name = posixpath.basename(source)
-            text = asyncapi_page(name, document, known) if "asyncapi" in document else schema_page(name, document)
-            self._write(files[source], text)
+            name, page_of = posixpath.basename(source), described_by(document)
+            self._write(files[source], page_of(name, document, known) if page_of else schema_page(name, document))
 
     def _write_sources(self) -> None:
         """A folder's page names its files, which then need pages, too."""

@@ -1,8 +1,8 @@
-"""JSON Schemas and the AsyncAPI document as Markdown tables. Pure."""
+"""JSON Schemas, the AsyncAPI and the OpenAPI document as Markdown tables. Pure."""
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -184,3 +184,47 @@ def _message(message: Schema, definitions: Definitions) -> list[str]:
         type_name(shared, definitions) if headers else "",
         payload.get("description") or type_name(payload, definitions),
     ]
+
+
+def openapi_page(name: str, document: Schema, elsewhere: Mapping[str, str]) -> str:
+    """Routes with what they take and answer. Definitions that have a page elsewhere are linked, the others follow."""
+    definitions = Definitions(document["components"]["schemas"], elsewhere)
+    info = document["info"]
+    rows = [
+        [_code(f"{verb.upper()} {route}"), one["summary"], _inputs(one, definitions), _answer(one, definitions)]
+        for route, verbs in document["paths"].items()
+        for verb, one in verbs.items()
+    ]
+    parts = [
+        "# OpenAPI",
+        f"{info['title']}, version {info['version']}. The file: [{name}]({name})",
+        str(info["description"]),
+        _table(["route", "what it does", "takes", "answers"], rows),
+    ]
+    for one, schema in definitions.schemas.items():
+        if one not in elsewhere:
+            parts += [f"## {one}", *_body(schema, definitions)]
+    return "\n\n".join(parts)
+
+
+def _inputs(operation: Schema, definitions: Definitions) -> str:
+    named = [f"{_code(one['name'])}{STAR if one['required'] else ''}" for one in operation["parameters"]]
+    return ", ".join([*named, *_contents(operation.get("requestBody", {}), definitions)])
+
+
+def _answer(operation: Schema, definitions: Definitions) -> str:
+    good = [answer for code, answer in operation["responses"].items() if code.startswith("2")]
+    return ", ".join(one for answer in good for one in _contents(answer, definitions))
+
+
+def _contents(message: Schema, definitions: Definitions) -> list[str]:
+    contents = message.get("content", {}).items()
+    return [type_name(one["schema"], definitions) if kind == "application/json" else kind for kind, one in contents]
+
+
+def described_by(document: Schema) -> Callable[[str, Schema, Mapping[str, str]], str] | None:
+    """The page of an API description; None for a schema of one document."""
+    return next((page for key, page in _API_PAGES.items() if key in document), None)
+
+
+_API_PAGES = {"asyncapi": asyncapi_page, "openapi": openapi_page}
