@@ -29,7 +29,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 TESTS = Path(__file__).parent
-TIMEOUTS_S = {"unit": 240, "architecture": 240, "property": 360, "integration": 360, "fault": 600}
+TIMEOUTS_S = {"unit": 240, "browser": 240, "architecture": 240, "property": 360, "integration": 360, "fault": 600}
 """Seconds that one test of a kind may take on a busy machine. A `slow` one gets four times as long."""
 
 KafkaFactory = Callable[..., KafkaBroker]

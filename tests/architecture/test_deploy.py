@@ -26,6 +26,7 @@ from agent.cli.main import app
 from agent.settings import Http, KafkaSinkSettings, KafkaSourceSettings, RedisStoreSettings, examine, load_settings
 from agent.settings.plant import Checkpointing, Limits
 from agent.settings.units import Duration
+from tests.support.published_schemas import compose_problems
 from tests.support.services.java import IMAGE as TESTED_KAFKA
 
 ROOT = Path(__file__).parents[2]
@@ -107,15 +108,14 @@ def test_what_the_image_is_made_of_exists_and_is_not_ignored() -> None:
     assert "*" in allowed
 
 
-def test_every_installation_is_by_hash_but_the_cpu_build_of_torch_and_ourselves() -> None:
+def test_every_installation_is_by_hash_but_our_own() -> None:
     installs = [part.strip() for word, rest in instructions() for part in rest.split("pip install")[1:]]
-    assert [part.split(" torch ")[0] for part in installs if "--require-hashes" not in part] == [
-        '--constraint constraints.txt --no-deps --index-url "$TORCH_INDEX_URL"',
+    assert [part for part in installs if "--require-hashes" not in part] == [
         "--no-deps --no-build-isolation --no-index . && anchormoe-agent --version",
     ]
     by_hash = [part.split()[:4] for part in installs if "--require-hashes" in part]
     assert by_hash == [
-        ["--no-deps", "--require-hashes", "--requirement", f"locks/{name}.txt"] for name in ("torch", "serving")
+        ["--no-deps", "--require-hashes", "--requirement", f"locks/{name}.txt"] for name in ("serving", "torch", "gpu")
     ]
 
 
@@ -237,6 +237,11 @@ def test_no_server_has_the_known_holes_in_lua() -> None:
     name, _, tag = SERVICES["redis"]["image"].partition(":")
     running = version_of(tag.partition("-")[0])
     assert running >= PATCHED[name][running[0], running[1]]
+
+
+def test_the_stack_is_valid_by_the_compose_specification() -> None:
+    assert compose_problems(STACK) == []
+    assert compose_problems({**STACK, "services": {"agent": {"image": "a", "comand": ["run"]}}}) != []
 
 
 def test_every_image_has_a_fixed_version() -> None:

@@ -70,17 +70,18 @@ def build_kernels(profile: Any) -> Any:
 def build_experts(profile: Any) -> Any:
     import torch
 
-    from anchormoe.experts.net import CommitteeNet, NetShape
+    from anchormoe.experts.geometry import Geometry, positions_for
+    from anchormoe.experts.net import CommitteeNet
     from anchormoe.experts.settings import settings_for
+    from anchormoe.experts.shape import NetShape
     from anchormoe.experts.source import Committee
-    from anchormoe.experts.tokens import Geometry, positions_for
 
     chosen = settings_for(profile)
     flags = (True,) * chosen.folds * chosen.kept
     geometry = Geometry.for_length(STEPS, positions=positions_for(CHANNELS, chosen.tokens))
     widths = (chosen.width, chosen.value_width)
     shape = NetShape(flags, flags, CHANNELS, (), CLASSES, *widths, chosen.experts, chosen.chosen, geometry)
-    return Committee(CommitteeNet(shape, torch.Generator().manual_seed(0)))
+    return Committee(shape, CommitteeNet(shape, torch.Generator().manual_seed(0)).weights())
 
 
 def some_windows(count: int) -> Any:

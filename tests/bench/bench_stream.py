@@ -15,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from tests.bench.stream import burst, latency, soak, throughput, windows
+from tests.bench.stream import burst, explained, latency, soak, throughput, windows
 from tests.bench.stream.page import page_of, sections_of
 from tests.bench.stream.world import World
 
@@ -32,6 +32,7 @@ class Wanted:
     seconds: float
     burst_seconds: float
     soak_seconds: float
+    samples: int
 
     def predictor(self) -> Any:
         from anchormoe import Predictor  # torch is heavy: not every part needs it
@@ -50,6 +51,10 @@ async def _windows(world: World, wanted: Wanted) -> list[str]:
     return await windows.measured(world, wanted.records)
 
 
+async def _explained(world: World, wanted: Wanted) -> list[str]:
+    return await explained.measured(world, wanted.bundle, wanted.samples)
+
+
 async def _latency(world: World, wanted: Wanted) -> list[str]:
     return await latency.measured(world, wanted.predictor(), wanted.seconds)
 
@@ -63,13 +68,14 @@ async def _soak(world: World, wanted: Wanted) -> list[str]:
 
 
 PARTS: dict[str, tuple[str, Measure]] = {
+    "explained": ("Explained windows per second, end to end", _explained),
     "throughput": ("Records per second, end to end without the model", _throughput),
     "windows": ("Windows", _windows),
     "latency": ("From record to event", _latency),
     "burst": ("A burst of ten times the sustainable rate", _burst),
     "soak": ("A steady stream for long", _soak),
 }
-QUICK = ("throughput", "windows", "latency")
+QUICK = ("explained", "throughput", "windows", "latency")
 
 
 async def _measured(names: list[str], wanted: Wanted) -> dict[str, str]:
@@ -84,11 +90,12 @@ async def _measured(names: list[str], wanted: Wanted) -> dict[str, str]:
 
 
 def _wanted(given: argparse.Namespace) -> Wanted:
-    return Wanted(given.records, given.bundle, given.seconds, given.burst_seconds, given.soak_seconds)
+    return Wanted(given.records, given.bundle, given.seconds, given.burst_seconds, given.soak_seconds, given.samples)
 
 
 def _stamp(name: str, wanted: Wanted) -> str:
     lengths = {
+        "explained": f"--samples {wanted.samples}",
         "latency": f"--seconds {wanted.seconds:g}",
         "burst": f"--burst-seconds {wanted.burst_seconds:g}",
         "soak": f"--soak-seconds {wanted.soak_seconds:g}",
@@ -101,7 +108,8 @@ def _stamp(name: str, wanted: Wanted) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--records", type=int, default=160_000)
+    parser.add_argument("--records", type=int, default=480_000)
+    parser.add_argument("--samples", type=int, default=1_600, help="of each of 64 assets, for explained windows")
     parser.add_argument("--seconds", type=float, default=20, help="of half load, for the latency")
     parser.add_argument("--burst-seconds", type=float, default=60, help="it takes ten times as long to work them off")
     parser.add_argument("--soak-seconds", type=float, default=1200)

@@ -198,7 +198,8 @@ def _how() -> list[str]:
         "",
         "Each round has servers of its own: `single` one broker and a Redis that keeps everything, `single-forgetful` "
         "one whose Redis keeps nothing but snapshots, `brokers` three brokers, `brokers-cut` three brokers and a topic "
-        "that allows unclean elections, `sentinel` and `redis-cluster` what they say, `log` a log that is replaced, "
+        "that allows unclean elections, `single-sticky` agents with `source.assignor: sticky`, `sentinel` and "
+        "`redis-cluster` what they say, `log` a log that is replaced, "
         "overtaken or moved. It writes simulated records (six pumps in four partitions, 150 records/s, with late, "
         "repeated, broken and missing records) to a new topic, runs two agents as processes with emission policy "
         "`all`, and injects faults while records arrive, each as soon as an agent works and the last fault has "

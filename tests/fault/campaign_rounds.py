@@ -38,7 +38,9 @@ from tests.support.services.redis_sentinel import RedisSentinel
 from tests.support.services.requirements import ServiceUnavailable
 from tests.support.services.tcp_proxy import TcpProxy
 
-Profile = Literal["single", "single-forgetful", "log", "brokers", "brokers-cut", "sentinel", "redis-cluster"]
+Profile = Literal[
+    "single", "single-forgetful", "single-sticky", "log", "brokers", "brokers-cut", "sentinel", "redis-cluster"
+]
 PROFILES: tuple[Profile, ...] = get_args(Profile)
 BROKER = {"group.min.session.timeout.ms": "1000"}
 MEMBER_TIMEOUT_S = 3.0
@@ -88,7 +90,7 @@ _TURN: tuple[Profile, ...] = (
     "single-forgetful",
     "log",
 )
-"""Not `brokers-cut`: ask for it with --profile."""
+"""Neither `brokers-cut` nor `single-sticky`: ask for them with --profile."""
 
 
 def start_servers(profile: Profile) -> Servers:
@@ -135,6 +137,9 @@ def faults_of(profile: Profile, servers: Servers, surroundings: Surroundings) ->
         )
     if profile in ("sentinel", "redis-cluster"):
         return _pick(whole, *own, *_AGENT_FAULTS)
+    if profile == "single-sticky":  # older agents do not know the setting
+        older = {fault.name for fault in version_changes()}
+        return {name: fault for name, fault in whole.items() if name not in older}
     # An append-only file would win over a snapshot.
     return {name: fault for name, fault in whole.items() if profile != "single" or not name.startswith("redis-older")}
 
@@ -225,6 +230,7 @@ def _experiment(servers: Servers, directory: Path, plan: RoundPlan, surroundings
         emission={"policy": "all", "channels": "none"},
         groups=[PUMPS | {"model": {"bundle": str(surroundings.bundle)}}],
         records={"max_clock_skew": "1h", "unknown_channel": "ignore" if plan.seed % 2 else "reject"},
+        assignor="sticky" if plan.profile == "single-sticky" else "roundrobin",
         **_store(servers),
     )
     pace = ExperimentPace(member_timeout_s=MEMBER_TIMEOUT_S)

@@ -57,6 +57,11 @@ class World:
         finally:
             await progress.close()
 
+    async def has_committed(self, records: int) -> None:
+        async with asyncio.timeout(STARTING_S):
+            while sum((await self.committed()).values()) <= records:  # noqa: ASYNC110  # Kafka tells nobody
+                await asyncio.sleep(0.1)
+
     async def published(self) -> set[bytes]:
         found = EventSet()
         async for record in read_records(self.cluster, self.names.output("events")):
@@ -87,7 +92,7 @@ def world(kafka: Broker, redis_factory: RedisFactory, topic_name: str, tmp_path:
 async def test_sigterm_under_load_publishes_stores_commits_and_leaves_the_group(world: World) -> None:
     await world.working()
     flow = asyncio.create_task(world.flow(1500, per_second=600))
-    await asyncio.sleep(4)
+    await world.has_committed(500)
     begun_s = time.monotonic()
     assert await world.agent.terminate(60) == 0, world.agent.read_log().decode()
     took_s = time.monotonic() - begun_s
@@ -102,7 +107,7 @@ async def test_sigterm_under_load_publishes_stores_commits_and_leaves_the_group(
 async def test_a_second_signal_cancels_what_the_first_one_waits_for(world: World) -> None:
     await world.working()
     flow = asyncio.create_task(world.flow(1500, per_second=600))  # so that there is something to store at the end
-    await asyncio.sleep(2)
+    await world.has_committed(1)
     await delay_replies(Server(world.redis.url), 60)
     await asyncio.sleep(0.5)
     world.agent.signal(signal.SIGTERM)

@@ -15,6 +15,7 @@ from connectors.kafka.sink import Delivery, KafkaSink
 from connectors.records import DEAD_LETTERS, EVENTS, STATES
 from tests.support.event_samples import samples
 from tests.support.services.kafka import Broker
+from tests.support.services.requirements import fetch
 
 ROOT = Path(__file__).parents[2]
 HEAVY = {"torch", "numpy", "redis", "uvicorn", "starlette", "msgspec", "typer", "faust-streaming", "pyyaml"}
@@ -64,9 +65,7 @@ def _wheel(directory: Path) -> Path:
 
 
 def _pip(python: Path, *arguments: str) -> None:
-    command = [str(python), "-m", "pip", "--disable-pip-version-check", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    fetch([str(python), "-m", "pip", "--disable-pip-version-check", *arguments])
 
 
 def test_nothing_heavy_comes_along(python: Path) -> None:

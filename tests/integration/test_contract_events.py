@@ -5,8 +5,9 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -15,14 +16,16 @@ from typing import Any
 
 import jsonschema
 import pytest
-from aiokafka import AIOKafkaConsumer
+from aiokafka import AIOKafkaConsumer, TopicPartition
 from cloudevents.core.bindings.kafka import KafkaMessage, from_binary
 from cloudevents.core.formats.json import JSONFormat
 
 from agent.client import read_events
 from agent.contracts import ExplainedEvent, ExplainedEventV1, ReceivedEvent
 from connectors.errors import ConnectorError
+from connectors.kafka import background_reader
 from connectors.kafka.cluster import Cluster
+from connectors.kafka.reader import TopicReader
 from connectors.kafka.sink import Delivery, KafkaSink
 from connectors.records import DEAD_LETTERS, EVENTS, STATES, Message
 from tests.conftest import KafkaFactory
@@ -31,6 +34,7 @@ from tests.support.event_sums import require_exact_sums
 from tests.support.services.kafka import Broker
 from tests.support.tls_connections import connections_closed
 
+LIMIT_S = 3.0  # one second by our own clocks; a busy machine may need the rest
 REPOSITORY = Path(__file__).parents[2]
 CONTRACTS = REPOSITORY / "docs" / "contracts"
 PLANT = """\
@@ -63,8 +67,15 @@ class World:
 
     async def stored(self, stream: str, count: int) -> list[Any]:
         where = {"bootstrap_servers": self.kafka.bootstrap, "auto_offset_reset": "earliest"}
-        async with AIOKafkaConsumer(self.topics[stream], **where) as consumer, asyncio.timeout(30):
+        async with AIOKafkaConsumer(self.topics[stream], **where) as consumer, asyncio.timeout(120):
             return [await consumer.getone() for _ in range(count)]
+
+
+@pytest.fixture(autouse=True)
+def _time_to_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is handled is committed, however busy the machine is; how soon a reader leaves is a test of its own."""
+    monkeypatch.setattr(background_reader, "_CLOSE_S", 60.0)
+    monkeypatch.setattr(background_reader, "_LEAVE_S", 61.0)
 
 
 @pytest.fixture
@@ -82,7 +93,7 @@ def of_asset(asset: str) -> list[Message]:
 
 async def taken(events: AsyncGenerator[ReceivedEvent, None], count: int) -> list[ReceivedEvent]:
     found: list[ReceivedEvent] = []
-    async with asyncio.timeout(30), aclosing(events):
+    async with asyncio.timeout(120), aclosing(events):
         async for event in events:
             found.append(event)
             if len(found) == count:
@@ -90,13 +101,15 @@ async def taken(events: AsyncGenerator[ReceivedEvent, None], count: int) -> list
     return found
 
 
-async def all_within(events: AsyncGenerator[ReceivedEvent, None], quiet_s: float = 2.0) -> list[ReceivedEvent]:
-    """Everything until nothing comes for a while."""
+async def all_within(
+    events: AsyncGenerator[ReceivedEvent, None], at_least: int = 1, *, quiet_s: float = 2.0
+) -> list[ReceivedEvent]:
+    """Everything until nothing comes for a while; so many are waited for longer, until there is nobody to wait for."""
     found: list[ReceivedEvent] = []
     async with aclosing(events):
         while True:
             try:
-                found.append(await asyncio.wait_for(anext(events), 10 if not found else quiet_s))
+                found.append(await asyncio.wait_for(anext(events), quiet_s if len(found) >= at_least else 60))
             except TimeoutError:
                 return found
 
@@ -136,7 +149,7 @@ async def test_a_topic_with_events_of_both_versions_is_read_by_one_reader(world:
     fresh = [message for message in samples().events if dict(message.headers)["ce_type"] == b"anchormoe.state"]
     new = [message for message in fresh if ids([message])[0] not in ids(old)]
     await world.publish([*old, *new])
-    found = await all_within(world.read())
+    found = await all_within(world.read(), len(old) + len(new))
     assert sorted(event.id for event in found) == sorted(ids([*old, *new]))
     kinds = {type(event.data) for event in found if event.type == "state"}
     assert kinds == {ExplainedEvent, ExplainedEventV1}
@@ -160,7 +173,7 @@ async def test_states_and_dead_letters_on_the_broker_fit_their_contract(world: W
 async def test_repeated_events_are_read_once_in_order_per_asset(world: World) -> None:
     await world.publish(samples().events)
     await world.publish(samples().events[10:])
-    found = await all_within(world.read())
+    found = await all_within(world.read(), len(samples().events))
     assert sorted(event.id for event in found) == sorted(ids(samples().events))
     for asset in ("pump-1", "pümp-2"):
         assert [event.id for event in found if event.asset == asset] == ids(of_asset(asset))
@@ -173,11 +186,17 @@ async def test_assets_and_states_are_chosen(world: World) -> None:
     assert all(isinstance(event.data, ExplainedEvent) for event in found)
 
 
-async def test_from_the_latest_only_what_comes_next_is_read(world: World) -> None:
+async def test_from_the_latest_only_what_comes_next_is_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     await world.publish(samples().events[:5])
-    events = world.read(start="latest")
-    waiting = asyncio.create_task(taken(events, 1))
-    await asyncio.sleep(2)
+    begins, take = threading.Event(), TopicReader.take
+
+    async def told(self: TopicReader, partitions: Collection[TopicPartition]) -> None:
+        await take(self, partitions)
+        begins.set()
+
+    monkeypatch.setattr(TopicReader, "take", told)
+    waiting = asyncio.create_task(taken(world.read(start="latest"), 1))
+    assert await asyncio.to_thread(begins.wait, 120)
     await world.publish(samples().events)  # a repeat of something before the start stays a repeat
     assert (await waiting)[0].id not in ids(samples().events[:5])
 
@@ -188,7 +207,7 @@ async def test_from_a_time_what_was_published_since_is_read(world: World) -> Non
     between = datetime.now(tz=UTC)
     await asyncio.sleep(0.05)
     await world.publish(samples().events[5:9])
-    found = await all_within(world.read(start=between))
+    found = await all_within(world.read(start=between), 4)
     assert sorted(event.id for event in found) == sorted(ids(samples().events[5:9]))
     in_an_hour = between + timedelta(hours=1)
     with pytest.raises(TimeoutError):
@@ -210,7 +229,7 @@ async def test_a_reader_that_keeps_positions_itself_goes_on_behind_them(world: W
     await world.publish(samples().events)
     first = await taken(world.read(), 20)
     behind = {event.partition: event.offset for event in first}
-    second = await all_within(world.read(after=behind))
+    second = await all_within(world.read(after=behind), len(samples().events) - 20)
     assert sorted(event.id for event in [*first, *second]) == sorted(ids(samples().events))
 
 
@@ -247,12 +266,14 @@ finally:
     print(time.monotonic() - left)
 """
     command = [sys.executable, "-W", "error", "-c", program]
-    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60, cwd=REPOSITORY)
-    assert float(done.stdout) < 1, done.stderr
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=180, cwd=REPOSITORY)
+    assert float(done.stdout) < LIMIT_S, done.stderr
     said = done.stderr.partition("leaving\n")[2]  # a new broker's first group has a warning of aiokafka before
     assert (said.splitlines() or [""])[-1] == last_line
     assert said.count("Error") == last_line.count("Error"), said
-    assert await asyncio.to_thread(members, world, f"left-{world.topic}") == 0
+    async with asyncio.timeout(5):  # it is thrown out after ten
+        while await asyncio.to_thread(members, world, f"left-{world.topic}"):  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
 
 
 def members(world: World, group: str) -> int:
@@ -264,7 +285,7 @@ async def test_a_reader_whose_loop_is_blocked_stays_in_its_group(world: World) -
     """Handlers often block (an HTTP request, a database); the group must not take the partitions away for that."""
     await world.publish(of_asset("pump-1"))
     group = f"g-{world.topic}"
-    async with asyncio.timeout(60), aclosing(world.read(group=group)) as events:
+    async with asyncio.timeout(180), aclosing(world.read(group=group)) as events:
         await anext(events)
         time.sleep(12)  # noqa: ASYNC251  # aiokafka's session time-out is 10 s
         assert await asyncio.to_thread(members, world, group) == 1
@@ -284,7 +305,7 @@ async def test_two_members_of_a_group_share_the_events_and_lose_none(world: Worl
                 if {*found[0], *found[1]} == set(ids(spread)):
                     complete.set()
 
-    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(180), asyncio.TaskGroup() as tasks:
         members = [tasks.create_task(collect(place)) for place in (0, 1)]
         for at in range(0, len(spread), 4):
             await world.publish(spread[at : at + 4])
@@ -346,7 +367,7 @@ def plant(world: World, folder: Path) -> str:
 
 
 def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=60, cwd=REPOSITORY)
+    return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=180, cwd=REPOSITORY)
 
 
 async def test_tail_prints_json_lines_that_are_cloudevents_and_needs_no_torch(world: World, tmp_path: Path) -> None:
@@ -384,7 +405,7 @@ def lines_of(arguments: list[str], count: int) -> tuple[list[str], int, str]:
         try:
             lines = [process.stdout.readline() for _ in range(count)]  # type: ignore[union-attr]
             process.send_signal(signal.SIGINT)
-            _, said = process.communicate(timeout=20)
+            _, said = process.communicate(timeout=120)
         finally:
             process.kill()
     return lines, process.returncode, said

@@ -100,7 +100,7 @@ class Agent:
         return [line for line in lines if line.startswith(("error:", "exit code", "Traceback"))]
 
     def answer(self, page: str) -> httpx.Response:
-        return httpx.get(f"{self.url}{page}", trust_env=False, timeout=10)
+        return httpx.get(f"{self.url}{page}", trust_env=False, timeout=60)
 
     @property
     def url(self) -> str | None:
@@ -150,7 +150,7 @@ def total(samples: Samples, name: str) -> float:
     return sum(samples[name].values())
 
 
-def wait_for(what: Callable[[], bool], timeout_s: float = 60) -> None:
+def wait_for(what: Callable[[], bool], timeout_s: float = 180) -> None:
     deadline = time.monotonic() + timeout_s
     while not what():
         assert time.monotonic() < deadline, "did not happen in time"
@@ -165,9 +165,9 @@ def test_the_running_agent_tells_how_it_is_and_keeps_its_loop_free(
     redis = redis_factory("redis")
     agent = closing(Agent(bundle, bootstrap=kafka.bootstrap, topic=topic_name, redis=redis.url, port=0))
     agent.launch()
-    agent.process.wait_until(lambda: agent.url is not None, 90)
+    agent.process.wait_until(lambda: agent.url is not None, 180)
     assert agent.url is not None
-    with httpx.Client(base_url=agent.url, trust_env=False, timeout=10) as client:
+    with httpx.Client(base_url=agent.url, trust_env=False, timeout=60) as client:
         wait_for(lambda: client.get("/readyz").status_code == 200)
         asyncio.run(produce(kafka.bootstrap, topic_name, range(1000)))
         wait_for(lambda: total(scraped(client.get("/metrics").text), "anchormoe_records_total") == 1000 * ASSETS + 1)
@@ -203,7 +203,7 @@ def test_sigterm_ends_agent_and_pages_in_order(
     redis = redis_factory("redis")
     agent = closing(Agent(bundle, bootstrap=kafka.bootstrap, topic=topic_name, redis=redis.url, port=0))
     agent.launch()
-    agent.process.wait_until(lambda: agent.url is not None and agent.answer("/readyz").is_success, 90)
+    agent.process.wait_until(lambda: agent.url is not None and agent.answer("/readyz").is_success, 180)
     agent.process.end(signal.SIGTERM)
     text = agent.process.log.read_text()
     assert text.splitlines()[-2:] == ["0 records, 0 windows; events: none; dead letters: none", "exit code 0"]
@@ -233,7 +233,7 @@ async def test_a_restart_of_the_consumer_loses_nothing_and_repeats_nothing(kafka
     agent = pipeline(source, sink=sink)
 
     async def read(records: int) -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while agent.counters.records < records or agent.progress.queued_batches:  # noqa: ASYNC110  # plain values
                 await asyncio.sleep(0.02)
 
@@ -269,7 +269,7 @@ def test_a_broker_that_stops_answering_ends_the_agent_with_one_line(
     broker.create_topic(topic_name, 1)
     agent = closing(Agent(bundle, bootstrap=broker.bootstrap, topic=topic_name, redis=redis.url, port=0))
     agent.launch()
-    agent.process.wait_until(lambda: agent.url is not None and agent.answer("/readyz").is_success, 90)
+    agent.process.wait_until(lambda: agent.url is not None and agent.answer("/readyz").is_success, 180)
     stopped = broker.pid
     assert stopped is not None
     os.kill(stopped, signal.SIGSTOP)

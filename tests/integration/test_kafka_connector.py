@@ -170,7 +170,7 @@ async def poll_until(
     reached: Callable[[], bool],
     *,
     until_records: int | None = None,
-    timeout_s: float = 40.0,
+    timeout_s: float = 120.0,
 ) -> list[Batch]:
     found: list[Batch] = []
     async with asyncio.timeout(timeout_s):

@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import AIOKafkaProducer
 
 from agent.errors import BreakerTripped
 from agent.runtime.pipeline import Endpoints, Pipeline, PipelineLimits
@@ -15,6 +15,7 @@ from connectors.kafka.sink import Delivery, KafkaSink
 from connectors.kafka.source import KafkaSource, Subscription
 from connectors.memory import MemoryWindowStore
 from connectors.records import DEAD_LETTERS, EVENTS, STATES, Batch, Partition
+from tests.support.agent_process import read_topic
 from tests.support.plant import decoder, pumps
 from tests.support.services.kafka import Broker
 
@@ -27,10 +28,10 @@ START_S = 1_700_000_000
 def raise_for(monkeypatch: pytest.MonkeyPatch, *, everything: bool) -> None:
     original = Decoder.decode
 
-    def decode(self: Decoder, batch: Batch) -> Any:
+    def decode(self: Decoder, batch: Batch, births: Any) -> Any:
         if everything or any(record.offset == POISON for record in batch.records):
             raise ZeroDivisionError("a fault of ours")
-        return original(self, batch)
+        return original(self, batch, births)
 
     monkeypatch.setattr(Decoder, "decode", decode)
 
@@ -56,18 +57,11 @@ async def a_pipeline(kafka: Broker, topic: str) -> Pipeline:
 
 async def run_until(pipeline: Pipeline, records: int) -> None:
     stop = asyncio.Event()
-    async with asyncio.timeout(90), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(180), asyncio.TaskGroup() as group:
         group.create_task(pipeline.run(stop))
         while pipeline.counters.records < records:  # noqa: ASYNC110  # the pipeline does not know that it is watched
             await asyncio.sleep(0.02)
         stop.set()
-
-
-async def written(kafka: Broker, topic: str) -> list[Any]:
-    consumer = AIOKafkaConsumer(topic, bootstrap_servers=kafka.bootstrap, auto_offset_reset="earliest")
-    async with consumer:
-        polled = await consumer.getmany(timeout_ms=3000)
-    return [record for records in polled.values() for record in records]
 
 
 async def committed(kafka: Broker, topic: str) -> int | None:
@@ -91,7 +85,7 @@ async def test_one_record_that_raises_is_dead_lettered_and_the_partition_goes_on
     raise_for(monkeypatch, everything=False)
     pipeline = await a_pipeline(kafka, topic_name)
     await run_until(pipeline, RECORDS)
-    [letter] = await written(kafka, f"{topic_name}-{DEAD_LETTERS}")
+    [letter] = await read_topic(kafka.bootstrap, f"{topic_name}-{DEAD_LETTERS}")
     headers = dict(letter.headers)
     assert (headers["dl_reason"], headers["dl_exception"]) == (b"internal", b"ZeroDivisionError")
     assert headers["dl_offset"] == str(POISON).encode()
@@ -107,6 +101,6 @@ async def test_a_fault_that_touches_every_record_stops_the_agent_and_leaves_the_
         raise_for(broken, everything=True)
         pipeline = await a_pipeline(kafka, topic_name)
         with pytest.raises(BreakerTripped, match="of the last 200 records"):
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(180):
                 await pipeline.run(asyncio.Event())
     assert (await committed(kafka, topic_name) or 0) <= 12

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from agent.runtime.pipeline import Pipeline
-from tests.support.kafka_pipeline import Plant, events_of
+from tests.support.kafka_pipeline import Plant, events_of, is_at_the_end, is_read
 from tests.support.services.kafka_cluster import KafkaCluster
 
 pytestmark = pytest.mark.slow
@@ -16,19 +16,20 @@ CUTTABLE = {"min.insync.replicas": "1", "unclean.leader.election.enable": "true"
 STEPS = 120
 
 
-async def run_through(plant: Plant, injure: Callable[[], object], *, records: int = STEPS) -> Pipeline:
-    """Records flow while the cluster is injured; ends when an agent has read all of them."""
+async def run_through(plant: Plant, injure: Callable[[], object], *, partitions: int = 1) -> Pipeline:
+    """Records flow while the cluster is injured; ends when all are sent and an agent is through with them."""
     sending = asyncio.create_task(_send(plant))
     injured = False
 
-    async def all_read(agent: Pipeline) -> bool:
+    async def all_published(agent: Pipeline) -> bool:
         nonlocal injured
         if not injured and agent.counters.records >= 20:
             injured = True
             await asyncio.to_thread(injure)
-        return agent.counters.records >= records
+        whole = injured and sending.done() and len(agent.status.partitions) == partitions
+        return whole and await is_at_the_end(agent)
 
-    agent = await plant.run_until(all_read)
+    agent = await plant.run_until(all_published)
     await sending
     return agent
 
@@ -65,12 +66,12 @@ async def test_an_unclean_election_that_cuts_what_was_read_is_told_and_the_log_i
 
     async def told(agent: Pipeline) -> bool:
         nonlocal cut
-        if not cut and agent.counters.records >= 40:
+        if not cut and is_read(agent, below=40):
             cut = True
             old = await asyncio.to_thread(kafka_cluster.isolate_leader, topic_name)
             await plant.send(range(40, 60), acks=1)
-            async with asyncio.timeout(20):
-                while agent.counters.records < 60:  # noqa: ASYNC110  # there is no event for it
+            async with asyncio.timeout(120):
+                while not is_read(agent, below=60):  # noqa: ASYNC110  # there is no event for it
                     await asyncio.sleep(0.05)
             await asyncio.to_thread(kafka_cluster.elect_uncleanly, topic_name)
             await asyncio.to_thread(kafka_cluster.start, old)
@@ -97,7 +98,7 @@ async def test_partitions_that_are_added_under_load_are_read_whole(
         kafka_cluster.add_partitions(topic_name, 3)
         asyncio.run(plant.send(range(60), partition=2, asset="pump-2"))
 
-    await run_through(plant, add, records=STEPS + 60)
+    await run_through(plant, add, partitions=3)
     assert events_of(plant.sink) == await plant.replayed()
 
 

@@ -13,7 +13,7 @@ from connectors.kafka.cluster import Cluster
 from connectors.kafka.log_inspector import LogInspector
 from connectors.memory import MemoryWindowStore
 from connectors.records import Partition, RejectedRecord
-from tests.support.kafka_pipeline import Plant, events_of, record
+from tests.support.kafka_pipeline import Plant, events_of, is_at_the_end, is_read, record
 from tests.support.raw_batches import produce_raw, raw_batch, raw_record
 from tests.support.services.kafka import Broker
 
@@ -56,11 +56,11 @@ async def test_a_topic_made_again_under_a_running_agent_is_read_whole(kafka: Bro
 
     async def read_both(agent: Pipeline) -> bool:
         nonlocal again
-        if not again and agent.counters.records >= 60:
+        if not again and is_read(agent, below=60):
             again = True
             await asyncio.to_thread(recreate, kafka, plant.topic)
             await plant.send(range(1000, 1055))
-        return agent.counters.records >= 60 + 55
+        return bool(plant.told("log_replaced")) and await is_at_the_end(agent)
 
     await plant.run_until(read_both)
     found, expected = events_of(plant.sink), await plant.replayed()

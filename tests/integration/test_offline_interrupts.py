@@ -1,5 +1,6 @@
 """Ctrl-C while an offline command is at work: an orderly end, an honest exit code, no traceback."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -12,14 +13,14 @@ from connectors.files.rows import to_log_line
 from tests.support.offline_plant import records, write_plant
 
 PROGRAM = """
-import sys, time
+import os, sys, time
 from agent import app
 from tests.support.offline_plant import load_rule
 
 class Slow(type(load_rule(None))):
     def predict(self, windows, mask):
         print("judging", flush=True)
-        time.sleep(0.3)
+        time.sleep(float(os.environ["JUDGING_S"]))
         return super().predict(windows, mask)
 
 app.model_loader = lambda settings: lambda directory: Slow()
@@ -29,16 +30,17 @@ main()
 """
 
 
-def started(*arguments: object) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-c", PROGRAM, *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def started(*arguments: object, judging_s: float = 0.3) -> "subprocess.Popen[str]":
+    command, environ = [sys.executable, "-c", PROGRAM, *map(str, arguments)], os.environ | {"JUDGING_S": str(judging_s)}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ)
 
 
 def interrupted(process: "subprocess.Popen[str]", *, times: int = 1) -> tuple[int, str]:
-    for _ in range(times):
+    process.send_signal(signal.SIGINT)
+    for _ in range(times - 1):
+        time.sleep(1)  # two that wait for a busy process are one
         process.send_signal(signal.SIGINT)
-        time.sleep(0.1)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=120)
     return process.returncode, errors
 
 
@@ -47,7 +49,8 @@ def test_a_replay_that_is_interrupted_writes_nothing_and_says_so(tmp_path: Path,
     limits = {"max_batch_records": 10}
     plant, out = write_plant(tmp_path, limits=limits), tmp_path / "replayed"
     (tmp_path / "r.jsonl").write_bytes(b"".join(map(to_log_line, records(1000))))
-    process = started("replay", "-c", plant, "-i", tmp_path / "r.jsonl", "--out", out)
+    judging_s = 0.3 if times == 1 else 4  # the second signal has to come before it is done
+    process = started("replay", "-c", plant, "-i", tmp_path / "r.jsonl", "--out", out, judging_s=judging_s)
     assert process.stdout is not None
     assert process.stdout.readline() == "judging\n"
     code, said = interrupted(process, times=times)

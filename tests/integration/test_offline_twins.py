@@ -78,7 +78,7 @@ async def live(path: Path, count: int) -> Counters:
             await asyncio.sleep(0.05)
         stop.set()
 
-    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(180), asyncio.TaskGroup() as group:
         group.create_task(watch())
         await pipeline.run(stop)
     return tally

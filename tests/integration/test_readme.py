@@ -22,7 +22,7 @@ from tests.support.services.redis import RedisServer
 
 ROOT = Path(__file__).parents[2]
 LOCAL_BROKER, LOCAL_REDIS = "localhost:9092", "redis://localhost:6379/0"
-ENDLESS = ("run", "alarms", "simulate stream", "tail")
+ENDLESS = ("run", "alarms", "simulate stream", "tail", "page")
 """Commands that go on until Ctrl-C; README gives each a terminal of its own."""
 
 
@@ -54,6 +54,13 @@ class Shell:
         done = self.attempt(line)
         assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
         return done.stdout
+
+    def run_until(self, line: str, word: str, timeout_s: float = 120) -> None:
+        """Again and again until it says the word."""
+        end = time.monotonic() + timeout_s
+        while word not in (said := self.run(line)):
+            assert time.monotonic() < end, f"{line}\n{said}"
+            time.sleep(1)
 
     def attempt(self, line: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -94,7 +101,7 @@ def is_endless(line: str) -> bool:
     return line.removeprefix("anchormoe-agent ").startswith(tuple(f"{name} " for name in ENDLESS))
 
 
-def wait_for(log: Path, words: str, timeout_s: float = 120) -> None:
+def wait_for(log: Path, words: str, timeout_s: float = 240) -> None:
     end = time.monotonic() + timeout_s
     while words not in log.read_text():
         assert time.monotonic() < end, f"{words!r} did not come:\n{log.read_text()}"
@@ -119,14 +126,14 @@ def test_on_your_kafka_from_recordings_to_events(shell: Shell) -> None:
     before = [line for line in finite if "windows" not in line and "dead-letters" not in line]
     for line in before:
         shell.run(line)
-    run, simulate, tail = [line for line in lines if is_endless(line)]
+    run, simulate, page, tail = [line for line in lines if is_endless(line)]
     with shell.background(run) as agent, shell.background(f"{simulate} --rate 5"):
         wait_for(agent, "pump-1")
-        time.sleep(6)  # a checkpoint
-        with shell.background(tail) as events:
+        with shell.background(tail) as events, shell.background(page) as shown:
             wait_for(events, "pump-1")
+            wait_for(shown, "operator page: http://")
         for line in finite[len(before) :]:
-            assert "pump" in shell.run(line) or "dead-letters" in line
+            shell.run(line) if "dead-letters" in line else shell.run_until(line, "pump")  # after a checkpoint
     assert "Traceback" not in agent.read_text()
 
 

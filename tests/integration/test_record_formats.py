@@ -20,7 +20,10 @@ from connectors.kafka.cluster import Cluster
 from connectors.kafka.producer import RecordProducer
 from connectors.records import Record
 from connectors.timestamps import format_iso
+from tests.support import proto_records as proto
+from tests.support import sparkplug_records as spark
 from tests.support.agent_process import read_topic
+from tests.support.avro_records import FLAT, encode
 from tests.support.offline_plant import load_offline_plant, load_rule, write_plant
 from tests.support.services.kafka import Broker
 
@@ -109,6 +112,77 @@ def binary() -> list[Record]:
     return [record(asset, own[-1].at_ms, raw(own)) for asset, own in chunks()]
 
 
+def lines() -> list[Record]:
+    def line(each: Sample) -> bytes:
+        pressure = "" if each.pressure is None else f",pressure={each.pressure}"
+        return f"m,who={each.asset} flow={each.flow}{pressure} {each.at_ms * 10**6}".encode()
+
+    return [record(None, each.at_ms, line(each)) for each in samples()]
+
+
+def telegraf() -> list[Record]:
+    def metric(each: Sample) -> dict[str, Any]:
+        fields = {"flow": each.flow} | ({} if each.pressure is None else {"pressure": each.pressure})
+        return {"name": "m", "tags": {"who": each.asset}, "fields": fields, "timestamp": each.at_ms // 1000}
+
+    batches = [record(None, own[-1].at_ms, {"metrics": [metric(each) for each in own]}) for _, own in chunks()]
+    return batches[:2] + [record(None, each.at_ms, metric(each)) for _, own in [*chunks()][2:] for each in own]
+
+
+def avro() -> list[Record]:
+    return [
+        record(each.asset, each.at_ms, encode({"ts": each.at_ms, "flow": each.flow, "pressure": each.pressure}, id=1))
+        for each in samples()
+    ]
+
+
+def protobuf() -> list[Record]:
+    def body(each: Sample) -> bytes:
+        pressure = b"" if each.pressure is None else proto.single(3, each.pressure)
+        return proto.framed(proto.integer(1, each.at_ms) + proto.double(2, each.flow) + pressure, id=2)
+
+    return [record(each.asset, each.at_ms, body(each)) for each in samples()]
+
+
+def json_schema() -> list[Record]:
+    return [replace(each, value=b"\x00\x00\x00\x00\x03" + (each.value or b"")) for each in wide()]
+
+
+def sparkplug() -> list[Record]:
+    """An edge node with both pumps: births with the first values, data by alias; after 20 s they are born again and the
+    aliases are exchanged."""
+    made = [sparkplug_record("NBIRTH", None, START_MS, spark.metric("bdSeq", 0, kind=spark.INT64))]
+    for each in samples():
+        second, swapped = (each.at_ms - START_MS) // 1000, each.at_ms >= START_MS + 20_000
+        aliases = dict(zip(("flow", "pressure"), (2, 1) if swapped else (1, 2), strict=True))
+        values = {"flow": each.flow, "pressure": each.pressure}
+        born = second in (0, 20)
+        if second == 20 and each.asset == ASSETS[0]:
+            made.append(sparkplug_record("NBIRTH", None, each.at_ms, spark.metric("bdSeq", 1, kind=spark.INT64)))
+        metrics = [
+            spark.metric(name if born else "", value, alias=aliases[name], null=value is None, typed=born)
+            for name, value in values.items()
+        ]
+        made.append(sparkplug_record("DBIRTH" if born else "DDATA", each.asset, each.at_ms, *metrics))
+    return made
+
+
+def sparkplug_record(kind: str, device: str | None, at_ms: int, *metrics: bytes) -> Record:
+    topic = f"spBv1.0/north/{kind}/edge-1" + (f"/{device}" if device else "")
+    value = spark.payload(*metrics, at_ms=at_ms)
+    return Record(0, at_ms, b"north/edge-1", value, [("mqtt_topic", topic.encode())])
+
+
+SCHEMAS = {
+    1: {"schema": orjson.dumps(FLAT).decode()},
+    2: {
+        "schema": 'syntax="proto3"; message R { int64 ts=1; double flow=2; optional float pressure=3; }',
+        "schemaType": "PROTOBUF",
+    },
+    3: {"schema": "{}", "schemaType": "JSON"},
+}
+
+
 def zoned(at_ms: int) -> str:
     return format_iso(at_ms * 10**6)
 
@@ -121,6 +195,7 @@ class FormatCase(NamedTuple):
     settings: dict[str, Any]
     made: Callable[[], list[Record]]
     channels: list[dict[str, Any]] | None = None
+    assets: str = "pump-*"
 
 
 COUNTED: list[dict[str, Any]] = [{"name": "flow", "field": "f", "scale": 0.25, "offset": 0.5}, {"name": "pressure"}]
@@ -141,6 +216,14 @@ FORMS = {
     "chunked, times": FormatCase({"format": "chunked", "values_field": "values"}, lambda: chunked(listed=True)),
     "chunked, start": FormatCase({"format": "chunked", "values_field": "values"}, lambda: chunked(listed=False)),
     "binary": FormatCase({"format": "binary"}, binary),
+    "influx": FormatCase({"format": "influx", "asset_field": "who"}, lines),
+    "telegraf": FormatCase({"format": "telegraf", "asset_field": "who"}, telegraf),
+    "avro": FormatCase({"format": "avro", "registry": {"directory": "schemas"}}, avro),
+    "protobuf": FormatCase({"format": "protobuf", "registry": {"directory": "schemas"}}, protobuf),
+    "json-schema": FormatCase({"format": "json-schema", "registry": {"directory": "schemas"}}, json_schema),
+    "sparkplug": FormatCase(
+        {"format": "sparkplug", "topic_header": "mqtt_topic", "unknown_asset": "ignore"}, sparkplug, assets="north/*/*"
+    ),
 }
 
 
@@ -175,7 +258,7 @@ class World:
     async def agent(self, plant: Path) -> AsyncIterator[Counters]:
         instruments, stop = Instruments(), asyncio.Event()
         pipeline = build_pipeline(load_offline_plant(plant), instruments=instruments, load_model=load_rule)
-        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(180), asyncio.TaskGroup() as group:
             group.create_task(pipeline.run(stop))
             yield instruments.counters
             stop.set()
@@ -204,7 +287,7 @@ def states_by_asset(events: Sequence[dict[str, Any]]) -> dict[str, list[tuple[in
     for event in events:
         second = int((np.datetime64(event["window"]["end"].rstrip("Z")) - start) / np.timedelta64(1, "s"))
         parts = [span["contribution"] for span in event["evidence"]["spans"]]
-        found[event["asset"]].append((second, event["state"], event["window"]["coverage"], parts))
+        found[event["asset"].rpartition("/")[2]].append((second, event["state"], event["window"]["coverage"], parts))
     return found
 
 
@@ -226,7 +309,11 @@ async def test_the_same_samples_give_the_same_states_in_every_form(
     form: FormatCase, kafka: Broker, topic_name: str, tmp_path: Path
 ) -> None:
     world, given = World(kafka, topic_name, [topic_name], tmp_path), form.made()
-    plant = world.plant(form.settings, **({} if form.channels is None else {"channels": form.channels}))
+    (tmp_path / "schemas").mkdir()
+    for id, schema in SCHEMAS.items():
+        (tmp_path / "schemas" / f"{id}.json").write_bytes(orjson.dumps(schema))
+    channels = {} if form.channels is None else {"channels": form.channels}
+    plant = world.plant(form.settings, assets=[form.assets], **channels)
     await world.send(topic_name, given)
     tally = await world.run_agent(plant, len(given))
     assert tally.dead_letters == {}
@@ -279,6 +366,8 @@ async def test_every_reason_reaches_the_dead_letters_with_bytes_key_headers_and_
     letters = {dict(letter.headers)["dl_reason"].decode(): letter for letter in await world.letters()}
     assert letters.keys() == bad.keys()
     elsewhere = {"bad_chunk", "wrong_period", "bad_asset", "bad_control", "undecodable_headers", "undecodable_record"}
+    elsewhere |= {"bad_avro", "bad_protobuf", "no_schema_id", "unknown_schema", "schema_mismatch"}
+    elsewhere |= {"bad_line", "bad_sparkplug", "no_birth"}
     assert {*letters, *elsewhere} >= REASONS
     for reason, letter in letters.items():
         sent, field = bad[reason]

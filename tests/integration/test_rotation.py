@@ -116,7 +116,7 @@ async def test_a_kafka_password_that_changes_is_read_from_its_file(
 
 async def values(source: KafkaSource, count: int) -> list[bytes | None]:
     found: list[bytes | None] = []
-    async with asyncio.timeout(90):
+    async with asyncio.timeout(180):
         while len(found) < count:
             for batch in await source.poll(max_records=10, timeout_s=0.2):
                 found += [record.value for record in batch.records]

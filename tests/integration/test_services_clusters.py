@@ -46,7 +46,7 @@ async def read(cluster: KafkaCluster, topic: str) -> list[bytes]:
     try:
         first, end = (await consumer.beginning_offsets([place]))[place], (await consumer.end_offsets([place]))[place]
         consumer.seek(place, first)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             return [(await consumer.getone()).value for _ in range(end - first)]
     finally:
         await consumer.stop()

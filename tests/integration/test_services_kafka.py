@@ -39,7 +39,7 @@ async def produce(bootstrap: str, topic: str, values: list[bytes], **options: An
 
 
 async def consume(consumer: AIOKafkaConsumer, count: int) -> list[bytes]:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         return [(await consumer.getone()).value for _ in range(count)]
 
 
@@ -66,7 +66,7 @@ async def test_a_topic_has_the_partitions_and_settings_it_was_asked_for(kafka: K
 async def test_two_members_share_the_partitions_and_the_last_one_takes_all(kafka: KafkaBroker, topic_name: str) -> None:
     kafka.create_topic(topic_name, 4)
     quick = {"heartbeat_interval_ms": 200, "session_timeout_ms": 6000}
-    async with asyncio.timeout(30), running(group_member(kafka.bootstrap, topic_name, **quick)) as first:
+    async with asyncio.timeout(120), running(group_member(kafka.bootstrap, topic_name, **quick)) as first:
         async with running(group_member(kafka.bootstrap, topic_name, **quick)) as second:
             while not len(first.assignment()) == len(second.assignment()) == 2:
                 await first.getmany(timeout_ms=50)
@@ -125,7 +125,7 @@ async def _accepted_with_certificate(broker: KafkaBroker, topic: str) -> None:
 
 async def _refused(bootstrap: str, **options: Any) -> None:
     with pytest.raises(KafkaError):
-        async with asyncio.timeout(30), running(AIOKafkaProducer(bootstrap_servers=bootstrap, **options)):
+        async with asyncio.timeout(120), running(AIOKafkaProducer(bootstrap_servers=bootstrap, **options)):
             pass
 
 

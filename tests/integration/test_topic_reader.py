@@ -70,7 +70,7 @@ def topic(kafka: Broker, topic_name: str) -> Topic:
 
 async def values(reader: TopicReader, count: int) -> list[bytes]:
     found: list[bytes] = []
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while len(found) < count:
             for batch in await reader.poll(max_records=500, timeout_s=0.1):
                 found += [bytes(record.value or b"") for record in batch.records]

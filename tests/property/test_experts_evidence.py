@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anchormoe.cases import Cases
-from anchormoe.experts import Committee
-from anchormoe.experts.net import CommitteeNet, NetShape
-from anchormoe.experts.tokens import Geometry
+from anchormoe.experts.geometry import Geometry
+from anchormoe.experts.net import CommitteeNet
+from anchormoe.experts.shape import NetShape
+from anchormoe.experts.source import Committee
 
 
 def _committee(channels: int, classes: int, length: int, seed: int) -> Committee:
@@ -19,7 +20,7 @@ def _committee(channels: int, classes: int, length: int, seed: int) -> Committee
         for parameter in net.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(seed + 1)))
         net.level_mean.add_(0.3)
-    return Committee(net)
+    return Committee(shape, net.weights())
 
 
 def _cases(size: int, channels: int, length: int, valid: float, seed: int) -> Cases:

@@ -11,7 +11,8 @@ from hypothesis.extra import numpy as arrays
 
 from agent.contracts import Evidence, WhyNot
 from agent.contracts.parts import ClassScore
-from agent.events.evidence import MAX_CLASSES, MAX_COMPARED, MAX_EXPERTS, explain
+from agent.events.columns import MAX_COMPARED, MAX_EXPERTS
+from agent.events.evidence import MAX_CLASSES, explain
 from agent.events.spans import EvidencePolicy
 from tests.support.event_sums import require_exact_sums
 from tests.support.predictions import MadePrediction, made_normal, made_view

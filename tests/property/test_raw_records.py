@@ -1,6 +1,7 @@
 """What always holds when records are decoded from raw bytes: never only what an encoder would write."""
 
 import struct
+from random import Random
 
 import pytest
 from hypothesis import example, given, settings
@@ -10,6 +11,7 @@ from connectors.decoding import REASONS, Decoded, Decoder
 from connectors.decoding.binary import HEADER, MAGIC
 from connectors.record_schema import ChannelField, GroupLayout, RecordFormat
 from connectors.records import Batch, Partition, Record
+from tests.fuzz.doors.record_schemas import avro_body, schemas
 
 T0 = 1_700_000_000_000
 GROUPS = (
@@ -67,10 +69,32 @@ chunks = st.builds(
 )
 
 
+lines = st.lists(
+    st.sampled_from(
+        [
+            b"m,asset=x-1 a=1.5,b=2i %d\n" % (T0 * 10**6),
+            b"m,asset=x-1 a=1",
+            b"m\\,x,t\\==\\ ,asset=x-2 b=3u 5\r\n",
+            b'm a="x\\"y,\nz",b=t\n',
+            b"# note\n\n",
+            b"m a=1,a=2,z=1e999",
+            b"\\" * 50,
+            b'm a="' + b"\\" * 51,
+        ]
+    ),
+    min_size=1,
+    max_size=4,
+).map(b"".join)
+SCHEMAS = schemas("avro")
+avro = st.builds(
+    lambda seed, named: avro_body(Random(seed), b"x-1", T0, named=named), st.integers(0, 999), st.booleans()
+)
+
+
 @st.composite
 def damaged(draw: st.DrawFn) -> bytes:
     """An object or a chunk with some of its bytes overwritten, inserted or removed."""
-    value = draw(st.one_of(objects, objects, chunks))
+    value = draw(st.one_of(objects, objects, chunks, avro, lines))
     for _ in range(draw(st.integers(0, 3))):
         at, length = draw(st.integers(0, len(value))), draw(st.sampled_from([0, 0, 1, 5]))
         value = value[:at] + draw(st.one_of(tokens, st.binary(max_size=3))) + value[at + length :]
@@ -79,7 +103,9 @@ def damaged(draw: st.DrawFn) -> bytes:
 
 formats = st.builds(
     RecordFormat,
-    kind=st.sampled_from(["wide", "wide", "narrow", "chunked", "binary"]),
+    kind=st.sampled_from(
+        ["wide", "wide", "narrow", "chunked", "binary", "avro", "protobuf", "json-schema", "influx", "telegraf"]
+    ),
     asset_from=st.sampled_from(["key", "field"]),
     time_field=st.sampled_from([None, "ts"]),
     time_unit=st.sampled_from(["iso", "s", "ms", "us", "ns"]),
@@ -97,7 +123,7 @@ records = st.lists(st.builds(Record, st.just(0), stamps, keys, st.one_of(damaged
 
 
 def decode(batch: list[Record], format: RecordFormat) -> Decoded:
-    return Decoder(GROUPS, format).decode(Batch(Partition("t", 0), batch))
+    return Decoder(GROUPS, format, SCHEMAS).decode(Batch(Partition("t", 0), batch))
 
 
 def fates(decoded: Decoded) -> tuple[list[int], list[int]]:

@@ -70,7 +70,9 @@ def create_topics(broker: Broker, names: Names, partitions: int) -> None:
         broker.create_topic(names.output(stream), 2)
 
 
-def write_plant(path: Path, names: Names, *, bootstrap: str, redis_url: str, **changes: Any) -> Path:
+def write_plant(
+    path: Path, names: Names, *, bootstrap: str, redis_url: str, assignor: str = "roundrobin", **changes: Any
+) -> Path:
     """A plant.yaml with quick checkpoints and quick rebalances."""
     plant: dict[str, Any] = {
         "namespace": names.base,
@@ -79,6 +81,7 @@ def write_plant(path: Path, names: Names, *, bootstrap: str, redis_url: str, **c
             "bootstrap": bootstrap,
             "topics": [names.input],
             "timeouts": {"session": "6s", "heartbeat": "500ms", "rebalance": "10s"},
+            **({} if assignor == "roundrobin" else {"assignor": assignor}),  # older agents do not know it
         },
         "records": {"max_clock_skew": "1h"},
         "groups": [PUMPS],

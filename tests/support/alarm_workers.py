@@ -128,7 +128,7 @@ class AlarmPlant:
             return False
         return True
 
-    def wait(self, what: Callable[[], bool], *, timeout_s: float = 60) -> None:
+    def wait(self, what: Callable[[], bool], *, timeout_s: float = 180) -> None:
         deadline = time.monotonic() + timeout_s
         while not what():
             if time.monotonic() > deadline:
@@ -169,7 +169,7 @@ class Worker:
         if self.alive:
             self._process.send_signal(signal.SIGTERM)
         try:
-            return self._process.wait(30)
+            return self._process.wait(120)
         except subprocess.TimeoutExpired:
             self.kill()
             raise

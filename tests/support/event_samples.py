@@ -27,9 +27,11 @@ from anchormoe.cases import Cases
 from anchormoe.model.judgement import Judge
 from anchormoe.model.plausibility import Plausibility
 from anchormoe.predictor import Predictor
+from anchormoe.profiles.examples import ExampleIndex
 from anchormoe.windows import FillRule, Grid, WindowShape
 from connectors.decoding import Readings
 from connectors.records import Batch, Message, Partition, Record
+from tests.support.expert_profiles import linear_profiles
 from tests.support.linear_source import CHANNELS, STEPS, linear_model
 
 PARTITION = Partition("sensors", 3)
@@ -128,6 +130,9 @@ def _group() -> GroupRuntime:
     )
     rules = (FillRule(), FillRule())
     classifier = WindowClassifier(predictor, classes, channels, rules, min_coverage=0.55, judge=_judge())
-    publishing = Publishing("hall", Emission("all", why_not="always"), EvidencePolicy())
+    publishing = Publishing("hall", Emission("all", why_not="always", similar="always"), EvidencePolicy())
     name = ModelName("demo", "1", "d" * 64)
-    return GroupRuntime(spec, ActiveModel(classifier, name, ("bar", "K"), NormalValues.of(predictor)), publishing)
+    profiles = linear_profiles()
+    index = ExampleIndex(profiles, predictor.model.normalizer.scale)
+    model = ActiveModel(classifier, name, ("bar", "K"), NormalValues.of(predictor), profiles.titles, index)
+    return GroupRuntime(spec, model, publishing)

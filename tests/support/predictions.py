@@ -5,7 +5,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.events.evidence import WindowView
+from agent.events.columns import WindowView
 from agent.models.normal_values import NormalValues
 from anchormoe.model.calibration import softmax
 from anchormoe.model.prediction import Prediction

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.support.services.places import CACHE, REPOSITORY, alone
 
 RELEASES = REPOSITORY / "tests" / "fault" / "releases"
-EARLIER = "3b3165f"
+EARLIER = "6c82954"
 _BUNDLE = REPOSITORY / "configs" / "bundles" / "pump"
 _COMPILE_TIMEOUT_S = 600
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from agent.events.group import GroupRuntime
-from agent.health.status import Histogram
+from agent.health.status import Histogram, RuntimeStatus
 from agent.runtime.model_queue import ModelLimits
 from agent.runtime.pipeline import Pipeline, PipelineLimits
 from connectors.records import EVENTS
@@ -17,7 +17,7 @@ from tests.bench.stream.outside import Load, event_delays, round_trips
 from tests.bench.stream.world import World, at_work, speed
 
 _SUSTAINED_S = 8.0
-_ALLOWED = 3.0
+_P50, _P99 = 2.0, 3.0
 _LIMITS = PipelineLimits(model=ModelLimits(max_wait_s=0.0))
 _SMALL_POLLS = PipelineLimits(model=ModelLimits(max_wait_s=0.0), max_records=500)
 """So that records which are read count as soon as they are judged, not thousands ahead."""
@@ -39,6 +39,7 @@ async def measured(world: World, predictor: Any, seconds: float) -> list[str]:
         f"- sustainable with this model: {sustained:,.0f} records/s = {sustained / hop:,.0f} windows/s; "
         f"half load is half of it ({len(delays):,} events; the sender was at most {late_s * 1e3:.0f} ms late)",
         *_ratios(delays, trips, batch_s),
+        f"- {_stages(pipeline.status, seconds)}",
         f"- {_heartbeat(pipeline.status.loop_delay)}",
     ]
 
@@ -67,8 +68,22 @@ def _ratios(delays: list[float], trips: list[float], batch_s: float) -> list[str
         f"- bare round trip p50 {bare[0] * 1e3:.1f} ms, p99 {bare[1] * 1e3:.1f} ms; "
         f"one model batch of 32 windows {batch_s * 1e3:.1f} ms",
         f"- record to event p50 {ours[0] * 1e3:.1f} ms = {ours[0] / both[0]:.1f}× round trip and batch together, "
-        f"p99 {ours[1] * 1e3:.1f} ms = {ours[1] / both[1]:.1f}× (allowed: {_ALLOWED:.0f}×)",
+        f"p99 {ours[1] * 1e3:.1f} ms = {ours[1] / both[1]:.1f}× (asked for: {_P50:g}× and {_P99:g}×), "
+        f"{'met' if ours[0] <= _P50 * both[0] and ours[1] <= _P99 * both[1] else 'not met'}",
     ]
+
+
+def _stages(status: RuntimeStatus, seconds: float) -> str:
+    """Where an event spends its time on the way: mean length of each stage, and the share of the time it is busy."""
+    told = ", ".join(
+        f"{name} {one.total / sum(one.counts) * 1e3:.1f} ms ({one.total / seconds:.0%})"
+        for name, one in status.stages.items()
+        if sum(one.counts)
+    )
+    return (
+        f"mean length of each stage and share of the time it runs: {told}; `publish` is the check of the claim in "
+        "Redis, the events' acknowledgement and then that of the states"
+    )
 
 
 def _heartbeat(delay: Histogram) -> str:
@@ -84,12 +99,12 @@ def _heartbeat(delay: Histogram) -> str:
 
 
 def model_batch_s(predictor: Any) -> float:
-    windows, mask = _windows(predictor)
+    windows, mask = sample_windows(predictor)
     predictor.predict(windows, mask)
     return statistics.median(_timed(lambda: predictor.predict(windows, mask)) for _ in range(15))
 
 
-def _windows(predictor: Any) -> tuple[np.ndarray, np.ndarray]:
+def sample_windows(predictor: Any) -> tuple[np.ndarray, np.ndarray]:
     config = predictor.config
     shape = (config.rows, len(config.channels), config.length)
     return np.random.default_rng(4).normal(size=shape).astype(np.float32), np.ones(shape, bool)

@@ -72,6 +72,20 @@ def log_of(assets: int, records: int) -> Iterable[Message]:
         yield wide(number % assets, ts, CHANNELS, rows[number % len(rows)])
 
 
+def mixed_log(assets: int, records: int) -> Iterable[Message]:
+    """As a plant sends them: one asset in eight has a sensor four times slower than its grid, one record in fifty is
+    late by five steps, one in ten has two of eight channels.
+    """
+    rows = np.random.default_rng(0).normal(size=(10_000, len(CHANNELS))).round(3)
+    for number in range(records):
+        asset, step = number % assets, number // assets
+        slow = asset % 8 == 7
+        late = 5 if number % 50 == 49 and not slow else 0
+        channels = CHANNELS[:2] if number % 10 == 3 else CHANNELS
+        ts = START_MS + (4 * step if slow else step - late) * PERIOD_MS
+        yield wide(asset, ts, channels, rows[number % len(rows), : len(channels)])
+
+
 async def fill(bootstrap: str, topic: str, messages: Iterable[Message]) -> None:
     producer = AIOKafkaProducer(bootstrap_servers=bootstrap, linger_ms=5, max_batch_size=1 << 19)
     await producer.start()

@@ -18,10 +18,12 @@ from tests.bench.stream.made import (
     decoder,
     fill,
     log_of,
+    mixed_log,
 )
 from tests.bench.stream.world import World, speed
 
-_ROUNDS = 5
+_ROUNDS = 3
+_GOAL_ASSETS, _SHARE, _FLAT = 1_000, 0.65, 1.25
 
 
 async def measured(world: World, records: int) -> list[str]:
@@ -30,28 +32,34 @@ async def measured(world: World, records: int) -> list[str]:
         f"a process of its own. Both take turns, {_ROUNDS} times; the best of each. Processor time (µs per record) is "
         "there because other programs distort it less than the clock.",
         "",
-        "| | bare/s | agent/s | ratio (asked for: 60 %) | bare µs | agent µs | ratio of processor time |",
+        "| | bare/s | agent/s | ratio (asked for: 65 % at 1,000) | bare µs | agent µs | ratio of processor time |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     costs = {}
     for assets in (100, 1_000, 10_000):
         line, costs[assets] = await _row(world, assets, records)
         lines.append(line)
+    line, mixed = await _row(world, 1_000, records, mixed=True)
     flat = costs[10_000] / costs[100]
     return [
         *lines,
+        line,
         "",
-        f"- a record of 10,000 assets costs {flat:.2f}× one of 100 (asked for: within 1.15×)",
+        "The mix: one asset in eight has a sensor four times slower than its grid, one record in fifty is late, one in "
+        f"ten has two of the eight channels; a record of it costs {mixed / costs[1_000]:.2f}× an ideal one.",
+        "",
+        f"- a record of 10,000 assets costs {flat:.2f}× one of 100 (asked for: within {_FLAT}×), "
+        f"{'met' if flat <= _FLAT else 'not met'}",
         f"- {await _chunks(world, 16_000_000)}",
     ]
 
 
-async def _row(world: World, assets: int, records: int) -> tuple[str, float]:
+async def _row(world: World, assets: int, records: int, *, mixed: bool = False) -> tuple[str, float]:
     """In the steady state: every asset has had its first window; whole hops, so that each asset's windows count."""
     warm, cycle = assets * FIRST_WINDOW, assets * SHAPE.hop
     total = warm + max(round(records / cycle), 1) * cycle
     topic = world.topic(f"wide-{assets}")
-    await fill(world.bootstrap, topic, log_of(assets, total))
+    await fill(world.bootstrap, topic, (mixed_log if mixed else log_of)(assets, total))
     bare, ours = [], []
     for _ in range(_ROUNDS):
         bare.append(await world.elsewhere(bare_speed, world.bootstrap, topic, total))
@@ -60,7 +68,9 @@ async def _row(world: World, assets: int, records: int) -> tuple[str, float]:
     best, own = (Speed(max(one.per_s for one in all_), min(one.cpu_s for one in all_)) for all_ in (bare, ours))
     figures = [f"{best.per_s:,.0f}", f"{own.per_s:,.0f}", f"{own.per_s / best.per_s:.0%}"]
     figures += [f"{best.cpu_s * 1e6:.2f}", f"{own.cpu_s * 1e6:.2f}", f"{best.cpu_s / own.cpu_s:.0%}"]
-    return f"| {assets:,} assets | {' | '.join(figures)} |", own.cpu_s
+    if assets == _GOAL_ASSETS and not mixed:
+        figures[2] += ", met" if own.per_s >= _SHARE * best.per_s else ", not met"
+    return f"| {assets:,} assets{', mixed' if mixed else ''} | {' | '.join(figures)} |", own.cpu_s
 
 
 async def _chunks(world: World, values: int) -> str:

@@ -9,8 +9,10 @@ from agent.runtime.control_records import RESET_HEADER
 from connectors.decoding.binary import HEADER, MAGIC, VERSION
 from connectors.timestamps import NS_PER_UNIT, format_iso
 from tests.fuzz.cases import Headers, Input
+from tests.fuzz.doors.record_schemas import avro_body, proto_body
 from tests.fuzz.doors.record_variants import ASSETS, Variant
 from tests.fuzz.mutation import NAMES, Node, mutate_bytes, mutate_document, write
+from tests.support import sparkplug_records as sparkplug
 
 STEP_MS = 1_000
 A, B = "readings/0", "readings/1"
@@ -72,7 +74,8 @@ class RecordWriter:
             value = write(node)
             value = self._break(value, rng) if broken else value
         self._last = value
-        good = Input(value, None if self._format.asset_from == "field" else asset, (), now_ms, place)
+        key = self._topic(rng, asset, value) if self._format.kind == "sparkplug" else asset
+        good = Input(value, None if self._format.asset_from == "field" else key, (), now_ms, place)
         return self._disguise(good, rng) if rng.random() < 0.12 else good
 
     def _break(self, value: bytes, rng: Random) -> bytes:
@@ -108,6 +111,19 @@ class RecordWriter:
                 return self._narrow(rng, asset, at_ms)
             case "chunked":
                 return self._chunked(rng, asset, at_ms)
+            case "influx":
+                return self._influx(rng, asset, at_ms)
+            case "avro":
+                return avro_body(rng, asset, at_ms, named=self._format.asset_from == "field")
+            case "protobuf":
+                return proto_body(rng, asset, at_ms)
+            case "json-schema":
+                id = 1 if rng.random() < 0.95 else rng.choice([0, 2, 6, 99])
+                return b"\x00" + id.to_bytes(4) + write(self._wide(rng, asset, at_ms))
+            case "telegraf":
+                return self._telegraf(rng, asset, at_ms)
+            case "sparkplug":
+                return self._sparkplug(rng, at_ms)
             case _:
                 return self._binary(rng, at_ms)
 
@@ -149,6 +165,52 @@ class RecordWriter:
             times = tuple(self._time(at_ms + number * STEP_MS) for number in range(samples))
             return [*head, (b'"%b"' % field, times), values]
         return [*head, (b'"start"', self._time(at_ms)), (b'"period_ms"', b"%d" % STEP_MS), values]
+
+    def _influx(self, rng: Random, asset: bytes, at_ms: int) -> bytes:
+        lines = []
+        for number in range(rng.choice([1, 1, 1, 2, 3])):
+            fields = [b"%b=%b" % (field, _number(rng).replace(b"null", b"0i")) for field in self._variant.fields]
+            fields += [rng.choice([rb'note="a \" b, c=\\"', b"on=t", b"left=3u", rb"a\ \,\=b=1"])] * (
+                rng.random() < 0.1
+            )
+            tags = rng.choice([b"", b",site=n", rb",s\ i=a\,b\=c"]) + b",asset=%b" % asset
+            lines.append(b"m%b %b %b" % (tags, b",".join(fields), self._time(at_ms + number * STEP_MS)))
+        return b"\n".join(lines)
+
+    def _telegraf(self, rng: Random, asset: bytes, at_ms: int) -> Node:
+        def metric(number: int) -> Node:
+            fields: list[tuple[bytes, Node]] = [(b'"%b"' % field, _number(rng)) for field in self._variant.fields]
+            time = self._time(at_ms + number * STEP_MS)
+            tags: list[tuple[bytes, Node]] = [(b'"asset"', b'"%b"' % asset)]
+            return [(b'"name"', b'"m"'), (b'"tags"', tags), (b'"fields"', fields), (b'"timestamp"', time)]
+
+        if rng.random() < 0.6:
+            return metric(0)
+        return [(b'"metrics"', tuple(metric(number) for number in range(rng.choice([1, 2, 3]))))]
+
+    def _sparkplug(self, rng: Random, at_ms: int) -> bytes:
+        """Births now and then; `_topic` chooses which kind a payload claims to be."""
+        seq = self._step % 256
+        if rng.random() < 0.1:
+            named = [
+                sparkplug.metric(f.decode(), rng.uniform(0, 9), alias=at) for at, f in enumerate(self._variant.fields)
+            ]
+            session = sparkplug.metric("bdSeq", rng.choice([1, 2]), kind=sparkplug.INT64)
+            return sparkplug.payload(session, *named, at_ms=at_ms, seq=seq)
+        kinds = (sparkplug.DOUBLE, sparkplug.FLOAT, sparkplug.INT32, sparkplug.INT64)
+        metrics = [
+            sparkplug.metric(alias=at, value=rng.uniform(-9, 100), kind=rng.choice(kinds), null=rng.random() < 0.05)
+            for at in range(len(self._variant.fields))
+        ]
+        return sparkplug.payload(*metrics, at_ms=at_ms, seq=seq)
+
+    def _topic(self, rng: Random, asset: bytes, value: bytes) -> bytes:
+        if rng.random() < 0.02:
+            return rng.choice([b"spBv1.0/STATE/h", b"spBv1.0/n/NCMD/e", b"spBv1.0/n/DDATA/e", b"spBv1.0/n//e", b"x/y"])
+        if rng.random() < 0.02:
+            return b"spBv1.0/n/%b/edge" % rng.choice([b"NBIRTH", b"NDEATH", b"NDATA"])
+        kind = b"DBIRTH" if b"bdSeq" in value else rng.choice([b"DDATA"] * 40 + [b"DDEATH"])
+        return b"spBv1.0/n/%b/edge/%b" % (kind, asset)
 
     def _binary(self, rng: Random, at_ms: int) -> bytes:
         samples, channels = _samples(rng), len(self._variant.fields)

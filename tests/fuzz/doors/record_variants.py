@@ -11,6 +11,7 @@ _SCALED = GroupLayout(
     (ChannelField("flow", "F-1", scale=1e30, offset=-3.0), ChannelField("pressure", "p\u00fc\u2026", scale=-0.5)),
     ("*",),
 )
+_GATEWAY = replace(_PLAIN, assets=("n/*",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,22 @@ _VARIANTS = (
     Variant("binary-ignore", replace(_LOOSE, kind="binary")),
     Variant("binary-scaled", RecordFormat(kind="binary", max_clock_skew_ns=None), _SCALED),
     Variant("binary-tight", RecordFormat(kind="binary", max_samples=8, max_bytes=120)),
+    Variant("influx", RecordFormat(kind="influx", time_unit="ns")),
+    Variant("influx-tag-ms", replace(_LOOSE, kind="influx", asset_from="field", time_unit="ms")),
+    Variant("influx-tight", replace(_LOOSE, kind="influx", time_unit="us", max_samples=2, max_channels=3)),
+    Variant("telegraf", RecordFormat(kind="telegraf", time_unit="s")),
+    Variant("telegraf-tag-ms", replace(_LOOSE, kind="telegraf", asset_from="field", time_unit="ms", max_samples=2)),
+    Variant("protobuf", RecordFormat(kind="protobuf", on_unknown_channel="ignore")),
+    Variant("protobuf-field", replace(_LOOSE, kind="protobuf", asset_from="field", max_channels=3)),
+    Variant("protobuf-stamped", replace(_LOOSE, kind="protobuf", time_field=None, max_bytes=60)),
+    Variant("json-schema", RecordFormat(kind="json-schema")),
+    Variant("json-schema-field", replace(_LOOSE, kind="json-schema", asset_from="field")),
+    Variant("sparkplug", RecordFormat(kind="sparkplug"), _GATEWAY),
+    Variant("sparkplug-tight", replace(_LOOSE, kind="sparkplug", max_samples=3, max_bytes=120), _GATEWAY),
+    Variant("avro", RecordFormat(kind="avro")),
+    Variant("avro-ignore", replace(_LOOSE, kind="avro")),
+    Variant("avro-field", RecordFormat(kind="avro", asset_from="field", on_unknown_channel="ignore")),
+    Variant("avro-stamped", replace(_LOOSE, kind="avro", time_field=None, max_bytes=60)),
 )
 
 

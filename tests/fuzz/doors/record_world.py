@@ -26,6 +26,7 @@ from agent.windows.spec import GroupSpec
 from anchormoe import Predictor
 from anchormoe.windows import FillRule, Grid, WindowShape
 from connectors.decoding import Decoded, Decoder
+from connectors.decoding.births import BirthTables
 from connectors.jsonl import from_line, to_line
 from connectors.memory import MemoryLog, MemorySource, MemoryWindowStore
 from connectors.records import DEAD_LETTERS, EVENTS, Batch, Message, Partition, Record
@@ -195,8 +196,8 @@ class AccountingDecoder(Decoder):
         self.ignored: set[tuple[Partition, int]] = set()
         self.problems: list[tuple[str, str]] = []
 
-    def decode(self, batch: Batch) -> Decoded:
-        decoded = super().decode(batch)
+    def decode(self, batch: Batch, births: BirthTables | None = None) -> Decoded:
+        decoded = super().decode(batch, births)
         used: set[int] = set()
         for readings in decoded.readings:
             used.update(readings.record.tolist())

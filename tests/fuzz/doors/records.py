@@ -8,6 +8,7 @@ from random import Random
 from connectors.record_schema import RecordKind
 from tests.fuzz.cases import Input, Outcome
 from tests.fuzz.doors.record_bytes import RecordWriter
+from tests.fuzz.doors.record_schemas import schemas
 from tests.fuzz.doors.record_variants import Variant, variants
 from tests.fuzz.doors.record_world import AccountingDecoder, World
 
@@ -48,4 +49,4 @@ class RecordSession:
 @cache
 def _decoder(variant: Variant) -> AccountingDecoder:
     """Kept as long as the process, as in an agent: what it remembers about assets must stay bounded."""
-    return AccountingDecoder([variant.layout], variant.format)
+    return AccountingDecoder([variant.layout], variant.format, schemas(variant.format.kind))

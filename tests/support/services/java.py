@@ -11,12 +11,16 @@ from functools import cache
 from pathlib import Path
 
 from tests.support.services.places import CACHE, SERVICES, alone
-from tests.support.services.requirements import ServiceUnavailable, can_install_packages, install_packages, run_tool
+from tests.support.services.requirements import ServiceUnavailable, can_install_packages, fetch, install_packages
 
 OLDEST_JAVA = 17
 IMAGE = "apache/kafka:4.3.0"
 POM = SERVICES / "pom.xml"
 LOGGING = SERVICES / "log4j2.properties"
+MAVEN = (
+    *("mvn", "-q", "-B", "-U"),  # it remembers for a day that a download has failed, unless it is told to look again
+    *("-Dmaven.wagon.rto=60000", "-Daether.connector.requestTimeout=60000"),  # half an hour by default
+)
 HOW_TO_GET_KAFKA = (
     "The tests need a Kafka broker. Either install Java 17 or newer and Maven (Debian: apt-get install "
     "openjdk-17-jre-headless maven), or start a Docker engine that this user may use. "
@@ -82,7 +86,7 @@ def _download_jars(target: Path) -> None:
     partial = target.with_suffix(".partial")
     shutil.rmtree(partial, ignore_errors=True)
     goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={partial}"]
-    run_tool(["mvn", "-q", "-B", "-f", str(POM), *goal])
+    fetch([*MAVEN, "-f", str(POM), *goal])
     partial.rename(target)
 
 

@@ -92,7 +92,7 @@ class Members(ABC):
         os.killpg(pid, with_signal)
 
 
-def wait_for(condition: Callable[[], Found | None], what: str, timeout_s: float = 60) -> Found:
+def wait_for(condition: Callable[[], Found | None], what: str, timeout_s: float = 120) -> Found:
     """The first true result. Raises ServiceUnavailable after the timeout; `what` says what was expected."""
     deadline = time.monotonic() + timeout_s
     while not (found := condition()):

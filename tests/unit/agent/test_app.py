@@ -106,7 +106,7 @@ async def test_an_application_runs_to_the_end_of_its_source(tmp_path: Path) -> N
     observer = Listening()
     loaded = plant(tmp_path, http={"host": "127.0.0.1", "port": 0})
     with build(loaded, instruments=Instruments(observer=observer), load_model=load_rule) as application:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             await application.run(asyncio.Event())
     assert (observer.calls[0], observer.calls[-1]) == ("start", "stop")
     assert {"classified", "published"} <= set(observer.calls)

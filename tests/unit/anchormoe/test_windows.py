@@ -12,6 +12,7 @@ from anchormoe.windows import (
     ends_between,
     fill,
     on_grid,
+    step_words,
 )
 
 NAN = np.nan
@@ -69,3 +70,18 @@ def test_each_channel_keeps_its_own_rule_and_coverage_counts_what_was_observed()
     _, mask = fill(window, [FillRule("hold", 5), FillRule()])
     assert mask[0].tolist() == [[True, True], [True, False]]
     assert coverage(~np.isnan(window)).tolist() == [0.5]
+
+
+@pytest.mark.parametrize(
+    ("period_s", "words"),
+    [
+        (180.0, "a step every 3 min"),
+        (1.0, "a step every 1 s"),
+        (0.1, "a step every 0.1 s"),
+        (0.04, "25 Hz"),
+        (0.002777778, "360 Hz"),
+        (8.3333e-05, "12 kHz"),
+    ],
+)
+def test_the_period_is_told_as_people_say_it(period_s: float, words: str) -> None:
+    assert step_words(period_s) == words

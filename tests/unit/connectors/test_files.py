@@ -156,6 +156,23 @@ def test_a_directory_stands_for_its_recordings_by_name(tmp_path: Path) -> None:
     assert find_files(tmp_path / "b.csv") == (tmp_path / "b.csv",)
 
 
+@pytest.mark.parametrize("separator", [";", "\t", "|", ","])
+async def test_the_separator_of_a_csv_file_is_the_one_in_its_header(tmp_path: Path, separator: str) -> None:
+    path = tmp_path / "rig.csv"
+    rows = [["time", "flow, L/min" if separator == "|" else "flow", "level"], ["1", "2.5", "3"]]
+    path.write_text("\ufeff" + "\n".join(separator.join(row) for row in rows) + "\n", encoding="utf-8")
+    delimiter = "|" if separator == "|" else ","  # what is stated counts, wherever it occurs
+    [record] = (await read([path], FileFormat("auto", asset="rig", delimiter=delimiter)))[FIRST]
+    assert list(orjson.loads(record.value or b"").values()) == [1, 2.5, 3]
+
+
+async def test_a_csv_file_of_one_column_keeps_the_separator_that_is_stated(tmp_path: Path) -> None:
+    path = tmp_path / "rig.csv"
+    path.write_text("time\n1\n")
+    [record] = (await read([path], FileFormat("csv", asset="rig")))[FIRST]
+    assert orjson.loads(record.value or b"") == {"time": 1}
+
+
 async def test_a_csv_row_that_cannot_be_split_becomes_a_record_as_it_is(tmp_path: Path) -> None:
     path, huge = tmp_path / "x.csv", b"9" * 200_000
     path.write_bytes(b"ts,asset,flow\n5,p,1\n6,p," + huge + b"\n7,p,\xff\n8,p,2\n")

@@ -56,7 +56,7 @@ class Log:
             self.at_once += 1
             self.most_at_once = max(self.most_at_once, self.at_once)
         if reply.held is not None:
-            reply.held.wait(10)
+            reply.held.wait(90)
         with self.guard:
             self.at_once -= 1
         return reply
@@ -217,7 +217,7 @@ async def test_a_busy_receiver_is_given_the_time_it_asks_for(log: Log, url: str)
     loop = asyncio.get_running_loop()
     begun = loop.time()
     kept = await write_to(receiver_at(url), [event(0)])
-    assert 1 <= loop.time() - begun < 3
+    assert 1 <= loop.time() - begun < 20
     assert len(log.calls) == 2
     assert kept.undelivered == []
 
@@ -261,16 +261,16 @@ async def test_a_receiver_that_hangs_is_given_up_and_the_event_kept(log: Log, ur
 
 async def test_a_write_never_takes_longer_than_one_message_may(log: Log, url: str) -> None:
     ever = threading.Event()
-    log.by_asset = {f"pump-{number}": Reply(held=ever) for number in range(40)}
+    log.by_asset = {f"pump-{number}": Reply(held=ever) for number in range(400)}
     loop = asyncio.get_running_loop()
     begun = loop.time()
-    events = [event(number, b"pump-%d" % number) for number in range(40)]
+    events = [event(number, b"pump-%d" % number) for number in range(400)]
     kept = await write_to(receiver_at(url, timeout_s=0.05, max_connections=2), events)
     took = loop.time() - begun
     ever.set()
     assert kept.messages == events
-    # One message may take 3 × 0.05 s and the pauses; forty, two at a time, would take 3 s.
-    assert took < 2
+    # One message may take 3 × 0.05 s and the pauses; four hundred, two at a time, would take 30 s.
+    assert took < 15
 
 
 @pytest.mark.parametrize("status", [301, 400, 401, 404, 410])
@@ -317,7 +317,7 @@ async def test_connections_are_bounded(log: Log, url: str) -> None:
 
     def release() -> None:
         """A while after the third request has come: the time for a fourth one."""
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while log.at_once < 3 and time.monotonic() < deadline:
             time.sleep(0.01)
         time.sleep(0.2)

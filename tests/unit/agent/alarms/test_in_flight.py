@@ -64,6 +64,6 @@ async def test_at_most_so_many_records_are_in_flight() -> None:
 
 async def _raised_by(in_flight: InFlight) -> ConnectorError:
     with pytest.raises(ConnectorError) as raised:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await in_flight.watch()
     return raised.value

@@ -78,7 +78,7 @@ async def test_an_agent_that_ignores_sigterm_is_killed_and_its_log_is_shown(
     monkeypatch.setattr("sys.executable", str(stubborn))
     one = AgentProcess("agent-1", tmp_path / "plant.yaml", tmp_path / "agent.log")
     one.start()
-    assert await wait_until(lambda: b"stubborn" in one.read_log(), 10)
+    assert await wait_until(lambda: b"stubborn" in one.read_log(), 120)
     with pytest.raises(ChaosError, match=r"agent-1 did not exit within 0\.2 s of SIGTERM:\nstubborn"):
         await one.terminate(0.2)
     assert not one.running

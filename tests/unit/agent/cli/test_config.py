@@ -47,6 +47,17 @@ def test_a_valid_plant_gets_one_line(call: Call) -> None:
     assert call("validate", "plant.yaml") == (0, "plant.yaml: valid; groups: pumps (1 channels)\n", "")
 
 
+def test_a_bundle_that_training_found_useless_is_a_warning(call: Call, tmp_path: Path) -> None:
+    judged = {"usefulness": {"useless": ["it is near chance: out-of-fold .5. Check the labels"]}}
+    (tmp_path / "bundle" / "manifest.json").write_text(json.dumps({"metrics": judged}))
+    code, out, err = call("validate", "plant.yaml")
+    assert (code, out) == (0, "plant.yaml: valid; groups: pumps (1 channels)\n")
+    assert "groups[0].model.bundle: the model is not useful: it is near chance: out-of-fold .5" in err
+    assert "; check the labels" in err
+    (tmp_path / "bundle" / "manifest.json").write_text("{")  # what is broken is told where the bundle is loaded
+    assert call("validate", "plant.yaml")[2] == ""
+
+
 def test_every_problem_gets_a_line_on_stderr_and_the_exit_code_is_two(call: Call) -> None:
     Path("plant.yaml").write_text(PLANT.replace("hall", "A Hall") + "limits: {memory: 5}\nhttpx: {}\n")
     code, out, err = call("validate", "plant.yaml")

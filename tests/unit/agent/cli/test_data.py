@@ -3,10 +3,14 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from agent.cli.data import code_notes
 from agent.cli.main import app
+from anchormoe.cases import Cases
+from anchormoe.data.dataset import Dataset
 from anchormoe.errors import DataError
 
 RUNNER = CliRunner()
@@ -18,6 +22,33 @@ def test_inspect_prints_channels_classes_and_sizes() -> None:
     assert "BasicMotions: 6 channels, 4 classes" in shown.output
     assert "train: 40 cases of 100 steps" in shown.output
     assert "Badminton" in shown.output
+
+
+def test_names_are_printed_as_they_are_written(tmp_path: Path) -> None:
+    """Square brackets are units to people and markup to rich, which drops `[mA]` and stops at `[/s]`."""
+    names, text = ("AI_03 [mA]", "flow [/s]", "level :pump:"), ["time,AI_03 [mA],flow [/s],level :pump:,state"]
+    text += [f"{at},{at % 7},{at % 5},{at % 3},{'ab'[at // 40 % 2]}" for at in range(320)]
+    for name in ("one", "two"):
+        (tmp_path / f"{name} [x].csv").write_text("\n".join(text) + "\n")
+    (tmp_path / "config.yaml").write_text(
+        "recordings: {timestamp: time, timestamp_unit: s, channels: "
+        + json.dumps({name: {"unit": "[mA]"} for name in names})
+        + ", labels: {column: state, names: {a: 'low [a]', b: 'high [/b]'}}, window: {period_s: 1, length: 8, hop: 8}}"
+    )
+    shown = RUNNER.invoke(app, ["data", "inspect", f"recordings:{tmp_path}", "--config", str(tmp_path / "config.yaml")])
+    assert shown.exit_code == 0, shown.output
+    for name in (*names, "low [a]", "high [/b]", "one [x]", "[mA]"):
+        assert name in shown.output
+
+
+def test_a_code_instead_of_a_value_is_told_and_an_ordinary_extreme_is_not() -> None:
+    x = np.tile(np.linspace(1.0, 3.0, 40), (6, 2, 1))
+    x[2, 0, 5:8] = -9999
+    x[3, 1, 5:8] = 3.5
+    train = Dataset("tiny", Cases.from_arrays(x), np.arange(6) % 2, ("a", "b"), ("p", "q"), ("", ""))
+    assert list(code_notes(train)) == [
+        "channel p is -9999 3 times in TRAIN's windows, far from its other values: read as a code for `no value`"
+    ]
 
 
 def test_inspect_as_json_is_one_object_and_a_plot_is_drawn(tmp_path: Path) -> None:

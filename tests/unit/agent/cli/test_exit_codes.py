@@ -70,3 +70,13 @@ def test_a_port_that_another_process_still_has_may_be_free_soon(tmp_path: Path, 
         taken.listen()
         plant = write_plant(tmp_path, http={"host": "127.0.0.1", "port": taken.getsockname()[1]})
         assert code("run", "--config", plant) == 75
+
+
+def test_verifying_on_a_gpu_that_is_not_there_is_wrong_usage_and_says_what_helps(
+    monkeypatch: pytest.MonkeyPatch, code: Callable[..., int], capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert code("bundle", "verify", "configs/bundles/pump", "--device", "cuda") == 2
+    said = capfd.readouterr().err
+    assert "torch finds no CUDA device here" in said
+    assert "nvidia-smi" in said

@@ -107,7 +107,11 @@ def test_a_drifting_event_is_noticed(change: dict[str, Any], where: str) -> None
     assert where in [".".join(map(str, one["loc"])) for one in refused.value.errors()]
 
 
-@pytest.mark.parametrize("field", list(ExplainedEvent.model_fields))
+LATER = {"similar"}
+"""Fields that events of the first agents with this version do not have."""
+
+
+@pytest.mark.parametrize("field", sorted(set(ExplainedEvent.model_fields) - LATER))
 def test_every_field_of_a_state_is_required_by_the_json_schema(field: str) -> None:
     data = explained()
     del data[field]
@@ -149,7 +153,12 @@ def test_every_field_says_what_it_means_and_every_measure_its_unit(model: type[B
 
 @pytest.mark.parametrize(
     ("name", "file"),
-    [("event", "event.schema.json"), ("state", "state.schema.json"), ("asyncapi", "asyncapi.json")],
+    [
+        ("event", "event.schema.json"),
+        ("state", "state.schema.json"),
+        ("asyncapi", "asyncapi.json"),
+        ("page", "page.openapi.json"),
+    ],
 )
 def test_the_written_contracts_are_fresh(name: str, file: str) -> None:
     """If this fails: anchormoe-agent schema NAME > docs/contracts/FILE, and raise VERSION in agent/contracts."""

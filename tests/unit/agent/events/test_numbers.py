@@ -2,9 +2,12 @@
 
 import math
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from agent.events.numbers import ScoreScale, significant, six_digits
+from agent.events.numbers import ScoreScale, significant, significant_columns, six_digits
 
 
 @pytest.mark.parametrize(
@@ -39,3 +42,22 @@ def test_a_score_that_is_no_number_is_refused(wrong: float) -> None:
 def test_what_is_not_finite_is_null() -> None:
     assert significant([math.nan, 1 / 3, math.inf]) == [None, 0.333333, None]
     assert six_digits(2e5 / 3) == 66666.7
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.floats(),
+            st.floats(-1e6, 1e6),
+            st.integers(-(10**8), 10**8).map(lambda number: number / 2),  # ties of six digits
+            st.sampled_from([0.0, -0.0, 999_999.5, 9.999995, 0.1234565, 1e22, 1e23, 5e-324, 1.7e308]),
+        ),
+        min_size=1,
+    )
+)
+def test_numbers_are_rounded_in_columns_as_they_are_one_by_one(values: list[float]) -> None:
+    assert [repr(one) for one in significant_columns(np.array(values))] == [repr(one) for one in significant(values)]
+
+
+def test_columns_keep_their_shape() -> None:
+    assert significant_columns(np.array([[1 / 3, math.nan], [2e5 / 3, 0.0]])) == [[0.333333, None], [66666.7, 0.0]]

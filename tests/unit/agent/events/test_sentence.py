@@ -62,6 +62,71 @@ def test_the_value_now_against_normal_since_when_and_what_it_speaks_for() -> Non
     )
 
 
+def test_a_normal_state_says_what_is_as_usual_and_what_is_not() -> None:
+    usual = VALVE | {"direction": "within", "since": None, "mean": 41.5}
+    swinging = usual | {"name": "speed", "unit": "rpm", "mean": 0.1, "deviation": 3.21}
+    swinging["normal"] = {"mean": 0.0, "low": -5.0, "high": 5.0, "deviation": 3.0}
+    normal = [
+        {"class": "normal", "probability": 0.9, "logit": 2.0},
+        {"class": "blockage", "probability": 0.1, "logit": 0},
+    ]
+    calm = event(usual, swinging, state="normal", classes=normal)
+    calm["evidence"]["class"] = "normal"
+    assert state_sentence(calm) == (
+        "`normal` (90 %), runner-up `blockage` (10 %); as usual: cooling valve 41.5 %, speed ±3.21 rpm"
+    )
+    odd = event(usual, VALVE | {"name": "load", "contribution": -0.2}, state="normal", classes=normal)
+    odd["evidence"]["class"] = "normal"
+    assert state_sentence(odd).endswith(
+        "as usual: cooling valve 41.5 %; although load 45.2 % against 41.1 % normal, rising since 02:14 UTC"
+    )
+
+
+def test_a_normal_state_that_is_held_against_a_fault_tells_the_fault() -> None:
+    data = event(VALVE, state="normal")
+    data["window"]["unsettled"] = {"state": "blockage", "abstention": None}
+    assert state_sentence(data).startswith(
+        "still `normal`; this window alone: cooling valve 45.2 % against 41.1 % normal"
+    )
+
+
+def test_a_channel_that_stands_still_is_said_to() -> None:
+    normal = VALVE["normal"] | {"deviation": 0.24}
+    still = VALVE | {"direction": "narrower", "deviation": 0.0, "normal": normal}
+    assert state_sentence(event(still)).startswith("cooling valve does not vary at all, ±0.24 % normal; speaks for")
+
+
+def test_the_first_window_of_an_asset_is_no_reason_to_check_sensors() -> None:
+    text = unknown("low_coverage", classes=None, evidence=None, previous_state=None)
+    assert text == "unknown: only 31 % of the values arrived so far; the first state follows with more data"
+    assert "check the sensors" in unknown("low_coverage", classes=None, evidence=None, previous_state="normal")
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, "; most like pump-3 at 2026-01-02 03:04:05 (`blockage`)"),
+        ({"start": "1970-01-01T00:07:14.400Z"}, "; most like pump-3, 00:07:14 after its start (`blockage`)"),
+        ({"recording": None, "start": None, "class": "normal"}, "; most like case 17 (`normal`)"),
+        ({"distance": 1.2}, "(15 %)"),
+    ],
+)
+def test_the_most_similar_training_segment_is_named_if_it_is_alike(changes: dict[str, Any], expected: str) -> None:
+    like = {"span": 0, "class": "blockage", "recording": "pump-3", "case": 17, "start": "2026-01-02T03:04:05.5Z"}
+    data = event(VALVE, similar=[like | {"distance": 0.3} | changes])
+    assert state_sentence(data).endswith(expected)
+
+
+def test_a_value_in_its_usual_range_is_told_by_its_shape() -> None:
+    like = {"span": 0, "class": "blockage", "recording": None, "case": 1, "start": None, "distance": 2.0}
+    data = event(VALVE | {"direction": "within", "since": None}, similar=[like | {"shape": "oscillation near 2 Hz"}])
+    data["evidence"]["spans"][0]["channels"] = ["cooling valve"]
+    assert state_sentence(data).startswith("cooling valve oscillation near 2 Hz (45.2 %, in its usual range); speaks")
+    for shape in (None, "usual values", "usual level"):
+        plain = data | {"similar": [like | {"shape": shape}]}
+        assert state_sentence(plain).startswith("cooling valve 45.2 % against 41.1 % normal, in its usual range; ")
+
+
 def test_two_channels_at_most_and_only_those_that_speak_for_the_state() -> None:
     rows = [VALVE | {"name": name, "contribution": value} for name, value in zip("abcd", (0.1, -3, 1, 2), strict=True)]
     text = state_sentence(event(*rows))
@@ -73,15 +138,15 @@ def test_two_channels_at_most_and_only_those_that_speak_for_the_state() -> None:
     [
         ({"since": "2026-11-18T01:00:00Z"}, "45.2 % against 41.1 % normal, rising since at least 01:00 UTC"),
         ({"since": None, "direction": "above"}, "45.2 % against 41.1 % normal, above"),
-        ({"direction": "within"}, "45.2 % against 41.1 % normal"),
+        ({"direction": "within"}, "45.2 % against 41.1 % normal, in its usual range"),
         ({"unit": "", "direction": None, "since": None}, "45.2 against 41.1 normal"),
         ({"normal": None, "direction": None}, "45.2 %"),
         ({"mean": None}, "without a value"),
         ({"direction": "wider"}, "between 44 and 46.1 %, varying more than normal"),
-        ({"mean": 41.11, "direction": "within"}, "41.11 % against 41.1 % normal"),
-        ({"mean": -0.0, "direction": "within"}, "0 % against 41.1 % normal"),
-        ({"mean": 1.5e12, "direction": "within"}, "1.5e+12 % against 41.1 % normal"),
-        ({"mean": 12345.678, "direction": "within"}, "12300 % against 41.1 % normal"),
+        ({"mean": 41.11, "direction": "within"}, "41.11 % against 41.1 % normal, in its usual range"),
+        ({"mean": -0.0, "direction": "within"}, "0 % against 41.1 % normal, in its usual range"),
+        ({"mean": 1.5e12, "direction": "within"}, "1.5e+12 % against 41.1 % normal, in its usual range"),
+        ({"mean": 12345.678, "direction": "within"}, "12300 % against 41.1 % normal, in its usual range"),
     ],
 )
 def test_every_sort_of_comparison(changes: dict[str, Any], expected: str) -> None:
@@ -139,6 +204,16 @@ def test_where_no_channel_is_known_it_says_when() -> None:
 )
 def test_unknown_says_why_and_what_was_near(reason: str, text: str) -> None:
     assert unknown(reason, VALVE).startswith(text)
+
+
+def test_unknown_data_are_told_by_channel_with_unit_whatever_the_evidence_is() -> None:
+    data = event(state="unknown", abstention="out_of_distribution")
+    data["window"]["outside_training"] = [
+        {"channel": "level", "unit": "%", "value": 71.9, "low": 38.3, "high": 62.7, "share": 1.0},
+        {"channel": "switch", "unit": "", "value": 2.0, "low": 0.0, "high": 1.0, "share": 0.1},
+    ]
+    text = state_sentence(data)
+    assert "level 71.9 %, in training 38.3 to 62.7; switch 2, in training 0 to 1; check these sensors" in text
 
 
 @pytest.mark.parametrize(

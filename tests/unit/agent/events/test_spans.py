@@ -12,7 +12,7 @@ ALL = EvidencePolicy(share=1.0, max_spans=100)
 
 def spans(*channels: list[float], policy: EvidencePolicy = ALL) -> list[TermSpan]:
     """One list of cells per channel."""
-    return strongest_spans(np.array(channels).T, policy)
+    return strongest_spans(np.array(channels, float).T[None], policy)[0]
 
 
 def test_neighbours_of_one_sign_and_channel_are_one_span_strongest_first() -> None:
@@ -62,7 +62,7 @@ def test_no_evidence_is_no_span_and_what_is_not_finite_is_refused() -> None:
 def test_of_very_many_channels_the_strongest_are_found() -> None:
     values = np.full((16, 1_400), 1e-3)
     values[3:5, 700] = 2.0
-    assert strongest_spans(values, EvidencePolicy())[0] == TermSpan(700, 3, 5, 4.0)
+    assert strongest_spans(values[None], EvidencePolicy())[0][0] == TermSpan(700, 3, 5, 4.0)
 
 
 def test_patches_that_overlap_are_divided_by_time() -> None:

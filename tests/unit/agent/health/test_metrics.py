@@ -10,6 +10,7 @@ from agent.health.counters import Counters
 from agent.health.metrics import exposition, make_registry
 from agent.health.progress import Progress
 from agent.health.status import STAGES, RuntimeStatus
+from agent.models.classifier import ModelName
 from connectors.records import Partition
 
 AT = Partition("sensors", 3)
@@ -19,10 +20,16 @@ NAMES = {
     "ignored": "anchormoe_ignored_total",
     "refetched_records": "anchormoe_refetched_records_total",
     "lost_records": "anchormoe_lost_records_total",
+    "sequence_gaps": "anchormoe_sequence_gaps_total",
     "replaced_logs": "anchormoe_replaced_logs_total",
     "moved_commits": "anchormoe_moved_commits_total",
     "oversized": "anchormoe_oversized_messages_total",
     "windows": "anchormoe_windows_total",
+    "judged": "anchormoe_windows_judged_total",
+    "assets": "anchormoe_assets",
+    "models": "anchormoe_model_info",
+    "event_delay": "anchormoe_event_delay_seconds_bucket",
+    "last_commit_s": "anchormoe_commit_age_seconds",
     "checkpoints": "anchormoe_checkpoints_total",
     "events": "anchormoe_events_total",
     "dead_letters": "anchormoe_dead_letters_total",
@@ -95,6 +102,13 @@ def busy() -> tuple[Counters, Progress, RuntimeStatus]:
     progress.lag_measured({AT: 41})
     progress.queued(batches=2, windows=11)
     counters.count_oversized("events")
+    counters.count_judged("pumps", None)
+    counters.count_judged("pumps", "low_margin")
+    counters.count_judged("pumps", "low_margin")
+    status.event_delay.observe(2.5)
+    status.committed()
+    status.assets = lambda: {("pumps", "normal"): 3, ("pumps", "unknown"): 1}
+    status.models = lambda: {"pumps": ModelName("pump", "7", "0123456789abcdef")}
     return counters, progress, status
 
 
@@ -140,7 +154,8 @@ def test_every_stage_has_its_own_series() -> None:
 def test_nothing_is_labelled_by_asset_and_all_is_ours_or_the_process_itself() -> None:
     found = scraped(*busy())
     labels = {name for series in found.values() for key in series for name, _ in key}
-    assert labels == {"version", "type", "reason", "topic", "partition", "stage", "outcome", "stream", "le", "finding"}
+    few = {"version", "type", "reason", "topic", "partition", "stage", "outcome", "stream", "le", "finding"}
+    assert labels == few | {"group", "state", "name", "digest"}
     assert all(name.startswith(("anchormoe_", "process_")) for name in found)
 
 
@@ -148,3 +163,42 @@ def test_an_agent_that_has_done_nothing_yet_can_be_scraped() -> None:
     found = scraped(Counters(), Progress(), RuntimeStatus())
     assert found["anchormoe_records_total"] == {(): 0}
     assert "anchormoe_poll_age_seconds" not in found
+
+
+def test_assets_windows_and_models_are_told_by_group() -> None:
+    found = scraped(*busy())
+    pumps = ("group", "pumps")
+    assert found["anchormoe_assets"] == {(pumps, ("state", "normal")): 3, (pumps, ("state", "unknown")): 1}
+    judged = {(pumps, ("outcome", "answered")): 1, (pumps, ("outcome", "low_margin")): 2}
+    assert found["anchormoe_windows_judged_total"] == judged
+    labels = (("digest", "0123456789ab"), pumps, ("name", "pump"), ("version", "7"))
+    assert found["anchormoe_model_info"] == {labels: 1}
+
+
+def test_the_age_of_a_commit_is_told_from_the_first_commit_on() -> None:
+    now_s = [50.0]
+    status = RuntimeStatus(lambda: now_s[0])
+    assert "anchormoe_commit_age_seconds" not in scraped(Counters(), Progress(), status)
+    status.committed()
+    now_s[0] = 57.5
+    assert scraped(Counters(), Progress(), status)["anchormoe_commit_age_seconds"] == {(): 7.5}
+
+
+def test_unknown_lag_is_told_from_no_lag() -> None:
+    progress = Progress(lambda: 50.0)
+    unknown = scraped(Counters(), progress, RuntimeStatus())
+    assert unknown["anchormoe_lag_known"] == {(): 0}
+    assert "anchormoe_lag_records" not in unknown
+    progress.lag_measured({AT: 0})
+    known = scraped(Counters(), progress, RuntimeStatus())
+    assert known["anchormoe_lag_known"] == {(): 1}
+    assert list(known["anchormoe_lag_records"].values()) == [0]
+
+
+def test_what_may_happen_once_is_told_before_it_happens() -> None:
+    """A series that begins with 1 has no increase, and no alert."""
+    found = scraped(Counters(internal_errors=Counter(ingest=1)), Progress(), RuntimeStatus())
+    errors = {dict(labels)["stage"]: count for labels, count in found["anchormoe_internal_errors_total"].items()}
+    assert errors == {"decode": 0, "ingest": 1, "classify": 0, "events": 0, "publish": 0, "announce": 0}
+    reloads = {dict(labels)["outcome"]: count for labels, count in found["anchormoe_model_reloads_total"].items()}
+    assert reloads == {"loaded": 0, "refused": 0, "malformed": 0}

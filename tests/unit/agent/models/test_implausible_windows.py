@@ -3,10 +3,16 @@
 from functools import cache
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
-from agent.models.classifier import IMPLAUSIBLE, UNKNOWN, Classification, WindowClassifier
+from agent.models.classifier import UNKNOWN, Classification, WindowClassifier
 from anchormoe import AnchorMoEClassifier
+from anchormoe.cases import Cases
+from anchormoe.explain.doubt import plausible_window, without_doubtful
+from anchormoe.explain.explanation import explain_case
+from anchormoe.explain.html import explanation_html
+from anchormoe.model.judgement import IMPLAUSIBLE
 from anchormoe.windows import FillRule
 
 CASES, CHANNELS, STEPS = 160, 5, 48
@@ -112,3 +118,97 @@ def test_a_window_that_could_not_be_classified_still_names_its_sensors() -> None
     x[0, 0] = -9999
     found = classifier().without_model(x[0], "internal")
     assert (found.reason, len(found.findings)) == ("internal", 1)
+
+
+def test_a_window_gets_the_same_answer_live_and_offline_whatever_its_sensors_do() -> None:
+    """Every kind of finding, in every channel, a gap, and healthy windows between them."""
+    x, _ = cases(8, 6 * CHANNELS)
+    for channel in range(CHANNELS):
+        x[6 * channel, channel] = -9999
+        x[6 * channel + 1, channel, 20:23] = -9999
+        x[6 * channel + 2, channel, 10] = 900
+        x[6 * channel + 3, channel, 12:] = x[6 * channel + 3, channel, 12]
+        x[6 * channel + 4, channel, 5:9] = np.nan
+    live = classifier().classify(x)
+    offline = classifier().predictor.predict_plausible(Cases.from_arrays(x))
+    states = [
+        UNKNOWN if rule else CLASSES[label] for rule, label in zip(offline.abstention, offline.label, strict=True)
+    ]
+    assert states == [one.state for one in live]
+    assert list(offline.abstention) == [one.reason for one in live]
+    for at, one in enumerate(live):
+        assert one.prediction is not None
+        np.testing.assert_array_equal(one.prediction.probabilities[one.at], offline.probabilities[at])
+    assert IMPLAUSIBLE in offline.abstention
+    assert None in offline.abstention
+
+
+def test_masking_offline_leaves_cases_without_findings_untouched() -> None:
+    x, _ = cases(9, 8)
+    given = Cases.from_arrays(x)
+    clean, undecided = classifier().predictor.plausible_cases(given)
+    assert clean.x is given.x or np.array_equal(clean.x, given.x)
+    assert not undecided.any()
+
+
+def test_an_explanation_says_what_the_agent_says_about_a_dead_sensor_and_draws_none_of_it() -> None:
+    x, _ = cases(2, 2)
+    x[0, 3] = -9999  # the model needs it
+    x[1, 0, 10:13] = -9999  # short enough to be interpolated
+    predictor = classifier().predictor
+    needed, filled = (
+        explain_case(predictor, case, doubt=doubt)
+        for case, doubt in (
+            without_doubtful(predictor, Cases.from_windows(one[None], np.ones_like(one[None], np.bool_))) for one in x
+        )
+    )
+    assert (needed.abstention, filled.abstention) == (IMPLAUSIBLE, classify(x[1]).reason)
+    assert not needed.mask[3].any()
+    assert np.flatnonzero(~filled.mask[0]).tolist() == [10, 11, 12]
+    assert filled.mask[1:].all()
+    name = predictor.config.channels[3]
+    assert f"Not used: {name} (sentinel -9999)." in needed.sentence
+    assert "No data from" not in needed.sentence
+    assert needed.to_dict()["implausible"] == [
+        {"channel": name, "finding": "sentinel", "first": 0, "last": 47, "samples": 48, "value": -9999.0}
+    ]
+    page = explanation_html(filled, b"", title="")
+    assert "a code instead of a value" in page
+    assert filled.context + filled.evidence.sum() == pytest.approx(filled.logit, abs=1e-6)
+
+
+def test_an_explanation_of_a_healthy_window_doubts_nothing() -> None:
+    x, _ = cases(3, 1)
+    predictor = classifier().predictor
+    case = Cases.from_windows(x, np.ones_like(x, np.bool_))
+    clean, doubt = without_doubtful(predictor, case)
+    found = explain_case(predictor, clean, doubt=doubt)
+    assert found.findings == ()
+    assert found.mask.all()
+    assert found.sentence == explain_case(predictor, case).sentence
+    assert "not used" not in explanation_html(found, b"", title="").replace("missing or not used", "")
+
+
+def test_an_unknown_window_names_the_channels_outside_of_training_with_their_unit() -> None:
+    x, _ = cases(4, 2)
+    rng = np.random.default_rng(0)
+    x[1, :3] += rng.normal(0, 6, (3, STEPS)).astype(np.float32)
+    usual, odd = classifier().classify(x)
+    assert usual.outside == ()
+    assert odd.reason == "out_of_distribution"
+    units = dict(zip(NAMES, classifier().predictor.config.units, strict=True))
+    assert {(one.channel, one.unit) for one in odd.outside} == {(name, units[name]) for name in NAMES[:3]}
+    assert all(not one.low <= one.value <= one.high for one in odd.outside)
+
+
+def test_a_window_of_the_log_is_doubted_as_the_agent_doubted_it() -> None:
+    x, _ = cases(2, 1)
+    x[0, 3, 5:8] = -9999
+    clean, doubt = plausible_window(classifier().judge, x[0])
+    assert doubt is not None
+    assert [one.kind for one in doubt.findings] == ["sentinel"]
+    assert np.argwhere(doubt.unused).tolist() == [[3, step] for step in range(5, 8)]
+    assert clean[0, 3, 5:8].min() > 0  # between its neighbours
+    untouched, none = plausible_window(None, x[0])
+    assert none is None
+    assert untouched[0].tolist() == x[0].tolist()

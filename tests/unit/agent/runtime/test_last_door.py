@@ -55,10 +55,10 @@ def letters(sink: MemorySink) -> list[tuple[str, str, str]]:
 def fail_in_decoding(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     original = Decoder.decode
 
-    def decode(self: Decoder, batch: Batch) -> Any:
+    def decode(self: Decoder, batch: Batch, births: Any = None) -> Any:
         if any(b"666" in (record.value or b"") for record in batch.records):
             raise error
-        return original(self, batch)
+        return original(self, batch, births)
 
     monkeypatch.setattr(Decoder, "decode", decode)
 

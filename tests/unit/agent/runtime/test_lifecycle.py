@@ -82,7 +82,7 @@ def test_an_end_that_hangs_is_cut_short_with_a_loud_line(capfd: pytest.CaptureFi
     deadline = ExitDeadline(0.01, exit_now)
     deadline.start()
     deadline.start()
-    assert ended.wait(10)
+    assert ended.wait(60)
     assert codes == [1]
     assert "error: shutdown took longer than 0.01 s; the process ends now" in capfd.readouterr().err
 
@@ -93,7 +93,7 @@ def test_an_end_in_time_is_left_alone() -> None:
     deadline.start()
     deadline.cancel()
     for timer in [each for each in threading.enumerate() if isinstance(each, threading.Timer)]:
-        timer.join(10)
+        timer.join(60)
     assert codes == []
 
 

@@ -23,7 +23,7 @@ def all_windows(**options: Any) -> Any:
 
 
 async def step_until_read(pipeline: Pipeline, log: MemoryLog) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while pipeline._takeover.pending or pipeline._ownership.partitions[A].position < log.end_offset(A):
             await pipeline.step()
     await pipeline.checkpoint()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pytest
 
-from agent.events.assemble import BatchResult
+from agent.events.assemble import BatchResult, ScoredBatches
 from agent.health.status import RuntimeStatus
 from agent.runtime.model_queue import Assembler, ModelLimits, ModelQueue, Results
 from agent.windows.asset_state import AssetState
@@ -24,9 +24,15 @@ class SlowAssembler:
         self.calls: list[list[str] | tuple[object, ...]] = []
         self.release = threading.Semaphore(0)
 
-    def assemble(self, batches: Sequence[Ingested], progressed: Callable[[], None]) -> list[BatchResult]:
-        assert self.release.acquire(timeout=5)
+    def classify(self, batches: Sequence[Ingested], progressed: Callable[[], None]) -> ScoredBatches:
+        assert self.release.acquire(timeout=60)
         progressed()
+        return [[] for _ in batches]
+
+    def assemble(
+        self, batches: Sequence[Ingested], scored: ScoredBatches, progressed: Callable[[], None]
+    ) -> list[BatchResult]:
+        assert len(scored) == len(batches)
         self.calls.append([batch.group for batch in batches])
         return [BatchResult(batch.group, [], [], {}) for batch in batches]
 
@@ -122,10 +128,50 @@ async def test_the_end_of_a_call_is_reported(model: SlowAssembler) -> None:
 
 async def test_an_error_of_the_model_reaches_every_batch_of_the_call() -> None:
     class Broken(SlowAssembler):
-        def assemble(self, batches: Sequence[Ingested], progressed: Callable[[], None]) -> list[BatchResult]:
+        def classify(self, batches: Sequence[Ingested], progressed: Callable[[], None]) -> ScoredBatches:
             raise ValueError("the model is broken")
 
-    waiting = queue(Broken(), batch=2, max_wait_s=1.0)
+    await _assert_broken(queue(Broken(), batch=2, max_wait_s=1.0))
+
+
+async def test_an_error_of_the_events_reaches_every_batch_of_the_call() -> None:
+    class Broken(SlowAssembler):
+        def assemble(
+            self, batches: Sequence[Ingested], scored: ScoredBatches, progressed: Callable[[], None]
+        ) -> list[BatchResult]:
+            raise ValueError("the events are broken")
+
+    broken = Broken()
+    broken.release.release()
+    await _assert_broken(queue(broken, batch=2, max_wait_s=1.0))
+
+
+async def test_the_model_goes_on_while_events_are_built() -> None:
+    class SlowEvents(SlowAssembler):
+        """Its first events wait for the second call of the model."""
+
+        second = threading.Event()
+
+        def classify(self, batches: Sequence[Ingested], progressed: Callable[[], None]) -> ScoredBatches:
+            if batches[0].group == "b":
+                self.second.set()
+            return [[] for _ in batches]
+
+        def assemble(
+            self, batches: Sequence[Ingested], scored: ScoredBatches, progressed: Callable[[], None]
+        ) -> list[BatchResult]:
+            assert self.second.wait(60)
+            return super().assemble(batches, scored, progressed)
+
+    model = SlowEvents()
+    waiting = queue(model)
+    results = [waiting.add([part(name)]) for name in "ab"]
+    assert [await groups(result) for result in results] == [["a"], ["b"]]
+    assert model.calls == [["a"], ["b"]]
+    await waiting.close()
+
+
+async def _assert_broken(waiting: ModelQueue) -> None:
     results = [waiting.add([part(name)]) for name in "ab"]
     for result in results:
         with pytest.raises(ValueError, match="broken"):

@@ -331,7 +331,7 @@ async def test_a_stop_does_not_wait_for_a_bundle_that_is_being_loaded() -> None:
     starting = asyncio.create_task(models.start())
     while not loading.is_set():  # noqa: ASYNC110  # a thread cannot await
         await asyncio.sleep(0.001)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await models.close()
     waiting = [thread for thread in threading.enumerate() if "_load_in_turn" in thread.name]
     assert [thread.daemon for thread in waiting] == [True]

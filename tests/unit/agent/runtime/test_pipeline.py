@@ -3,10 +3,16 @@
 import asyncio
 import threading
 from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
 
 import pytest
 from structlog.testing import capture_logs
 
+from agent.models.activations import Activation
+from agent.models.classifier import ModelName
+from agent.models.schedule import ActiveModel
 from agent.runtime.pipeline import Endpoints, Pipeline, PipelineLimits
 from anchormoe.windows import WindowShape
 from connectors.decoding import Decoder
@@ -14,6 +20,7 @@ from connectors.errors import ConnectorError
 from connectors.memory import MemoryLog, MemorySink, MemorySource, MemoryWindowStore
 from connectors.record_schema import ChannelField, GroupLayout, RecordFormat
 from connectors.records import DEAD_LETTERS, EVENTS, STATES, Message, Partition
+from connectors.timestamps import NS_PER_S
 from tests.support.event_sums import require_exact_sums
 from tests.support.plant import (
     CHANNELS,
@@ -205,7 +212,7 @@ async def test_a_model_that_hangs_does_not_keep_the_other_parts_from_closing() -
 
     limits = PipelineLimits(poll_timeout_s=0.01, stop_deadline_s=0.1, close_deadline_s=0.1)
     pipeline = pipeline_on(filled([1.0] * 10), Closing(), Store(), limits=limits)
-    pipeline._model._thread.submit(hanging.wait)
+    pipeline._model._model.submit(hanging.wait)
     with pytest.raises(ConnectorError, match=r"shutdown took longer than 0\.1 s"):
         await pipeline.run(asyncio.Event())
     assert closed == ["sink", "store"]
@@ -260,3 +267,40 @@ async def test_an_asset_that_was_reset_and_sends_no_more_is_not_reported_as_idle
     await pipeline.step()
     await pipeline.close()
     assert not [event for event in data_of(sink) if event["type"] == "no_data"]
+
+
+async def test_assets_outcomes_delays_and_the_model_are_told_by_group() -> None:
+    log = filled([1.0] * 10 + [-1.0] * 10)
+    pipeline, sink = await run(log)
+    status, counters = pipeline.status, pipeline.counters
+    assert sum(counters.judged.values()) == counters.windows > 0
+    assert {group for group, _ in counters.judged} == {"pumps"}
+    states = len([event for event in data_of(sink) if event["type"] == "state"])
+    assert sum(status.event_delay.counts) == states == 2
+    assert status.event_delay.counts[-1] == 2  # seconds after 1970: behind by more than the last bound
+    assert status.last_commit_s is not None
+    assert dict(status.assets()) == {("pumps", "low"): 1}
+    assert list(status.models()) == ["pumps"]
+
+
+async def test_a_window_in_the_future_has_no_negative_delay() -> None:
+    pipeline, _ = await run(filled([1.0] * 10, start=4_000_000_000))
+    assert pipeline.status.event_delay.counts[0] == 1
+    assert pipeline.status.event_delay.total == 0.0
+
+
+async def test_the_model_of_the_newest_window_is_named_and_a_refused_one_is_not() -> None:
+    group = pumps()
+    newer = replace(group.configured, name=ModelName("newer", "2", "e" * 64))
+    for second, loaded in ((104, newer), (108, None), (10_000, newer)):
+        activation = Activation("pumps", second * NS_PER_S, "e" * 64, "newer", "somebody", 0, "")
+        group.schedule.add(activation, partial(_loaded_at_once, loaded))
+    assert group.current_model.name.name == "threshold"
+    pipeline, _ = await run(filled([1.0] * 20), group=group)
+    assert pipeline.status.models()["pumps"].name == "newer"
+
+
+def _loaded_at_once(model: ActiveModel | None, _: Activation) -> "Future[ActiveModel | None]":
+    future: Future[ActiveModel | None] = Future()
+    future.set_result(model)
+    return future

@@ -39,6 +39,12 @@ def sink_of(plant: Plant) -> KafkaSinkSettings:
     return plant.sinks[0]
 
 
+def test_each_agent_has_its_instance_id_from_its_environment(tmp_path: Path) -> None:
+    named = settings(tmp_path, {"ANCHORMOE_KAFKA_BOOTSTRAP": "k:1", "ANCHORMOE_KAFKA_INSTANCE_ID": "agent-3"})
+    assert getattr(named.source, "instance_id", "") == "agent-3"
+    assert getattr(settings(tmp_path, {"ANCHORMOE_KAFKA_BOOTSTRAP": "k:1"}).source, "instance_id", "") is None
+
+
 def test_addresses_from_the_environment_win(tmp_path: Path) -> None:
     plant = settings(tmp_path, {"ANCHORMOE_KAFKA_BOOTSTRAP": "k:1", "ANCHORMOE_REDIS_URL": "redis://r:2"})
     assert source_of(plant).bootstrap == "k:1"

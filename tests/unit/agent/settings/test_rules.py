@@ -43,6 +43,9 @@ ON_KAFKA: dict[str, Any] = EMBEDDED | {
 }
 
 
+ADVICE = {"group": "fans", "states": ["worn"], "action": "stop it"}
+
+
 def changed(plant: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     """A copy with one setting changed: `groups.0.window` names the window of the first group."""
     copy = deepcopy(plant)
@@ -90,6 +93,7 @@ SASL = {"protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "username": "u", "pas
     [
         ("namespace", "A hall", "namespace", "lower-case"),
         ("namspace", "x", "namspace", "did you mean namespace?"),
+        ("page", {"advice": [ADVICE]}, "page.advice[0].group", "there is no group fans"),
         ("groups.0.window", {"length": 64, "hop": 65}, "groups[0].window.hop", "at most the length, 64"),
         ("groups.0.window", {"hop": 65}, "groups[0].window.hop", "use at most the length of the bundle, 64"),
         ("groups.0.window", {"length": 32}, "groups[0].window.length", "plant has 32 steps; the bundle has 64"),

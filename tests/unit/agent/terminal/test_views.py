@@ -15,7 +15,7 @@ from agent.health.counters import Counters
 from agent.offline.ground_truth import read_truth
 from agent.terminal.sparkline import span_marks, sparkline
 from agent.terminal.story import headline, picture, span_lines, sum_line, why_lines
-from agent.terminal.views import LineView, LiveView, _style
+from agent.terminal.views import LineView, LiveView, _state, _sure
 from agent.windows.asset_state import AssetState
 from tests.support.event_samples import samples
 
@@ -158,12 +158,36 @@ def test_a_heartbeat_is_no_change() -> None:
 
 
 @pytest.mark.parametrize("state", sorted(NORMAL_STATES))
-def test_a_state_that_is_no_fault_in_the_ground_truth_is_green_on_the_board(state: str) -> None:
+def test_a_state_that_is_no_fault_in_the_ground_truth_is_grey_on_the_board(state: str) -> None:
     line = f'{{"asset":"a","state":"{state}","start":"2026-01-01T00:00:00","end":"2026-01-01T00:00:01"}}'
     [interval] = read_truth([line.encode()], "truth.jsonl")
     assert not interval.fault
-    assert _style(state) == _style(state.upper()) == "green"
-    assert _style("worn") == "bold red"
+    assert _state(state).style == _state(state.upper()).style == "dim"
+    assert (_state("worn").style, _state("unknown").plain) == ("bold reverse", "░unknown░")
+
+
+def test_the_board_has_the_words_and_the_order_of_the_page() -> None:
+    lines = drawn(["normal", "unknown", "worn"], width=100, height=40)
+    head = next(line for line in lines if "asset" in line)
+    assert [word for word in head.replace("┃", " ").split() if word.isalpha()] == [
+        "asset",
+        "state",
+        "since",
+        "sure",
+        "why",
+    ]
+    assert [line.split()[1] for line in lines if line.startswith("│ pump-")] == ["pump-002", "pump-001", "pump-000"]
+    assert any("90 %" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("state", "probability", "words"),
+    [("worn", 1.0, "> 99 %"), ("worn", 0.99, "99 %"), ("worn", None, "–"), ("unknown", 0.97, "–")],
+)
+def test_the_board_is_never_quite_sure_and_not_at_all_of_what_is_unknown(
+    state: str, probability: float | None, words: str
+) -> None:
+    assert _sure(WindowResult("pump-1", "pumps", AssetState(10, state, 4, ()), 10**9, 0, probability, None)) == words
 
 
 HOSTILE = "pump-\x1b[2J\n\u202e[/x][bold]"

@@ -1,5 +1,6 @@
 """The page of faithfulness: verdicts are paired over cases, and nothing is run twice."""
 
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -98,3 +99,36 @@ def test_the_papers_seven_sets_are_in_its_file() -> None:
     gaps = {name: figures[name]["gap"]["AnchorMoE"][0] for name in ("NATOPS", "Cricket", "CharacterTrajectories")}
     assert gaps == {"NATOPS": 0.307, "Cricket": 0.186, "CharacterTrajectories": 0.620}
     assert figures["Cricket"]["i20"]["AnchorMoE"] == [0.940, 0.008]
+
+
+def without_retention(given: Entry, set_name: str) -> Entry:
+    found = given.metrics["faithfulness"]
+    short = {
+        how: {name: {key: own[key] for key in ("gap", "gap_error", "by_case")} for name, own in found[how].items()}
+        for how in ("mean", "missing")
+    }
+    return replace(
+        given, set_name=set_name, method="joint-gap", metrics=given.metrics | {"faithfulness": found | short}
+    )
+
+
+def test_a_run_without_retention_shows_its_gap_unless_the_same_set_has_a_whole_one() -> None:
+    whole = entry(0, evidence=[5, 5, 5, 5], occlusion=[0, 0, 0, 0])
+    other = entry(0, evidence=[5, 0, 5, 0], occlusion=[5, 0, 5, 0])
+    plan = BenchmarkPlan("faithfulness", ("toy", "large"), ("joint-evidence", "joint-gap"), (0,))
+    entries = (whole, without_retention(other, "toy"), without_retention(other, "large"))
+    page = faithfulness_report(plan, BenchmarkResults(entries, {}, {}), Paper(), date(2026, 1, 2))
+    assert "| toy | joint | 1.000 ± 0.000 | evidence 1.000 ± 0.000 | +0.000 ± 0.000 | ✓ |" in page
+    assert "| toy | joint | 0.500" not in page
+    assert "| large | joint | 0.500 ± 0.289 | evidence 0.500 ± 0.289 | +0.000 ± 0.000 | ✓ |" in page
+    assert "| large | joint | – | – | – | – | – | – |" in page
+    assert find_method("joint-gap").version(Effort()) != find_method("joint-evidence").version(Effort())
+
+
+def test_a_page_without_any_retention_says_nothing_of_it_but_names_runs_of_earlier_code() -> None:
+    own = without_retention(entry(0, evidence=[5, 0, 5, 0], occlusion=[5, 0, 5, 0]), "toy")
+    plan = BenchmarkPlan("faithfulness", ("toy",), ("joint-gap",), (0,))
+    results = BenchmarkResults((own,), {}, {}, outdated=(own,))
+    page = faithfulness_report(plan, results, Paper(), date(2026, 1, 2))
+    assert "I(20) / mask only" not in page
+    assert "1 of the runs are of an earlier version of the code" in page

@@ -267,6 +267,14 @@ def test_a_page_of_chosen_sets_has_its_own_title_and_names_the_command(
     assert "`anchormoe-agent benchmark uea --sets toy --methods rival,anchormoe`" in page
 
 
+def test_a_page_says_with_which_recipe_and_profile_it_was_made_where_they_are_not_the_usual_ones(
+    registered: dict[str, Counted],
+) -> None:
+    cheap = plan(effort=Effort(recipe="kernel", profile="fast"))
+    page = accuracy_report(cheap, BenchmarkResults((), {}, {}), Paper(), date(2026, 1, 2))
+    assert "`anchormoe-agent benchmark uea --recipe kernel --profile fast`" in page
+
+
 def promising(seed: int, promised: float, kept: float, weights: dict[str, float]) -> Entry:
     facts = {"out_of_fold": {"accuracy": promised, "nll": 0.5}, "weights": weights}
     return Entry("toy", "anchormoe", seed, "1", "d", [0], {"accuracy": kept, "nll": 0.25}, facts=facts)

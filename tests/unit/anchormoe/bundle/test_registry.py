@@ -7,8 +7,8 @@ import torch
 
 from anchormoe.bundle.registry import move_source
 from anchormoe.cases import Cases
-from anchormoe.experts import CommitteeSettings, fit_committee
-from anchormoe.experts.settings import A
+from anchormoe.experts.fit import fit_committee
+from anchormoe.experts.settings import A, CommitteeSettings
 from anchormoe.training.task import FitTask
 from tests.support.linear_source import LinearSource
 
@@ -37,5 +37,5 @@ def test_experts_move_with_all_their_weights() -> None:
     settings = CommitteeSettings(variants=(A,), folds=2, width=8, min_steps=1, max_steps=1)
     committee = fit_committee(FitTask(cases, np.arange(6) % 2, 2), settings).source
     moved = move_source(committee, "meta")  # a device that is always there and holds nothing
-    weights = moved._net.state_dict().values()  # type: ignore[attr-defined]
+    weights = moved._serving._net.state_dict().values()  # type: ignore[attr-defined]
     assert {weight.device for weight in weights} == {torch.device("meta")}

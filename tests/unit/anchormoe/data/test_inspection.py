@@ -9,7 +9,7 @@ import pytest
 from anchormoe.cases import Cases
 from anchormoe.data.dataset import Dataset, Split
 from anchormoe.data.inspection import inspect, longest_run, runs, uninformative_channels
-from anchormoe.data.inspection_plot import plot_inspection
+from anchormoe.data.inspection_plot import plot_inspection, telling_channels
 from anchormoe.data.resampling import Recording
 from anchormoe.errors import DataError
 
@@ -149,3 +149,16 @@ def test_a_subset_takes_everything_that_belongs_to_its_cases() -> None:
     assert part.y.tolist() == [0, 0]
     assert part.groups is not None
     assert part.groups.tolist() == [6, 4]
+
+
+def test_of_many_channels_those_are_drawn_that_tell_the_classes_apart() -> None:
+    """Channel 17 by its level, channel 3 by its spread; the other 18 are noise."""
+    rng = np.random.default_rng(2)
+    x, y = rng.normal(size=(60, 20, 16)), np.arange(60) % 2
+    x[y == 1, 17] += 3
+    x[y == 1, 3] *= 4
+    train = Dataset(
+        "many", Cases.from_arrays(x.astype(np.float32)), y, ("a", "b"), tuple(f"c{at}" for at in range(20)), ("",) * 20
+    )
+    assert telling_channels(train, 2) == [3, 17]
+    assert telling_channels(train, 20) == list(range(20))

@@ -1,5 +1,6 @@
 """A window of a recording by its name and a time: what was known then, cut as training cuts."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,8 @@ import pytest
 from anchormoe.data.recording_window import find_window
 from anchormoe.data.recordings import load_recordings
 from anchormoe.errors import DataError
+from anchormoe.metrics.evaluate import require_same_windows
+from tests.support.linear_source import linear_model
 
 CONFIG = """\
 recordings:
@@ -56,3 +59,22 @@ def test_a_time_outside_is_refused_with_the_times_that_there_are(place: tuple[Pa
 def test_a_name_that_is_not_there_is_refused_with_those_that_are(place: tuple[Path, Path]) -> None:
     with pytest.raises(DataError, match="--recording c: there is none; there are a, b"):
         find_window(*place, recording="c", at_ns=0)
+
+
+def test_its_label_is_by_the_rule_of_the_configuration(place: tuple[Path, Path]) -> None:
+    """A beat at the beginning of the window, which the last hop does not show."""
+    (place[0] / "labels.csv").write_text("recording,start,end,label\nb,2009,2010,beat\na,1009,1010,beat\n")
+    rule = "labels: {intervals: labels.csv, rule: any, default: rest}\n  files: ['a.csv', 'b.csv']"
+    place[1].write_text(CONFIG.replace("labels: {column: state}", rule))
+    assert find_window(*place, recording="b", at_ns=2_016_000_000_000).label == "beat"
+    assert find_window(*place, recording="b", at_ns=2_020_000_000_000).label == "rest"
+
+
+def test_a_model_of_another_period_or_unit_refuses_it(place: tuple[Path, Path]) -> None:
+    found = find_window(*place, recording="b", at_ns=2_020_000_000_000)
+    config = replace(linear_model()[0], channels=("flow", "heat"), units=("m3/h", ""), period_ns=1_000_000_000)
+    require_same_windows(found, config)
+    with pytest.raises(DataError, match="b has a step every 1 s; the model expects one every 2 s"):
+        require_same_windows(found, replace(config, period_ns=2_000_000_000))
+    with pytest.raises(DataError, match="b: channel 'flow' is in 'm3/h'; the model expects 'L/s'"):
+        require_same_windows(found, replace(config, units=("L/s", "")))

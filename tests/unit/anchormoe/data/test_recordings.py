@@ -179,6 +179,40 @@ def test_an_interval_that_labels_nothing_is_refused(tmp_path: Path, row: str, sa
         load_dataset(f"recordings:{tmp_path}", config=config(tmp_path, labels={"intervals": "labels.csv"}))
 
 
+def test_intervals_that_meet_no_sample_are_refused_with_both_times(tmp_path: Path) -> None:
+    two_files(tmp_path)
+    (tmp_path / "labels.csv").write_text("recording,start,end,label\nlate,3800,3804,f\n")
+    settings = config(tmp_path, labels={"intervals": "labels.csv", "default": "fine"})
+    said = (
+        r"no interval meets a sample: 'f' is 1970-01-01T01:03:20Z to 1970-01-01T01:03:24Z, "
+        r"recording late is 1970-01-01T00:03:20Z to .* check the years, utc_offset"
+    )
+    with pytest.raises(DataError, match=said):
+        load_dataset(f"recordings:{tmp_path}", config=settings)
+
+
+@pytest.mark.parametrize(("decimal", "separator"), [(".", ","), (",", ";")])
+def test_words_that_stand_for_no_value_are_missing_where_they_are_listed(
+    tmp_path: Path, decimal: str, separator: str
+) -> None:
+    two_files(tmp_path)
+    text = (tmp_path / "early.csv").read_text().splitlines()
+    cells = [line.split(",") for line in text]
+    for at, word in enumerate(("Bad Input", f"2{decimal}5", " I/O Timeout "), start=1):
+        cells[at][1] = word
+    for name in ("early", "late"):
+        rows = (
+            cells if name == "early" else [line.split(",") for line in (tmp_path / "late.csv").read_text().splitlines()]
+        )
+        (tmp_path / f"{name}.csv").write_text("\n".join(separator.join(row) for row in rows) + "\n")
+    with pytest.raises(DataError, match=r"row 1, column 'a': 'Bad Input' is not a number; .* recordings\.missing"):
+        load_dataset(f"recordings:{tmp_path}", config=config(tmp_path, decimal=decimal))
+    settings = config(tmp_path, decimal=decimal, missing=["Bad Input", "I/O Timeout"])
+    first = load_dataset(f"recordings:{tmp_path}", config=settings).train.cases
+    assert first.mask[0, 0, :3].tolist() == [False, True, False]
+    assert first.x[0, 0, 1] == 2.5
+
+
 def test_a_column_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     two_files(tmp_path)
     (tmp_path / "early.csv").write_text("time,a,b,state,a\n100,1,0,n,2\n")

@@ -6,9 +6,11 @@ import torch
 
 from anchormoe.cases import Cases
 from anchormoe.experts.batches import Batches, TrainingSet
-from anchormoe.experts.net import CommitteeNet, NetShape
+from anchormoe.experts.geometry import Geometry
+from anchormoe.experts.net import CommitteeNet
 from anchormoe.experts.settings import A_AS_IS, A, CommitteeSettings
-from anchormoe.experts.tokens import Geometry, Series, prepare
+from anchormoe.experts.shape import NetShape
+from anchormoe.experts.tokens import Series, prepare
 
 SETTINGS = CommitteeSettings(variants=(A, A_AS_IS), folds=1, shift=0.0, noise=0.3, absence=0.0)
 GEOMETRY = Geometry(kernel=3, stride=2, pool=1, length=10)

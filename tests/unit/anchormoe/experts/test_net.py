@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from anchormoe.experts.augmentation import draw_kept, draw_shifts, rotate
+from anchormoe.experts.geometry import Geometry
 from anchormoe.experts.loop import BATCH_BYTES, batch_size, one_cycle, planned_steps
 from anchormoe.experts.losses import (
     cross_entropy,
@@ -16,12 +17,12 @@ from anchormoe.experts.losses import (
     reliability_alignment,
     sparsity,
 )
-from anchormoe.experts.net import CommitteeNet, NetShape, RoutedTokens, keep_largest, position_code
+from anchormoe.experts.net import CommitteeNet, RoutedTokens, keep_largest, position_code
 from anchormoe.experts.settings import CommitteeSettings
-from anchormoe.experts.tokens import Geometry
+from anchormoe.experts.shape import NetShape
 
 
-def _net(*, admission: bool = False) -> CommitteeNet:
+def _net(*, admission: bool = False, bounded: bool = False) -> CommitteeNet:
     shape = NetShape(
         positioned=(True, False),
         centred=(True, True),
@@ -34,6 +35,7 @@ def _net(*, admission: bool = False) -> CommitteeNet:
         chosen=2,
         geometry=Geometry(kernel=5, stride=2, pool=1, length=20),
         admission=admission,
+        bounded=bounded,
     )
     net = CommitteeNet(shape, torch.Generator().manual_seed(0))
     with torch.no_grad():
@@ -70,6 +72,7 @@ def _oracle(net: CommitteeNet, member: int, x: Tensor) -> Tensor:
     for c in range(net.shape.channels):
         own = functional.conv1d(x[:, c : c + 1], net.value[g, c].T[:, None], stride=stride, padding=padding)
         read = own.transpose(1, 2)
+        read = torch.tanh(read) if net.shape.bounded else read
         experts = [
             (weight * kappa)[..., m, None] * (opening[..., m * width : (m + 1) * width] * read) for m in range(4)
         ]
@@ -77,8 +80,9 @@ def _oracle(net: CommitteeNet, member: int, x: Tensor) -> Tensor:
     return torch.stack(channels)
 
 
-def test_the_grouped_network_equals_the_formula_of_each_member() -> None:
-    net = _net()
+@pytest.mark.parametrize("bounded", [False, True])
+def test_the_grouped_network_equals_the_formula_of_each_member(bounded: bool) -> None:
+    net = _net(bounded=bounded)
     x = torch.randn(7, 3, 20, generator=torch.Generator().manual_seed(2))
     with torch.no_grad():
         values = _evidence(net, x)
@@ -86,13 +90,22 @@ def test_the_grouped_network_equals_the_formula_of_each_member() -> None:
             torch.testing.assert_close(values[member], _oracle(net, member, x), rtol=1e-5, atol=1e-6)
 
 
-def test_a_channel_at_its_level_adds_exactly_nothing() -> None:
+@pytest.mark.parametrize("bounded", [False, True])
+def test_a_channel_at_its_level_adds_exactly_nothing(bounded: bool) -> None:
     x = torch.randn(2, 3, 20)
     x[:, 1] = 0
     with torch.no_grad():
-        values = _evidence(_net(), x)
+        values = _evidence(_net(bounded=bounded), x)
     assert (values[:, 1] == 0).all()
     assert (values[:, [0, 2]] != 0).any()
+
+
+def test_a_bounded_reading_adds_no_more_than_its_weights_however_large_the_event() -> None:
+    net, x = _net(bounded=True), torch.zeros(1, 3, 20)
+    x[:, 0, 8:13] = 1e6
+    with torch.no_grad():
+        values, most = _evidence(net, x), 0.8 * net.class_head().abs().sum(1).amax()  # the gain is 8 / 10 positions
+    assert values.abs().max() <= most
 
 
 def test_a_missing_token_takes_its_own_evidence_away_and_nothing_else() -> None:

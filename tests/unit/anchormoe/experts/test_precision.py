@@ -8,10 +8,12 @@ import torch
 
 from anchormoe.cases import Cases
 from anchormoe.experts.batches import TrainingSet
+from anchormoe.experts.geometry import Geometry
 from anchormoe.experts.loop import ExpertsHistory, train_committee
-from anchormoe.experts.net import CommitteeNet, NetShape
+from anchormoe.experts.net import CommitteeNet
 from anchormoe.experts.settings import A_AS_IS, A, CommitteeSettings
-from anchormoe.experts.tokens import Geometry, prepare
+from anchormoe.experts.shape import NetShape
+from anchormoe.experts.tokens import prepare
 from anchormoe.progress import silent
 
 SETTINGS = CommitteeSettings(variants=(A, A_AS_IS), folds=2, width=16, batch=8, min_steps=60, max_steps=60)

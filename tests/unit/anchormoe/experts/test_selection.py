@@ -39,6 +39,13 @@ def test_the_first_variant_is_preferred_to_one_that_is_only_more_confident() -> 
     assert choose_variants(np.stack((_logits(1, wrong=2), surer)), Y, count=1) == [0]
 
 
+def test_one_error_less_is_enough_where_the_log_loss_is_clearly_lower() -> None:
+    # Wrong on the first two cases either way; the other one is right on the third, and surer on the rest.
+    better = _logits(1, wrong=2)
+    better[2:] *= 3
+    assert choose_variants(np.stack((_logits(1, wrong=3), better)), Y, count=1) == [1]
+
+
 def test_a_second_variant_is_kept_only_if_it_helps() -> None:
     first, helpful, harmful = _logits(1, wrong=4), _mirrored(1, wrong=4), _logits(1, wrong=30)
     assert choose_variants(np.stack((first, helpful, harmful)), Y, count=2) == [0, 1]

@@ -12,8 +12,9 @@ import pytest
 from anchormoe.cases import Cases
 from anchormoe.errors import ModelError
 from anchormoe.evidence import SourceOutput
-from anchormoe.experts import Committee, CommitteeSettings, fit_committee
-from anchormoe.experts.settings import A_AS_IS, A, B
+from anchormoe.experts.fit import fit_committee
+from anchormoe.experts.settings import A_AS_IS, A, B, CommitteeSettings
+from anchormoe.experts.source import Committee
 from anchormoe.progress import Progress
 from anchormoe.training.checkpoints import DirectoryCheckpoints
 from anchormoe.training.task import FitTask, SourceFit
@@ -48,7 +49,8 @@ def committee() -> Committee:
 
 
 @pytest.mark.parametrize(
-    "parts", [{}, {"admission": True}, {"spectral": True}, {"variants": (A, A_AS_IS)}, {"experts": 1}]
+    "parts",
+    [{}, {"admission": True}, {"spectral": True}, {"bounded": True}, {"variants": (A, A_AS_IS)}, {"experts": 1}],
 )
 def test_units_and_context_add_up_to_the_pooled_logits(parts: dict[str, Any]) -> None:
     cases = _cases()
@@ -118,6 +120,11 @@ def test_saved_parts_give_the_same_outputs(committee: Committee) -> None:
     again = Committee.from_parts(committee.config(), committee.tensors())
     for first, second in zip(committee.forward(cases), again.forward(cases), strict=True):
         np.testing.assert_array_equal(first.logits, second.logits)
+
+
+def test_a_bundle_from_before_bounded_values_is_read_as_one_that_reads_linearly(committee: Committee) -> None:
+    config = {key: value for key, value in committee.config().items() if key != "bounded"}
+    assert Committee.from_parts(config, committee.tensors()).config()["bounded"] is False
 
 
 def test_a_pickled_committee_gives_the_same_outputs(committee: Committee) -> None:

@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from anchormoe.cases import Cases
+from anchormoe.experts.geometry import Geometry, positions_for
 from anchormoe.experts.settings import settings_for
-from anchormoe.experts.tokens import Geometry, levels_for_members, positions_for, prepare, unfold_tokens
+from anchormoe.experts.tokens import levels_for_members, prepare, unfold_tokens
 
 CPU = torch.device("cpu")
 

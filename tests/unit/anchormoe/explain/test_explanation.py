@@ -13,13 +13,16 @@ from anchormoe.explain.spans import strongest_spans
 from anchormoe.explain.words import (
     clock,
     compare_with_normal,
+    example_words,
     headline,
+    percent,
     sentence,
     waterfall,
     when,
     window_words,
 )
 from anchormoe.predictor import Predictor
+from anchormoe.profiles.examples import Example
 from anchormoe.profiles.names import shorten_name
 from tests.support.expert_profiles import linear_predictor, linear_profiles
 from tests.support.linear_source import windows
@@ -94,7 +97,7 @@ def test_times_are_told_as_far_as_they_are_known() -> None:
     assert when(seconds, 2, 6) == "1 to 3 s"
     assert when(steps, 2, 6) == "steps 2 to 5"
     assert when(known, 0, 24) == "whole window"
-    assert window_words(known) == "2023-11-14 22:13:20 to 22:13:32 UTC (24 steps of 0.5 s)"
+    assert window_words(known) == "2023-11-14 22:13:20 to 22:13:32 UTC (24 steps, a step every 0.5 s)"
     assert window_words(steps) == "24 steps"
     assert clock(START + 500_000_000, 500_000_000) == "22:13:20.5"
     assert clock(START + 1_000, 1_000) == "22:13:20.000001"
@@ -105,11 +108,27 @@ def test_times_are_told_as_far_as_they_are_known() -> None:
 def test_the_sentence_names_the_state_the_channels_and_the_runner_up() -> None:
     found = explain(1)
     text = sentence(found)
-    assert text.startswith((f"{found.state} (", "unknown, "))
+    assert text.startswith((f"{found.state} (", "unknown: "))
     assert f"Not {found.rival} (" in text
     spoken = next((span for span in found.score.spans if span.value > 0), None)
     assert spoken is None or compare_with_normal(found, spoken) in text
     assert f"true class a;  score {found.logit:+.3f}" in headline(found)
+
+
+def test_values_are_compared_with_what_was_asked_for_and_peaks_with_where_most_values_are() -> None:
+    """No class of the linear model is called normal, so there is nothing normal to compare with."""
+    found = explain()
+    normal = replace(found.normal, low=np.array([-1.0, -1.0]), high=np.array([1.0, 1.0]), deviation=np.ones(2))
+    window, mask = found.window.copy(), np.ones_like(found.mask)
+    window[0], window[1] = 1.5, np.random.default_rng(0).normal(0, 0.4, window.shape[1])
+    window[1, 10] = 5.0
+    level, peak = (replace(found.score.spans[0], term=(at,), channel=at, start=0, stop=24, family="") for at in (0, 1))
+    told = replace(found, window=window, mask=mask, normal=normal)
+    assert compare_with_normal(told, level).endswith(" 1.5 bar against -1 to 1 in TRAIN")
+    assert compare_with_normal(told, peak).endswith(" to 5 K where 90 % of values in TRAIN are -1 to 1")
+    told = replace(told, normal=replace(normal, label="normal"))
+    assert compare_with_normal(told, level).endswith(" 1.5 bar against -1 to 1 normal")
+    assert compare_with_normal(told, peak).endswith(" to 5 K where 90 % of normal values are -1 to 1")
 
 
 def test_a_channel_without_data_is_named() -> None:
@@ -117,7 +136,9 @@ def test_a_channel_without_data_is_named() -> None:
     mask[:, 1] = False
     found = explain_case(predictor(), Cases.from_windows(x, mask))
     assert found.missing[1] == 1.0
-    assert found.sentence.endswith("No data from q.")
+    assert "No data from q." in found.sentence
+    assert found.sentence.endswith("Look at this sensor and its connection. If it fails often, train with "
+                                   "`--set channel_dropout=1`.")  # fmt: skip
     assert "channel that the model needs is missing" in headline(found)
 
 
@@ -160,3 +181,18 @@ def test_the_json_has_every_sum() -> None:
         stored["logits"][stored["state"]] - stored["logits"][stored["why_not"]["class"]]
     )
     assert sum(one["contribution"] for one in stored["channels"]) + score["context"] == pytest.approx(stored["logit"])
+
+
+def test_a_probability_is_never_rounded_to_certainty() -> None:
+    assert [percent(share) for share in (0.0, 0.0004, 0.25, 0.99951, 1.0)] == [
+        "0.0 %", "< 0.1 %", "25.0 %", "> 99.9 %", "100.0 %",
+    ]  # fmt: skip
+
+
+def test_a_training_segment_that_is_far_away_is_not_called_alike() -> None:
+    found = explain(1)
+    example = Example(0, 4, 1, None, None, 0, 8, 0.3, np.zeros(32, np.float32))
+    assert example_words(found, example) == "like b in case 4, distance 0.30"
+    assert (
+        example_words(found, replace(example, distance=1.6)) == "nothing alike; nearest is b in case 4, distance 1.60"
+    )

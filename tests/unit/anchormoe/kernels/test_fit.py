@@ -19,9 +19,11 @@ from anchormoe.kernels.source import KernelSource, Part
 from anchormoe.model.normalizer import Normalizer
 from anchormoe.progress import Progress
 from anchormoe.simd.backend import VARIABLE
-from anchormoe.training.task import FitTask, SourceFit
+from anchormoe.training.task import FitTask, Profile, SourceFit
 
 FAST = KernelSettings(profile="fast")
+ONE_MIX: tuple[selection.Mix, ...] = ({"K": 1.0, "M1": 0.3, "S1": 0.3},)
+"""Primal form fits the average of the mixes, dual form the average of their fits: equal for a single one."""
 Fitted = tuple[Cases, Int64, SourceFit[KernelSource]]
 
 
@@ -125,6 +127,7 @@ def test_more_cases_than_a_gram_matrix_holds_give_the_same_readout_in_primal_for
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cases, y = _cases(n=30)
+    monkeypatch.setattr(selection, "DEFAULT_MIXES", ONE_MIX)
     dual = fit_kernel(FitTask(cases, y, 2), FAST)
     monkeypatch.setattr(kernel_fit, "MAX_DUAL_CASES", 10)
     other = fit_kernel(FitTask(cases, y, 2), FAST)
@@ -137,12 +140,47 @@ def test_groups_are_left_out_whole_in_primal_form_too(monkeypatch: pytest.Monkey
     cases, y = _cases(n=30)
     groups = np.arange(30) // 10
     weight = np.linspace(0.5, 1.5, 30)
+    monkeypatch.setattr(selection, "DEFAULT_MIXES", ONE_MIX)
     dual = fit_kernel(FitTask(cases, y, 2, groups=groups, sample_weight=weight), FAST)
     monkeypatch.setattr(kernel_fit, "MAX_DUAL_CASES", 10)
     monkeypatch.setattr(primal, "MAX_BLOCK_CASES", max_block_cases)
     other = fit_kernel(FitTask(cases, y, 2, groups=groups, sample_weight=weight), FAST)
     # Fitting again without a group also sets the penalty again: close, not equal.
     np.testing.assert_allclose(other.oof_logits, dual.oof_logits, atol=1e-4 if max_block_cases > 1 else 0.2)
+
+
+def _process(recordings_per_class: int, seed: int, channels: int = 20) -> tuple[Cases, Int64, Int64]:
+    """Windows of noise that wanders slowly; class 1: another level of channel 3, class 2: more spread in channel 7."""
+    rng = np.random.default_rng(seed)
+    kinds = np.tile(np.arange(3), recordings_per_class)
+    steps, length, hop = 320, 16, 8
+    windows, labels, recordings = [], [], []
+    for recording, kind in enumerate(kinds):
+        series = rng.normal(size=(channels, steps))
+        series += 0.3 * np.cumsum(rng.normal(size=(channels, steps)), axis=1) / np.sqrt(steps)
+        series[3] += 1.8 * (kind == 1)
+        series[7] *= 2.5 if kind == 2 else 1.0
+        starts = range(0, steps - length + 1, hop)
+        windows += [series[:, start : start + length] for start in starts]
+        labels += [int(kind)] * len(starts)
+        recordings += [recording] * len(starts)
+    return Cases.from_arrays(np.array(windows)), np.array(labels), np.array(recordings)
+
+
+@pytest.mark.parametrize("profile", ["fast", "balanced"])
+def test_level_and_spread_faults_with_one_recording_each_are_found_in_their_channels(profile: Profile) -> None:
+    """Kernels that see shapes alone, as `fast` once did, are right about fewer than half of the windows."""
+    cases, y, recordings = _process(1, seed=0)
+    normalizer = Normalizer.fit(cases)
+    task = FitTask(normalizer.apply(cases), y, 3, groups=recordings)
+    fit = fit_kernel(task, KernelSettings(profile=profile, alignment="sliding"))
+    fresh, truth, _ = _process(1, seed=1)
+    output = fit.source.forward(normalizer.apply(fresh))
+    assert (fit.oof_logits.argmax(axis=1) == y).mean() > 0.85
+    assert (output.logits.argmax(axis=1) == truth).mean() > 0.85
+    by_channel = output.evidence.values.sum(axis=1)  # (B, K, Y)
+    for label, channel in ((1, 3), (2, 7)):
+        assert by_channel[truth == label, :, label].mean(axis=0).argmax() == channel
 
 
 def test_sliding_cases_get_no_features_with_a_fixed_place() -> None:
@@ -177,7 +215,7 @@ def test_evidence_names_the_channel_and_the_family_that_decide(fitted: Fitted) -
     cases, y, fit = fitted
     evidence = fit.source.forward(cases).evidence
     assert evidence.terms == ((0,), (1,))
-    assert set(evidence.experts) <= {"short shape", "long shape"}
+    assert set(evidence.experts) <= {"level", "spread", "short shape", "long shape"}
     by_channel = evidence.values[y == 1, :, :, 1].sum(axis=1).mean(axis=0)
     assert by_channel[0] > 10 * abs(by_channel[1])
     assert evidence.expert_values is not None

@@ -6,7 +6,7 @@ import pytest
 from anchormoe.cases import Bool, Float64, Int64
 from anchormoe.errors import DataError
 from anchormoe.folds import Timeline
-from anchormoe.kernels.ridge import Problem, ridge_fit, ridge_path
+from anchormoe.kernels.ridge import Problem, ridge_fit, ridge_path, solve_symmetric
 
 
 def _data(cases: int, features: int, seed: int = 0) -> tuple[Float64, Float64, np.random.Generator]:
@@ -105,3 +105,19 @@ def test_a_block_of_time_is_predicted_without_its_neighbours() -> None:
 def test_sample_weights_that_are_unusable_are_refused(weight: list[float]) -> None:
     with pytest.raises(DataError, match="sample weights"):
         Problem.of(np.zeros((2, 2)), np.array(weight), None)
+
+
+def test_a_block_whose_singular_values_do_not_converge_is_solved_by_its_eigenvalues(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """LAPACK fails so seldom, and only for large blocks, that the failure has to be made."""
+    rng = np.random.default_rng(3)
+    half = rng.normal(size=(6, 4))
+    block, right = half @ half.T, rng.normal(size=(6, 2))  # of rank 4: the solution of least norm is asked for
+    expected = solve_symmetric(block, right)
+
+    def fails(*_: object, **__: object) -> None:
+        raise np.linalg.LinAlgError("SVD did not converge in Linear Least Squares")
+
+    monkeypatch.setattr(np.linalg, "lstsq", fails)
+    np.testing.assert_allclose(solve_symmetric(block, right), expected, rtol=0, atol=1e-10)

@@ -11,6 +11,7 @@ from anchormoe.metrics.cancellation import (
     context_share,
     describe_cancellation,
     summarize_cancellation,
+    surely_keeps_bounds,
 )
 from anchormoe.predictor import Predictor
 from tests.support.linear_source import linear_model, windows
@@ -75,3 +76,12 @@ def test_the_bounds_are_on_the_median_and_on_the_ninth_decile(median: float, p90
     summary = CancellationSummary(median, p90, channel_median=9.0, channel_p90=9.0, context_share=0.5, cases=1)
     assert summary.bounds_kept is kept
     assert ("kept" if kept else "EXCEEDED") in describe_cancellation(summary.to_dict())
+
+
+def test_a_sample_keeps_the_bounds_with_a_standard_error_of_its_ranks_to_spare() -> None:
+    # Of 100 cases the ranks are about 55 and 93 instead of 50 and 90.
+    values = np.concatenate((np.ones(57), np.full(37, 3.0), np.full(6, 9.0)))
+    assert surely_keeps_bounds(values)
+    assert not surely_keeps_bounds(np.concatenate((np.ones(53), np.full(41, 3.0), np.full(6, 9.0))))
+    assert not surely_keeps_bounds(np.concatenate((np.ones(57), np.full(34, 3.0), np.full(9, 9.0))))
+    assert not surely_keeps_bounds(np.concatenate((np.ones(34), [np.inf, np.inf])))  # p90 is the second largest of 36

@@ -70,12 +70,17 @@ def test_a_class_the_model_does_not_know_is_refused_by_name() -> None:
     [
         (replace(CONFIG, channels=("q", "p")), "channel 1 is 'p'; the model expects 'q'"),
         (replace(CONFIG, channels=tuple("abcdefgh")), r"toy has 2 channels \(p, q\); the model has 8 .*f, …"),
+        (replace(CONFIG, units=("bar", "mK")), "toy: channel 'q' is in 'K'; the model expects 'mK'"),
         (replace(CONFIG, period_ns=2_000_000_000), "toy has a step every 1 s; the model expects one every 2 s"),
     ],
 )
 def test_windows_that_the_model_does_not_know_are_refused(config: BundleConfig, reason: str) -> None:
     with pytest.raises(DataError, match=reason):
-        require_same_windows(replace(labelled(2), period_s=1.0), config)
+        require_same_windows(replace(labelled(2), period_s=1.0, units=("bar", "K")), config)
+
+
+def test_a_unit_that_is_not_stated_is_not_refused() -> None:
+    require_same_windows(replace(labelled(2), units=("", "K")), replace(CONFIG, units=("bar", "")))
 
 
 @pytest.mark.parametrize("rate_hz", [360, 12_000, 44_100, 50 / 3])

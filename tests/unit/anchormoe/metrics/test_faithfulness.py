@@ -1,11 +1,13 @@
 """Faithfulness of the smallest additive model: removing its evidence is removing its score."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from anchormoe.cases import Cases, Float64
 from anchormoe.data.dataset import Dataset
-from anchormoe.evidence import StepEvidence
+from anchormoe.evidence import Patching, StepEvidence
 from anchormoe.metrics import evaluator_net, rankings
 from anchormoe.metrics.faithfulness import FaithfulnessPlan, draw_cases, measure_faithfulness
 from anchormoe.metrics.rankings import occlusion_scores, rank_by_evidence
@@ -121,3 +123,14 @@ def test_occlusion_of_a_linear_model_is_its_evidence_averaged_over_patches() -> 
     occluded = occlusion_scores(PREDICTOR, some, found, "missing", PREDICTOR.model.normalizer.mean)
     # The first three steps lie in the first patch alone.
     np.testing.assert_allclose(occluded[:, 0], scores[:, :6].sum(axis=1), atol=1e-9)
+
+
+def test_occlusion_keeps_fine_patches_where_a_model_publishes_the_whole_window() -> None:
+    model = replace(PREDICTOR.model, patching=Patching(STEPS, STEPS))
+    coarse = Predictor(PREDICTOR.config, model)
+    some = TEST.cases.subset(slice(0, 3))
+    found = coarse.predict_cases(some)
+    occluded = occlusion_scores(coarse, some, found, "missing", model.normalizer.mean)
+    scores = rank_by_evidence(coarse, some, found.label, 3).scores
+    # Of 24 steps the finest patches have two.
+    np.testing.assert_allclose(occluded[:, 1], scores[:, :2].sum(axis=1), atol=1e-9)

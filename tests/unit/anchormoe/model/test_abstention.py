@@ -168,3 +168,40 @@ def test_bundles_from_before_channel_dropout_are_read() -> None:
     del stored["required"]
     with pytest.raises(ModelError, match=r"abstention\.required: required key is missing"):
         Abstention.from_dict(stored, 2)
+
+
+def hesitant(*, wrong: int) -> OutOfFold:
+    """200 cases of 3 classes: in every fifth two classes are near, 0.55 and 0.4; `wrong` of these 40 are the second."""
+    y, near = np.arange(200) % 3, np.arange(0, 200, 5)
+    probabilities = np.full((200, 3), 0.025)
+    probabilities[np.arange(200), y] = 0.95
+    probabilities[near] = 0.05
+    probabilities[near, y[near]] = np.where(np.arange(40) < wrong, 0.4, 0.55)
+    probabilities[near, (y[near] + 1) % 3] = np.where(np.arange(40) < wrong, 0.55, 0.4)
+    return replace(train(200), probabilities=probabilities, y=y)
+
+
+def test_a_conformal_rule_is_kept_where_it_withholds_enough_wrong_answers() -> None:
+    # 30 true classes of 200 have 0.4, more than a tenth, so 0.4 is the threshold and both near classes reach it.
+    rules = fit_abstention(hesitant(wrong=30))
+    assert rules.conformal == pytest.approx(0.4)
+    assert rules.rates["conformal"] == pytest.approx(0.2)
+
+
+def test_a_conformal_rule_that_withholds_mostly_right_answers_is_left_off() -> None:
+    """Thirty true classes have only 0.35, so that is the threshold; a hundred right answers of 0.6 have a second class
+    of 0.37 beside them, which reaches it. No answer is wrong."""
+    given, first = hesitant(wrong=0), np.arange(200)
+    modest = np.full((200, 3), 0.025)
+    modest[first, given.y] = 0.95
+    modest[:30] = 0.325
+    modest[first[:30], given.y[:30]] = 0.35
+    modest[30:130] = 0.03
+    modest[first[30:130], given.y[30:130]] = 0.6
+    modest[first[30:130], (given.y[30:130] + 1) % 3] = 0.37
+    assert conformal_threshold(modest, given.y) == pytest.approx(0.35)
+    assert fit_abstention(replace(given, probabilities=modest)).conformal is None
+
+
+def test_a_user_may_ask_for_a_conformal_rule_that_is_not_worth_it() -> None:
+    assert fit_abstention(hesitant(wrong=0), {"conformal": 0.3}).conformal == 0.3

@@ -218,6 +218,26 @@ def test_a_fault_that_gets_worse_than_in_train_is_not_unusual_for_its_own_class(
     assert rules.unexplained(normalizer, worse, np.array([0])) == 1
 
 
+def test_a_little_beyond_trains_range_is_another_recording_and_far_beyond_is_unusual() -> None:
+    rng = np.random.default_rng(0)
+    cases = Cases.from_arrays(rng.uniform(0, 10, (100, 1, STEPS)))
+    rules, normalizer = Plausibility.fit(cases, np.arange(100) % 2, 2), Normalizer.fit(cases)
+    beyond = [12.0, 13.0, -2.0, -3.0]  # a quarter of the range is 2.5
+    windows = normalizer.apply(Cases.from_arrays(np.full((4, 1, STEPS), 1.0) * np.array(beyond)[:, None, None]))
+    assert normalizer.outside(windows).tolist() == [1, 1, 1, 1]
+    assert rules.unexplained(normalizer, windows, np.zeros(4, np.int64)).tolist() == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize(("level", "found"), [(50.0, ["noise"]), (100.0, [])])
+def test_a_sensor_at_the_end_of_its_range_has_no_noise_and_is_well(level: float, found: list[str]) -> None:
+    rng = np.random.default_rng(0)
+    x = np.clip(rng.normal(50, 20, (60, 1, STEPS)), 0, 100).astype(np.float32)
+    rules = Plausibility.fit(Cases.from_arrays(x), np.arange(60) % 2, 2)
+    quiet = np.full((1, 1, STEPS), level, np.float32) + np.float32(1e-4) * np.arange(STEPS, dtype=np.float32)
+    findings = Judge.for_windows(rules, STEPS).judge(quiet).findings[0]
+    assert [one.kind for one in findings if one.kind == "noise"] == found
+
+
 def test_a_channel_is_dispensable_if_the_labels_do_not_change_without_it() -> None:
     x = train()[:, :2]
     rules = Plausibility.fit(Cases.from_arrays(x), np.arange(CASES) % 2, 2)

@@ -36,7 +36,7 @@ def test_the_support_target_stops_the_gradient() -> None:
     opinions = an_output().expert_logits.requires_grad_()
     score = torch.tensor([[0.5, 0.8, 0.1]], requires_grad=True)
     loss = reliability_alignment(an_output()._replace(expert_logits=opinions, score=score)).sum()
-    loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    loss.backward()
     assert opinions.grad is None
     assert score.grad is not None
     assert score.grad[0, 2] == 0
@@ -51,7 +51,7 @@ def test_orthogonality_is_the_mean_squared_cosine_of_different_anchors() -> None
 def test_orthogonality_of_one_expert_or_of_nothing_valid_is_zero_with_finite_gradients() -> None:
     assert orthogonality(torch.ones(2, 1, 4)).tolist() == [0, 0]
     nothing = torch.zeros(1, 3, 4, requires_grad=True)
-    orthogonality(nothing).sum().backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    orthogonality(nothing).sum().backward()
     assert nothing.grad is not None
     assert torch.isfinite(nothing.grad).all()
 

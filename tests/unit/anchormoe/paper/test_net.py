@@ -80,7 +80,7 @@ def test_gradients_equal_those_of_the_dense_equations() -> None:
     for output in (net(x, mask), oracle.forward(net, x, mask)):
         net.zero_grad()
         loss = objective(output, y, LossWeights(orth=0.5, ra=0.5)).sum()
-        loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        loss.backward()
         gradients.append({name: gradient_of(parameter).clone() for name, parameter in net.named_parameters()})
     for name, gradient in gradients[0].items():
         torch.testing.assert_close(gradient, gradients[1][name], atol=1e-5, rtol=1e-4, msg=name)
@@ -110,7 +110,7 @@ def test_a_batch_without_a_valid_patch_can_be_trained_on() -> None:
     net = a_net(dataclasses.replace(BASE, dropout=0.5)).train()
     x, mask = torch.zeros(2, 3, 20), torch.zeros(2, 3, 20, dtype=torch.bool)
     loss = objective(net(x, mask), torch.tensor([0, 1]), LossWeights(orth=0.5, ra=0.5)).sum()
-    loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    loss.backward()
     assert all(torch.isfinite(gradient_of(parameter)).all() for parameter in net.parameters())
 
 

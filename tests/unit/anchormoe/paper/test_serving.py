@@ -9,6 +9,7 @@ import torch
 from anchormoe.cases import Cases
 from anchormoe.evidence import residual
 from anchormoe.paper.architecture import ModelConfig
+from anchormoe.paper.mvre import fourier_basis, position_code
 from anchormoe.paper.net import PaperNet
 from anchormoe.paper.source import PaperSource
 from tests.support import oracle
@@ -59,3 +60,13 @@ def test_a_window_alone_equals_bitwise_the_same_window_in_a_batch(classes: int, 
         np.testing.assert_array_equal(alone.logits[0], together.logits[index])
         assert alone.evidence.expert_values is not None
         np.testing.assert_array_equal(alone.evidence.expert_values[0], together.evidence.expert_values[index])
+
+
+def test_a_net_can_be_trained_after_another_one_has_served() -> None:
+    fourier_basis.cache_clear()
+    position_code.cache_clear()
+    some_source(classes=3).forward(some_cases(2))
+    torch.manual_seed(0)
+    x = torch.randn(2, ODD.channels, 31, requires_grad=True)
+    PaperNet(ODD)(x, torch.ones(x.shape, dtype=torch.bool)).logits.square().sum().backward()
+    assert x.grad is not None

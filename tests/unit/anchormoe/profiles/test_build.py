@@ -1,12 +1,14 @@
 """Expert profiles of a small model whose evidence is known, and the segments they are made of."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from anchormoe.profiles.build import TrainCases, build_profiles, choose_cases
+from anchormoe.profiles.build import TrainCases, build_profiles, choose_cases, choose_prototypes
 from anchormoe.profiles.candidates import PER_GROUP, Candidates
 from anchormoe.profiles.normal import NORMAL_NAMES
-from anchormoe.profiles.segments import POINTS, leading_run, shorten
+from anchormoe.profiles.segments import POINTS, UNKNOWN_RECORDING, leading_run, look_at, shorten
 from tests.support.expert_profiles import PERIOD_NS, facts, linear_predictor, linear_profiles, train_cases
 
 
@@ -54,6 +56,26 @@ def test_a_prototype_is_the_segment_an_expert_spoke_loudest_on() -> None:
         assert len({int(profiles.segments.case[one]) for one in expert.prototypes}) == len(expert.prototypes)
 
 
+def test_the_same_stretch_of_a_recording_is_one_prototype_however_many_windows_show_it() -> None:
+    """Steps of a second: 8 of them at 0 s, at 4 s (overlaps), at 8 s, elsewhere, and in another channel."""
+    own = linear_profiles().segments.take(np.zeros(6, np.int64))
+    second = 1_000_000_000
+    own = replace(
+        own,
+        case=np.arange(6),
+        start=np.zeros(6, np.int64),
+        stop=np.full(6, 8),
+        label=np.zeros(6, np.int64),
+        recording=np.array([0, 0, 0, 1, 0, 0]),
+        channel=np.array([0, 0, 0, 0, 1, 0]),
+        start_ns=second * np.array([0, 4, 8, 4, 4, 20]),
+    )
+    assert choose_prototypes(np.arange(6), own, 1.0) == (0, 2, 3, 4)
+    assert choose_prototypes(np.arange(6), own, None) == (0, 1, 2, 3)  # without a period there are no times
+    nowhere = replace(own, recording=np.full(6, UNKNOWN_RECORDING))
+    assert choose_prototypes(np.arange(6), nowhere, 1.0) == (0, 1, 2, 3)
+
+
 def test_cases_without_a_valid_value_give_a_profile_without_segments() -> None:
     predictor, train = linear_predictor(), train_cases()
     nothing = np.zeros_like(train.cases.mask)
@@ -98,6 +120,33 @@ def test_candidates_added_in_batches_are_those_of_all_at_once() -> None:
     assert len(Candidates.of(0, evidence, y).strongest()) == sum(
         min(PER_GROUP, int((y == label).sum())) * 6 for label in range(2)
     )
+
+
+def test_candidates_know_what_the_model_read_in_their_leading_run() -> None:
+    by_expert, whole = np.zeros((2, 3, 2, 1)), np.arange(2 * 3 * 2 * 2, dtype=np.float64).reshape(2, 3, 2, 2)
+    by_expert[0, :, 0, 0] = 0.1, 2.0, 1.5
+    by_expert[1, :, 1, 0] = -4.0, 0.0, 0.0
+    found = Candidates.of(7, by_expert, np.array([0, 1]), 2).strongest().with_classes(7, whole)
+    assert found.case.tolist() == [8, 7]
+    np.testing.assert_array_equal(found.by_class[1], whole[0, 1:3, 0].sum(axis=0))
+    np.testing.assert_array_equal(found.by_class[0], whole[1, 0, 1])
+
+
+def test_the_look_of_a_curve_is_that_of_its_values_and_changes_in_any_order() -> None:
+    rising = np.arange(8.0)
+    valid = np.ones(8, bool)
+    look = look_at(rising, valid)
+    assert look is not None
+    assert look.tolist() == [*range(8), *[1.0] * 8]
+    falling = look_at(rising[::-1], valid)
+    assert falling is not None
+    assert falling.tolist() == [*range(8), *[-1.0] * 8]
+    with_gap = look_at(rising, np.array([True, True, False, True, True, True, True, True]))
+    assert with_gap is not None
+    assert with_gap[8:].tolist() == [1.0] * 8  # over a gap, the change per step
+    assert look_at(rising, valid & (rising < 3)) is None
+    assert look_at(rising[:1], valid[:1]) is None
+    assert look_at(np.array([3e38, -3e38]), valid[:2]) is None  # the change is not finite
 
 
 def test_the_leading_run_reaches_over_neighbours_of_half_the_strength() -> None:

@@ -20,6 +20,17 @@ def test_a_name_is_the_shape_and_the_channels() -> None:
     assert titles(expert("m/e0", "dip", {}, (0.0, 1.0))) == ["dip"]
 
 
+def test_an_expert_that_speaks_in_many_channels_is_not_named_after_one() -> None:
+    many = {0: 0.2, 1: 0.19, 2: 0.18}
+    levels = expert("kernel/level", "level above normal", many, (0.3, 0.3))
+    assert titles(levels) == ["level in many channels"]
+    assert titles(expert("m/e0", "dip", many, (0.3, 0.3))) == ["dip in many channels"]
+    clear = replace(levels, name="m0/level", support=(0.0, 1.0))
+    assert titles(levels, clear) == ["level in many channels", "level in many channels for worn"]
+    unclear = replace(levels, name="m1/level", support=(0.45, 0.45))
+    assert titles(replace(levels, support=(0.3, 0.2)), unclear)[0] == "level in many channels for normal"
+
+
 def test_an_oscillation_has_its_frequency_in_its_name() -> None:
     shaking = replace(expert("m/e0", "oscillation", {2: 1.0}, (0.0, 1.0)), cycles=0.04)
     assert titles(shaking) == ["oscillation near 0.4 Hz in vibration"]

@@ -57,6 +57,27 @@ def test_the_default_gives_no_accuracy_away_on_few_cases() -> None:
     assert accuracies[1.0] < 1.0
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_the_default_is_right_at_least_as_often_as_its_better_source(seed: int) -> None:
+    kernel, experts = SIGNAL + noise(1.5, seed), SIGNAL + noise(1.1, seed + 50)
+    blend = choose_blend(kernel, experts, Y)
+    accuracies = dict(blend.accuracies)
+    assert accuracies[blend.share] >= max(accuracies[0.0], accuracies[1.0])
+
+
+def test_a_sure_source_that_is_wrong_more_often_does_not_win_by_its_log_loss() -> None:
+    """The experts are sure of 76 cases and wrong about 4; the kernel is right about all, though hardly sure of any."""
+    y = np.arange(80) % 2
+    experts, kernel = 4 * SIGNAL, np.zeros_like(SIGNAL)
+    experts[:4] *= -0.01
+    kernel[:] = SIGNAL * np.where(np.arange(80) % 3 == 0, 0.01, 3.0)[:, None]
+    kernel[:4] = 0.001 * SIGNAL[:4]
+    blend = choose_blend(kernel, experts, y)
+    blended = blend.kernel * kernel + blend.experts * experts
+    assert dict(blend.accuracies)[1.0] == 0.95
+    assert (blended.argmax(1) == y).all()
+
+
 def test_localize_takes_the_largest_share_that_is_as_accurate() -> None:
     both_right = choose_blend(SIGNAL, SIGNAL * 0.5, Y, objective="localize")
     assert both_right.share == 1.0

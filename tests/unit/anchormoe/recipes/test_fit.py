@@ -11,7 +11,7 @@ from anchormoe.cases import Cases, Int64
 from anchormoe.errors import DataError
 from anchormoe.evidence import centred
 from anchormoe.recipes.fit import FittedModel, class_weights, fit_model
-from anchormoe.recipes.fitters import Fitter, paper_settings, require_settings
+from anchormoe.recipes.fitters import Fitter, experts_settings, paper_settings, require_settings
 from anchormoe.recipes.settings import RecipeSettings
 from anchormoe.training.task import FitTask, SourceFit
 from tests.support.linear_source import LinearSource
@@ -82,6 +82,24 @@ def test_the_users_patches_are_taken() -> None:
     assert (model.patching.length, model.patching.stride) == (6, 6)
     with pytest.raises(DataError, match="must not exceed"):
         fitted({"kernel": fitter("kernel")}, recipe="kernel", patch_length=3, patch_stride=4)
+
+
+@pytest.mark.parametrize(
+    ("settings", "steps"),
+    [
+        ({}, (25, 150, 750)),
+        ({"recipe": "experts"}, (50, 300, 1500)),
+        ({"objective": "localize"}, (50, 300, 1500)),
+        ({"profile": "accurate"}, (50, 300, 1500)),
+        ({"experts": {"epochs": 40}}, (40, 150, 750)),
+        ({"experts": {"min_steps": 9, "max_steps": 9}}, (25, 9, 9)),
+    ],
+)
+def test_experts_beside_the_kernel_train_for_half_the_steps(
+    settings: dict[str, Any], steps: tuple[int, int, int]
+) -> None:
+    chosen = experts_settings(RecipeSettings(**settings))
+    assert (chosen.epochs, chosen.min_steps, chosen.max_steps) == steps
 
 
 @pytest.mark.parametrize(

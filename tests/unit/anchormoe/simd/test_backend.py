@@ -16,7 +16,7 @@ def _unset(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend, "_numba_is_installed", lambda: False)
+    monkeypatch.setattr(backend, "_is_installed", lambda package: package != "numba")
 
 
 def test_numba_computes_on_the_cpu_and_torch_elsewhere() -> None:
@@ -61,3 +61,27 @@ def test_a_numba_that_cannot_be_imported_is_named_with_the_way_out(monkeypatch: 
         choose_backend("cpu")
     monkeypatch.setenv(VARIABLE, "torch")
     assert choose_backend("cpu") == "torch"
+
+
+@pytest.fixture
+def without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "_is_installed", lambda package: package != "torch")
+
+
+@pytest.mark.usefixtures("without_torch")
+def test_without_torch_the_cpu_serves_and_everything_else_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert choose_backend("cpu") == "numba"
+    install = r"needs torch, which is not installed: pip install 'anchormoe-agent\[gpu\]'"
+    with pytest.raises(ModelError, match=f"device cuda {install}"):
+        choose_backend("cuda")
+    with pytest.raises(ModelError, match=f"admission or spectral bands.* {install}"):
+        choose_backend("cpu", has_numba_code=False)
+    monkeypatch.setenv(VARIABLE, "torch")
+    with pytest.raises(ModelError, match=f"ANCHORMOE_BACKEND=torch {install}"):
+        choose_backend("cpu")
+
+
+def test_without_numba_and_torch_both_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "_is_installed", lambda package: False)
+    with pytest.raises(ModelError, match="a model without numba needs torch"):
+        choose_backend("cpu")

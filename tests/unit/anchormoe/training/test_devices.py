@@ -8,12 +8,14 @@ import pytest
 import torch
 
 from anchormoe.errors import DataError
+from anchormoe.training import devices
 from anchormoe.training.devices import resolve_device, to_device
 
 
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> bool:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: request.param)
+    monkeypatch.setattr(devices, "_has_driver", lambda: request.param)
     return bool(request.param)
 
 
@@ -41,8 +43,8 @@ def test_the_device_that_is_used(gpu: bool, wanted: str, environment: dict[str, 
         (True, "abacus", "device abacus: expected auto, cpu, cuda or cuda:N"),
         (True, "cuda:first", "device cuda:first: expected auto"),
         (True, "cuda:", "device cuda:: expected auto"),
-        (False, "cuda", "device cuda: this machine has no CUDA device"),
-        (False, "cuda:1", "device cuda:1: this machine has no CUDA device"),
+        (False, "cuda", "device cuda: torch finds no CUDA device here"),
+        (False, "cuda:1", "device cuda:1: torch finds no CUDA device here"),
     ],
     indirect=["gpu"],
 )
@@ -51,10 +53,19 @@ def test_a_device_that_does_not_exist_is_named(gpu: bool, wanted: str, reason: s
         resolve_device(wanted, {})
 
 
-def test_the_cpu_needs_no_torch() -> None:
+def test_without_torch_a_gpu_is_refused_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "_is_installed", lambda package: False)
+    monkeypatch.setattr(devices, "_has_driver", lambda: True)
+    assert resolve_device("auto", {}) == "cpu"
+    with pytest.raises(DataError, match=r"device cuda:1 needs torch, .*anchormoe-agent\[gpu\]"):
+        resolve_device("cuda:1", {})
+
+
+def test_the_cpu_and_a_machine_without_a_driver_need_no_torch() -> None:
     program = (
-        "import sys; from anchormoe.training.devices import resolve_device;"
-        "assert resolve_device('cpu') == 'cpu'; assert 'torch' not in sys.modules"
+        "import sys; from anchormoe.training import devices; devices._has_driver = lambda: False;"
+        "assert devices.resolve_device('cpu') == 'cpu' == devices.resolve_device('auto');"
+        "assert 'torch' not in sys.modules"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 

@@ -8,8 +8,8 @@ from torch import distributed as dist
 from torch.multiprocessing.spawn import start_processes
 
 from anchormoe.cases import Cases
-from anchormoe.experts import CommitteeSettings, fit_committee
-from anchormoe.experts.settings import A
+from anchormoe.experts.fit import fit_committee
+from anchormoe.experts.settings import A, CommitteeSettings
 from anchormoe.paper.architecture import ModelConfig
 from anchormoe.paper.loop import Examples, LoopConfig, train_network
 from anchormoe.paper.losses import LossWeights, objective
@@ -50,7 +50,7 @@ TRAINED = {"paper": trained_net, "experts": trained_experts}
 
 def in_two_processes(function: Callable[..., None], *arguments: str) -> None:
     two = {"nprocs": 2, "start_method": "fork"}
-    start_processes(function, args=arguments, **two)  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    start_processes(function, args=arguments, **two)
 
 
 def one_process(rank: int, directory: str, kind: str) -> None:

@@ -1,0 +1,1 @@
+"""What the operator page costs: in the browser, on the line, and in the program that serves it."""
