@@ -1,17 +1,17 @@
 """The wiring: settings in, an application of real parts out. The only module that knows every package."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from socket import socket
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any
 
+from agent.endpoints import activation_log, make_sink, make_source, make_store, skip_log
 from agent.errors import SettingsError
 from agent.events.emission import Emission
 from agent.events.group import GroupRuntime, Publishing
 from agent.events.spans import EvidencePolicy
-from agent.health.counters import Counters
 from agent.health.input_monitor import InputMonitor, monitor_input
 from agent.health.loop_delay import measure_loop_delay
 from agent.health.watchdog import Watchdog
@@ -27,30 +27,19 @@ from agent.runtime.model_reload import ModelReloader, ReloadableGroup
 from agent.runtime.pipeline import Endpoints, Pipeline, PipelineLimits
 from agent.runtime.skipped_records import SkippedRecords
 from agent.settings import (
-    FileSourceSettings,
     Http,
-    JsonlSinkSettings,
-    KafkaSinkSettings,
     KafkaSourceSettings,
     LoadedPlant,
-    MemorySourceSettings,
-    MemoryStoreSettings,
     Plant,
     RedisStoreSettings,
     ResolvedGroup,
-    SimulatorSourceSettings,
-    WebhookSinkSettings,
-    file_format,
 )
-from agent.settings.connections import cluster_of, make_decoder, server_of, sink_cluster, window_prefix
+from agent.settings.connections import make_decoder
 from agent.windows.hysteresis import milli_bound
 from agent.windows.spec import GroupSpec
 from anchormoe.errors import ModelError
-from connectors.append_log import AppendLog, FileAppendLog
+from connectors.append_log import AppendLog
 from connectors.base import Sink, Source, WindowStore
-from connectors.fanout import FanoutSink
-from connectors.memory import MemoryWindowStore
-from connectors.records import DEAD_LETTERS, EVENTS, STATES
 
 if TYPE_CHECKING:
     from agent.page.agent_page import AgentPage, PageHooks
@@ -233,19 +222,6 @@ def compatible_bundles(plant: LoadedPlant, load: LoadModel | None = None) -> dic
     return {running.name: CompatibleBundles(models.directory, stated, running, fresh) for stated, running in pairs}
 
 
-def activation_log(settings: Plant) -> AppendLog:
-    """Where activations are stored: beside the events in Kafka, or else in a file."""
-    if settings.models is None:
-        raise SettingsError("models: missing; set `directory` to the directory of the bundles that may be activated")
-    sink = settings.kafka_sink
-    if sink is None:
-        return FileAppendLog(settings.models.activations_file)
-    from connectors.kafka.compacted_log import CompactedLog
-
-    topic = sink.topics.activations or f"{settings.namespace}-activations"
-    return CompactedLog(sink_cluster(sink), topic)
-
-
 def load_groups(plant: LoadedPlant, load: LoadModel) -> "Iterator[tuple[ResolvedGroup, Predictor]]":
     """Each group as the loaded bundle wants it: it may have been replaced since the settings were read.
 
@@ -259,16 +235,6 @@ def load_groups(plant: LoadedPlant, load: LoadModel) -> "Iterator[tuple[Resolved
             reason = f"{running.bundle} was replaced while the agent started; start it again: {error}"
             raise ModelError(reason) from error
         yield resolved, predictor
-
-
-def skip_log(settings: Plant) -> AppendLog | None:
-    """Where requests to skip records are stored: beside the records; None for a source that is not Kafka."""
-    source = settings.source
-    if not isinstance(source, KafkaSourceSettings):
-        return None
-    from connectors.kafka.optional_log import OptionalLog
-
-    return OptionalLog(cluster_of(source.bootstrap, source.security), source.skips or f"{settings.namespace}-skips")
 
 
 def make_group(group: ResolvedGroup, settings: Plant, predictor: "Predictor") -> GroupRuntime:
@@ -288,144 +254,6 @@ def make_group(group: ResolvedGroup, settings: Plant, predictor: "Predictor") ->
         ),
         hysteresis_milli=None if group.hysteresis_bound is None else milli_bound(group.hysteresis_bound),
     )
-
-
-def make_source(settings: Plant) -> Source:
-    source = settings.source
-    match source:
-        case SimulatorSourceSettings():
-            return _simulator(source)
-        case KafkaSourceSettings():
-            return _kafka_source(settings, source)
-        case FileSourceSettings():
-            return _file_source(settings, source)
-        case MemorySourceSettings():
-            raise SettingsError("source.kind: memory is for programs that embed the pipeline; choose another kind")
-        case _:
-            assert_never(source)
-
-
-def make_store(settings: Plant) -> WindowStore:
-    store = settings.store
-    match store:
-        case MemoryStoreSettings():
-            return MemoryWindowStore()
-        case RedisStoreSettings():
-            return _redis_store(settings, store)
-        case _:
-            assert_never(store)
-
-
-def make_sink(settings: Plant, counters: Counters) -> Sink:
-    """All configured sinks as one. The terminal is an observer and not a sink, because it shows windows too."""
-    durable = [
-        _durable_sink(sink, counters)
-        for sink in settings.sinks
-        if isinstance(sink, JsonlSinkSettings | KafkaSinkSettings)
-    ]
-    webhooks = [sink for sink in settings.sinks if isinstance(sink, WebhookSinkSettings)]
-    if not webhooks:
-        return FanoutSink(durable)
-    if not durable:
-        raise SettingsError(
-            "sinks: a webhook needs a kafka or jsonl sink beside it, for events that it does not accept"
-        )
-    return FanoutSink(durable, afterwards=_webhooks(webhooks, FanoutSink(durable), counters))
-
-
-def _durable_sink(sink: JsonlSinkSettings | KafkaSinkSettings, counters: Counters) -> Sink:
-    match sink:
-        case JsonlSinkSettings():
-            from connectors.jsonl import JsonlSink
-
-            return JsonlSink(
-                sink.directory,
-                max_bytes=sink.max_bytes,
-                keep=sink.keep,
-                file_mode=int(sink.file_mode, 8),
-                timeout_s=sink.timeout.seconds,
-            )
-        case KafkaSinkSettings():
-            return _kafka_sink(sink, counters)
-        case _:
-            assert_never(sink)
-
-
-def _webhooks(sinks: Iterable[WebhookSinkSettings], durable: Sink, counters: Counters) -> list[Sink]:
-    """What a receiver does not accept becomes a dead letter in every durable sink."""
-    from agent.runtime.undelivered import UndeliveredEvents
-    from connectors.webhook import Receiver, WebhookSink
-
-    def webhook(sink: WebhookSinkSettings) -> Sink:
-        tries, token = sink.retries, sink.token.get_secret_value if sink.token else None
-        pauses_s = (tries.first_pause.seconds, tries.longest_pause.seconds)
-        receiver = Receiver(sink.url, token, sink.timeout.seconds, tries.attempts, *pauses_s)
-        return WebhookSink(receiver, undelivered.keep)
-
-    undelivered = UndeliveredEvents(durable, counters)
-    return [webhook(sink) for sink in sinks]
-
-
-def _simulator(source: SimulatorSourceSettings) -> Source:
-    from connectors.simulator import CLEAN, CorruptionSettings, SimulatorSource
-    from connectors.simulator.plants import KINDS, SimulatedAsset
-
-    assets = [SimulatedAsset(asset.id, KINDS[asset.kind], source.seed) for asset in source.assets]
-    return SimulatorSource(
-        assets, corruption=CorruptionSettings() if source.dirt else CLEAN, speed=source.speed, samples=source.limit
-    )
-
-
-def _file_source(settings: Plant, source: FileSourceSettings) -> Source:
-    from connectors.files.source import FileSource, matching_files
-
-    paths, form = matching_files(source.paths), file_format(settings, source)
-    return FileSource(paths, form, single_partition=source.single_partition, positions=source.positions)
-
-
-def _kafka_source(settings: Plant, source: KafkaSourceSettings) -> Source:
-    from connectors.kafka.source import KafkaSource, Subscription
-
-    times = source.timeouts
-    subscription = Subscription(
-        topics=source.topics,
-        group=settings.consumer_group,
-        start_from=source.start_from,
-        isolation=source.isolation,
-        instance_id=source.instance_id,
-        assignor=source.assignor,
-        session_ms=times.session.milliseconds,
-        heartbeat_ms=times.heartbeat.milliseconds,
-        rebalance_ms=times.rebalance.milliseconds,
-        max_poll_ms=times.max_poll_interval.milliseconds,
-        request_ms=times.request.milliseconds,
-    )
-    return KafkaSource(cluster_of(source.bootstrap, source.security), subscription)
-
-
-def _kafka_sink(sink: KafkaSinkSettings, counters: Counters) -> Sink:
-    from agent.runtime.oversized import shrink_message
-    from connectors.kafka.sink import Delivery, KafkaSink, OversizePolicy
-
-    topics: Mapping[str, str] = {
-        EVENTS: sink.topics.events,
-        STATES: sink.topics.states,
-        DEAD_LETTERS: sink.topics.dead_letters,
-    }
-    compression = None if sink.compression == "none" else sink.compression
-    delivery = Delivery(
-        topics,
-        timeout_ms=sink.timeout.milliseconds,
-        compression=compression,
-        max_message_bytes=sink.max_message_bytes,
-    )
-    return KafkaSink(sink_cluster(sink), delivery, OversizePolicy(shrink_message, counters.count_oversized))
-
-
-def _redis_store(settings: Plant, store: RedisStoreSettings) -> WindowStore:
-    from connectors.redis.window_store import RedisWindowStore
-
-    return RedisWindowStore(server_of(store), prefix=window_prefix(settings, store), ttl_s=store.ttl.seconds)
 
 
 def pipeline_limits(settings: Plant) -> PipelineLimits:

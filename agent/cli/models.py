@@ -106,7 +106,7 @@ def _plant(config: Path) -> "LoadedPlant":
 
 
 async def _load_overview(plant: "LoadedPlant") -> "ModelOverview":
-    from agent.app import activation_log
+    from agent.endpoints import activation_log
     from agent.models.bundle_directory import describe_bundle, list_bundles
     from agent.models.overview import ModelOverview
 
@@ -164,7 +164,7 @@ def _write(
 
 
 async def _append(plant: "LoadedPlant", activation: "Activation") -> None:
-    from agent.app import activation_log
+    from agent.endpoints import activation_log
     from agent.models.activations import encode_activation
 
     activations = activation_log(plant.settings)

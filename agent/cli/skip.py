@@ -58,7 +58,7 @@ def skip(
 
 
 async def _request(plant: "Plant", source: "KafkaSourceSettings", request: "Skip") -> None:
-    from agent.app import skip_log
+    from agent.endpoints import skip_log
 
     await _require_unread(plant, source, request)
     requests = skip_log(plant)

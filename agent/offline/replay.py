@@ -8,7 +8,8 @@ from typing import Protocol
 
 import orjson
 
-from agent.app import Overrides, breaker_limits, build_pipeline, skip_log
+from agent.app import Overrides, breaker_limits, build_pipeline
+from agent.endpoints import skip_log
 from agent.health.counters import Counters
 from agent.models.compatibility import LoadModel
 from agent.offline.event_set import EventSet

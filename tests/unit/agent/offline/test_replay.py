@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 from agent import app
 from agent.cli.inputs import parse_log_range
 from agent.cli.main import main
+from agent.endpoints import make_source
 from agent.offline.replay import ReplayResult, ReplaySink, replay, warm_up_ms
 from connectors.files.rows import FileFormat, to_log_line
 from connectors.files.source import FileSource
@@ -152,7 +153,7 @@ def test_a_file_name_can_be_the_asset(tmp_path: Path) -> None:
     plant = load_offline_plant(write_plant(tmp_path, source=source, sinks=[{"kind": "console"}]))
 
     async def run() -> ReplayResult:
-        own: Any = app.make_source(plant.settings)
+        own: Any = make_source(plant.settings)
         return await replay(plant, own, stop=asyncio.Event(), report=lambda *_: None, load_model=load_rule)
 
     with capture_logs():

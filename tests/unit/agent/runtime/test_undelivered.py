@@ -10,9 +10,9 @@ import orjson
 import pytest
 import yaml
 
-from agent.app import make_sink
 from agent.contracts import DeadLetterHeaders
 from agent.dead_letters.stored import PREFIX, LetterPosition, ReplayFilter, StoredDeadLetter, replay_record
+from agent.endpoints import make_sink
 from agent.errors import SettingsError
 from agent.health.counters import Counters
 from agent.runtime.undelivered import REFUSED, UNAVAILABLE, UndeliveredEvents, undelivered_letter
