@@ -23,8 +23,12 @@ def step_messages(console: str, catalogue: Catalogue, result: StepResult) -> Ite
     changed = dict.fromkeys(one.alarm for one in result.transitions)
     changed |= dict.fromkeys(name for name, alarm in result.alarms.items() if alarm.members or alarm.active)
     for name in changed:
-        yield _message(ALARMS, name, alarm_data(console, catalogue, result.alarms[name]), ALARM_SCHEMA)
+        yield alarm_message(console, catalogue, result.alarms[name])
     yield from map(audit_message, result.audit)
+
+
+def alarm_message(console: str, catalogue: Catalogue, alarm: Alarm) -> Message:
+    return _message(ALARMS, alarm.id, alarm_data(console, catalogue, alarm), ALARM_SCHEMA)
 
 
 def audit_message(entry: AuditEntry) -> Message:

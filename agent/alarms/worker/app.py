@@ -24,9 +24,10 @@ from agent.alarms.messages import audit_message
 from agent.alarms.text import printable
 from agent.alarms.worker.consoles import AppliedInput, ConsoleWorker, refused_input
 from agent.alarms.worker.event_inputs import encode_event, event_input
+from agent.alarms.worker.present import last_values, set_back
 from agent.alarms.worker.settings import WorkerSettings, faust_app
 from agent.alarms.worker.stall import ExpectedOffsets, InputsSkipped, StallDetector
-from agent.contracts.alarms import INPUTS
+from agent.contracts.alarms import ALARMS, INPUTS
 from agent.contracts.received import NOT_AN_EVENT, parse_event
 from agent.events.payloads import event_source
 from connectors.errors import ConnectorError, RecordError
@@ -40,6 +41,7 @@ _MAX_UNPUBLISHED = 500
 """Inputs that are applied in memory and not yet published; so many may be repeated after a crash."""
 _HAND_OVER_S = 5.0
 """How long a rebalance waits for them."""
+_RETRY_S = 5.0
 _TABLE = "rows"
 
 
@@ -72,7 +74,10 @@ class InFlight:
 
 
 class Outbox:
-    """What was applied and is not yet published, in order; at most `limit` inputs."""
+    """What was applied and is not yet published, in order; at most `limit` inputs.
+
+    An entry without an event belongs to no input: it has messages only, and nothing is acknowledged for it.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -125,7 +130,7 @@ class AlarmWorker:
         self.sink = KafkaSink(settings.cluster, Delivery(settings.topics))
         self.stall = StallDetector(self.app, self.counters, settings.topics[INPUTS], limit_s=settings.no_progress_s)
         self._in_flight, self._sink_started = InFlight(_MAX_IN_FLIGHT), asyncio.Event()
-        self._outbox = Outbox(_MAX_UNPUBLISHED)
+        self._outbox, self._recovered = Outbox(_MAX_UNPUBLISHED), asyncio.Event()
         self._register()
 
     def _topic(self, name: str) -> Any:
@@ -139,8 +144,10 @@ class AlarmWorker:
         self.add_helper(self.stall.watch)
         self.add_helper(self._in_flight.watch)
         self.add_helper(self._publish_outbox)
+        self.add_helper(self._repair_present_alarms)
         self.app.on_partitions_revoked.connect(self._on_rebalance)
         self.app.on_rebalance_complete.connect(self._on_rebalance)
+        self.app.on_rebalance_complete.connect(self._on_recovered)
 
     def add_helper(self, helper: Callable[[], Awaitable[None]]) -> None:
         """Runs together with the worker; its failure ends the worker."""
@@ -169,9 +176,6 @@ class AlarmWorker:
         expected: ExpectedOffsets = self.app.tables.recovery.expected
         return expected
 
-    def _is_input(self, partition: Any) -> bool:
-        return bool(partition.topic == self.settings.topics[INPUTS])
-
     async def _start_sink(self) -> None:
         await self.sink.start()
         self._sink_started.set()
@@ -182,6 +186,34 @@ class AlarmWorker:
             async with asyncio.timeout(_HAND_OVER_S):
                 await self._outbox.wait_until_empty()
         self.console_worker.forget()
+
+    async def _on_recovered(self, *_: Any, **__: Any) -> None:
+        self._recovered.set()
+
+    async def _repair_present_alarms(self) -> None:
+        """After every rebalance, because a worker that was frozen causes one when it wakes: see present.py."""
+        while True:
+            await self._recovered.wait()
+            self._recovered.clear()
+            try:
+                await self._publish_set_back()
+            except ConnectorError as error:
+                log.warning("the present alarms could not be compared", error=str(error), again_in_s=_RETRY_S)
+                await asyncio.sleep(_RETRY_S)
+                self._recovered.set()
+
+    async def _publish_set_back(self) -> None:
+        """Through the outbox, so that what further inputs publish comes after it."""
+        shown = await last_values(self.settings.cluster, self.settings.topics[ALARMS])
+        messages = [
+            message
+            for name in self._own_consoles()
+            for message in set_back(name, self.catalogue, self.console_worker.alarms(name), shown)
+        ]
+        if messages:
+            log.warning("present alarms were set back by another worker: publishing them again", count=len(messages))
+            self._outbox.add(None, AppliedInput(messages))
+            await self._outbox.announce()
 
     async def _copy_events(self, stream: Any) -> None:
         """Repeats are harmless: the state machine knows the last window end of every asset."""
@@ -275,6 +307,8 @@ class AlarmWorker:
                     await self._sink_started.wait()
                     await self.sink.write(messages)
                 for event, applied in taken:
+                    if event is None:
+                        continue
                     self.counters.count(applied.transitions, self.console_worker.ignored)
                     self.console_worker.ignored.clear()
                     await self._write_rows(event, applied)
@@ -291,12 +325,15 @@ class AlarmWorker:
 
     async def _send_ticks(self) -> None:
         """Only for consoles of this worker's partitions, so that several workers do not tick twice."""
-        assigned = {at.partition for at in self.app.consumer.assignment() if self._is_input(at)}
         value = encode_input(Tick(self.clock_ns()))
-        for name in self.catalogue.console_names():
-            at = self.app.producer.key_partition(self.settings.topics[INPUTS], name.encode())
-            if at.partition in assigned:
-                await self.inputs.send(key=name.encode(), value=value)
+        for name in self._own_consoles():
+            await self.inputs.send(key=name.encode(), value=value)
+
+    def _own_consoles(self) -> list[str]:
+        """Those of this worker's partitions."""
+        topic, assigned = self.settings.topics[INPUTS], self.app.consumer.assignment()
+        partition_of = self.app.producer.key_partition
+        return [name for name in self.catalogue.console_names() if partition_of(topic, name.encode()) in assigned]
 
 
 def _place(message: Any) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from agent.alarms.core.alarm import Alarm
 from agent.alarms.core.catalogue import Catalogue
 from agent.alarms.core.console import Console, StepResult
 from agent.alarms.core.inputs import decode_input
@@ -55,6 +56,11 @@ class ConsoleWorker:
     def forget(self) -> None:
         """After a rebalance another worker may have changed the consoles: restore them from the table again."""
         self._consoles.clear()
+
+    def alarms(self, console: str) -> list[Alarm]:
+        """Of one console of this worker's partitions, as they are after its last input."""
+        known = self._consoles.get(console) or restore_console(console, self._rows())
+        return list(known.console.alarms.values())
 
     def take(self, key: bytes | None, value: bytes | None, offset: int, written_ns: int) -> AppliedInput:
         """`written_ns`: the record's own timestamp, for inputs that cannot be decoded.
