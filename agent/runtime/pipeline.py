@@ -1,6 +1,7 @@
 """The loop: poll, decode, ingest, classify, publish, checkpoint. Outputs first, then windows, then offsets."""
 
 import asyncio
+import math
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -43,8 +44,8 @@ log = structlog.get_logger()
 _A_MILLISECOND_S = 0.001
 _WAIT_FOR_RESULTS_S = 0.2
 _KEEP_POLLING_EVERY_S = 1.0
-_ASSETS_PER_CHECKPOINT = 1_500
-"""With so many, a ring is written after 33 of its samples by default, which costs little per sample."""
+_ASSETS_PER_CHECKPOINT = 500
+"""With so many, a ring is written after a hundred of its samples by default, which costs little per sample."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,18 +188,17 @@ class Pipeline:
         await self._take_pending()
 
     async def step(self) -> None:
-        """One poll and what follows from it. Paused partitions are polled too: Kafka evicts a member that does not."""
+        """One poll and what follows from it."""
         if self._restart_wanted:
             await self._restart_source()
         await self._take_pending()
         self._apply_backpressure()
         try:
-            polled = await self._poller.poll(self._limits.max_records, self._poll_timeout_s())
+            polled = await self._poll()
         except OffsetOutOfRange as error:
             log.warning("the log does not hold the next offset", reason=str(error))
             await self._take_again(error.partition)
             return
-        self.progress.polled()
         # Looked up before any await: a batch of a partition that was lost meanwhile is not for a new owner.
         batches = [(batch, self._ownership.partitions.get(batch.partition)) for batch in polled or []]
         await self._decoder.prepare(record for batch in polled or [] for record in batch.records)
@@ -214,6 +214,16 @@ class Pipeline:
             if due and not self._checkpoint_waits:
                 await self._checkpoint(list(self._ownership.partitions.values()))
                 await self._republish_states()
+
+    async def _poll(self) -> list[Batch] | None:
+        """Paused partitions are polled only from time to time: Kafka evicts a member that does not poll at all."""
+        timeout_s = self._poll_timeout_s()
+        if self._paused and self._clock() - (self.progress.last_poll_s or -math.inf) < _KEEP_POLLING_EVERY_S:
+            await self._poller.rest(timeout_s)
+            return None
+        polled = await self._poller.poll(self._limits.max_records, timeout_s)
+        self.progress.polled()
+        return polled
 
     async def checkpoint(self) -> None:
         """1. Publish everything that was read. 2. Store the windows. 3. Commit the offsets."""
@@ -399,7 +409,12 @@ class Pipeline:
         return await self._in_flight.drain(down_to=down_to, within_s=_WAIT_FOR_RESULTS_S)
 
     def _poll_timeout_s(self) -> float:
-        """At the latest when waiting windows have waited long enough for more."""
+        """At the latest when waiting windows have waited long enough for more; not at all where there is work to do.
+
+        With a backlog the partitions are paused. If its room is free already, no result will come and end the poll.
+        """
+        if self._backlog and self._has_room:
+            return 0.0
         wait_s = self._model.due_in_s
         timeout_s = self._limits.poll_timeout_s
         return timeout_s if wait_s is None else min(wait_s + _A_MILLISECOND_S, timeout_s)

@@ -42,6 +42,17 @@ class Poller:
         finally:
             self._poll = None
 
+    async def rest(self, timeout_s: float) -> None:
+        """Instead of a poll, for as long: of a paused partition a poll gives nothing and discards what was fetched."""
+        rest = self._poll = asyncio.timeout(timeout_s)
+        try:
+            async with rest:
+                await asyncio.Event().wait()
+        except TimeoutError:
+            pass
+        finally:
+            self._poll = None
+
     @property
     def polling(self) -> bool:
         """Also while the source is away: then there is nothing to poll."""

@@ -51,7 +51,7 @@ class Checkpointing(Section):
     """When windows are stored and offsets committed; the first condition that is met counts."""
 
     every: Duration = Field(default=Duration.parse("5s"), description="Time between two checkpoints.")
-    records: Count = Field(default=50_000, description="Records between two checkpoints; more beyond 1,500 assets.")
+    records: Count = Field(default=50_000, description="Records between two checkpoints; more beyond 500 assets.")
     revoke_deadline: Duration = Field(
         default=Duration.parse("10s"),
         description="Time to store the windows of a revoked partition; then it is given up without a checkpoint.",

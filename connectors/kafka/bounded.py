@@ -9,6 +9,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from connectors.base import Assignment, LogIdentity
 from connectors.errors import ConnectorError
+from connectors.kafka import lean_records
 from connectors.kafka.admin import topic_partitions
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.errors import translate_errors
@@ -58,7 +59,9 @@ class BoundedKafkaSource:
         async with AsyncExitStack() as on_failure:
             on_failure.push_async_callback(self.close)
             with translate_errors(f"cannot read from Kafka at {self._cluster.bootstrap}"):
+                lean_records.install()
                 self._consumer = AIOKafkaConsumer(
+                    key_deserializer=lean_records.as_decoded,
                     group_id=None,
                     enable_auto_commit=False,
                     auto_offset_reset="earliest",  # only when retention removes what we were about to read

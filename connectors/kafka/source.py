@@ -12,6 +12,7 @@ from aiokafka.structs import OffsetAndMetadata
 
 from connectors.base import Assignment, LogIdentity, OffsetOutOfRange
 from connectors.errors import ConnectorError
+from connectors.kafka import lean_records
 from connectors.kafka.assignors import DEFAULT, Assignor, strategies
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.errors import retry, translate_errors
@@ -165,7 +166,9 @@ class KafkaSource:
 
     def _make_consumer(self) -> Any:
         wanted = self._subscription
+        lean_records.install()
         return AIOKafkaConsumer(
+            key_deserializer=lean_records.as_decoded,
             group_id=wanted.group,
             group_instance_id=wanted.instance_id,
             partition_assignment_strategy=strategies(wanted.assignor),

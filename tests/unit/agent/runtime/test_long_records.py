@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import orjson
@@ -46,6 +46,7 @@ def pipeline_on(
     max_records: int = 100,
     checkpoint_records: int = 1,
     revoke_deadline_s: float = 10.0,
+    poll_timeout_s: float = 0.01,
 ) -> Pipeline:
     fields = tuple(ChannelField(name, name) for name in CHANNELS)
     form = RecordFormat(kind="chunked", time_unit="s", max_clock_skew_ns=None)
@@ -53,7 +54,7 @@ def pipeline_on(
         max_records=max_records,
         queue_windows=queue_windows,
         checkpoint_records=checkpoint_records,
-        poll_timeout_s=0.01,
+        poll_timeout_s=poll_timeout_s,
         revoke_deadline_s=revoke_deadline_s,
     )
     return Pipeline(
@@ -119,6 +120,38 @@ async def test_a_partition_with_nothing_but_long_records_is_stored_between_two_o
     sink = Watched(log)
     await pipeline_on(log, sink, store=store).run(asyncio.Event())
     assert {committed for _, committed in sink.committed} >= {1, 2, 3, 4, 5}
+
+
+class PollTimes(MemorySource):
+    """Remembers, for every poll, how long it may wait and whether everything is paused."""
+
+    def __init__(self, log: MemoryLog) -> None:
+        super().__init__(log, bounded=True)
+        self.polls: list[tuple[float, bool]] = []
+        self._all_paused = False
+
+    def pause(self, partitions: Collection[Partition]) -> None:
+        super().pause(partitions)
+        self._all_paused = True
+
+    def resume(self, partitions: Collection[Partition]) -> None:
+        super().resume(partitions)
+        self._all_paused = False
+
+    async def poll(self, *, max_records: int, timeout_s: float) -> list[Batch]:
+        self.polls.append((timeout_s, self._all_paused))
+        return await super().poll(max_records=max_records, timeout_s=timeout_s)
+
+
+async def test_paused_partitions_are_not_polled_while_their_backlog_is_worked_off() -> None:
+    """A poll of a paused partition discards what was fetched of it, and waits where there is work to do."""
+    log = a_log()
+    source = PollTimes(log)
+    began_s = time.monotonic()
+    await pipeline_on(log, MemorySink(), source=source, poll_timeout_s=5.0).run(asyncio.Event())
+    assert time.monotonic() - began_s < 5.0, "a poll has waited for records although there was a backlog"
+    assert source.polls
+    assert not any(paused for _, paused in source.polls)
 
 
 class Crash(ConnectorError):
