@@ -112,6 +112,7 @@ async def test_shelving_needs_a_reason_and_an_end_and_the_shelf_warns_before_it(
     assert [(by, verb, len(alarms)) for by, verb, alarms in server.sent] == [("operate", "shelve", 3)]
     await page.goto(f"{server.url}/#/shelf")
     row = page.locator("tr[data-row]")
+    await expect(row).to_have_count(1)  # no longer the three of the view before
     await expect(row).to_contain_text("ada: waits for a part")
     await expect(row).to_contain_text("ends in")
 
