@@ -83,7 +83,7 @@ def span_lines(evidence: Json) -> list[str]:
     """One line per published span, strongest first."""
     return [
         f"{clock(span.start)}–{clock(span.end)}  {span.contribution:+.3f} ({span.share:.0%})"
-        f"  {', '.join(span.channels) or '-'}  by {span.expert or '-'}"
+        f"  {', '.join(span.channels) or '-'}  expert: {span.expert or '-'}"
         for span in sorted(shown_spans(evidence), key=lambda span: -abs(span.contribution))
     ]
 

@@ -78,7 +78,7 @@ def test_a_state_of_version_1_has_lines_too() -> None:
     data = next(one["data"] for one in stored if one["data"].get("evidence"))
     assert f"p={max(data['probabilities'].values()):.2f}" in headline(data)
     assert len(span_lines(data["evidence"])) == len(data["evidence"]["patches"])
-    assert all("  by " in line for line in span_lines(data["evidence"]))
+    assert all("  expert: " in line for line in span_lines(data["evidence"]))
     assert f"{data['logits'][data['evidence']['class']]:+.3f}" in sum_line(data)
     assert why_lines(data) == []
 
