@@ -27,7 +27,8 @@ from agent.runtime.log_changes import CommitMoved, LogChange, LogReplaced, Recor
 from agent.runtime.measured_store import MeasuredStore
 from agent.runtime.model_queue import ModelLimits, ModelQueue
 from agent.runtime.model_reload import ModelReloader
-from agent.runtime.ownership import OwnedPartition, Ownership
+from agent.runtime.owned_partition import OwnedPartition
+from agent.runtime.ownership import Ownership
 from agent.runtime.poller import Poller
 from agent.runtime.publisher import Publisher
 from agent.runtime.skipped_records import SkippedRecords
