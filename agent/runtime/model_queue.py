@@ -7,7 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from agent.events.assemble import BatchResult, ScoredBatches
+from agent.events.outgoing import BatchResult
+from agent.events.scoring import ScoredBatches
 from agent.health.status import RuntimeStatus
 from agent.runtime.model_thread import ModelThread
 from agent.windows.asset_state import AssetState

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from agent.events.assemble import EventAssembler, OutgoingEvent, idle_events
+from agent.events.assemble import EventAssembler
 from agent.events.fault import Fault
 from agent.events.group import GroupRuntime
+from agent.events.outgoing import OutgoingEvent
 from agent.events.payloads import log_replaced_event, lost_records_event
+from agent.events.technical import idle_events
 from agent.health.progress import Progress
 from agent.models.classifier import ModelName
 from agent.runtime.backlog import Backlog

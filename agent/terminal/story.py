@@ -17,7 +17,7 @@ from agent.event_types import (
     SENSOR_UNHEALTHY,
     STATE,
 )
-from agent.events.assemble import OutgoingEvent
+from agent.events.outgoing import OutgoingEvent
 from agent.terminal.sparkline import span_marks, sparkline
 from anchormoe.model.reasons import short_reason
 from connectors.timestamps import NS_PER_S, parse_iso

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from agent.event_types import NORMAL_STATES
-from agent.events.assemble import OutgoingEvent, WindowResult
+from agent.events.outgoing import OutgoingEvent, WindowResult
 from agent.health.counters import Counters
 from agent.offline.ground_truth import read_truth
 from agent.terminal.sparkline import span_marks, sparkline
