@@ -1,13 +1,16 @@
 """The partitions that this agent owns, and what can be told of all of them together."""
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Mapping
 
 import structlog
 
 from agent.logs import PARTITION_TAKEN
 from agent.runtime.owned_partition import OwnedPartition
 from agent.runtime.restore import Announce, PartitionRestorer
+from agent.windows.ring_buffers import NEVER
 from agent.windows.spec import GroupSpec
+from anchormoe.windows import Floats
 from connectors.base import LogIdentity, Source, WindowStore
 from connectors.records import Partition
 
@@ -67,6 +70,23 @@ class Ownership:
     def count_assets(self, group: str) -> int:
         """Of all partitions."""
         return sum(len(owned.groups[group].rings.rows) for owned in self.partitions.values())
+
+    def count_states(self) -> Mapping[tuple[str, str], int]:
+        """Assets by group and state."""
+        counts: Counter[tuple[str, str]] = Counter()
+        for owned in self.partitions.values():
+            for group, states in owned.states.items():
+                counts.update((group, asset.state) for asset in states.values())
+        return counts
+
+    def recent_samples(self, asset: str) -> tuple[str, int, Floats] | None:
+        """The group of an asset, the index after its newest sample, and its samples (C, T)."""
+        for owned in self.partitions.values():
+            for name, windows in owned.groups.items():
+                row = windows.rings.rows.get(asset)
+                if row is not None and windows.rings.newest[row] != NEVER:
+                    return (name, *windows.rings.recent(row))
+        return None
 
 
 def _holds(owned: OwnedPartition, asset: str) -> bool:
