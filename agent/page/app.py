@@ -15,6 +15,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
+from agent.alarms.roles import ROLE_OF_VERB
 from agent.event_types import NOTICE
 from agent.page import details
 from agent.page.api import (
@@ -36,21 +37,11 @@ from agent.page.state import PageState, present_alarms
 from agent.page.static_files import CSP, StaticFiles
 from agent.page.stored_event import StoredEvent
 from agent.web.connections import KEEP_OPEN
-from agent.web.users import Role, User
+from agent.web.users import User
 
 Body = TypeVar("Body", bound=BaseModel)
 Rebuild = Callable[[StoredEvent], Awaitable[Rebuilt]]
 SendCommands = Callable[[User, str, Command], Awaitable[Accepted]]
-
-ROLE_OF_VERB: dict[str, Role] = {
-    "ack": "operate",
-    "shelve": "operate",
-    "unshelve": "operate",
-    "comment": "operate",
-    "out-of-service": "engineer",
-    "in-service": "engineer",
-    "reset": "engineer",
-}
 _REBUILD_S = 10.0
 _MAX_MS = 8_640_000_000_000_000
 """Beyond it a browser has no dates."""
