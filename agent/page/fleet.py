@@ -61,9 +61,6 @@ class FleetTable:
         self.not_shown: set[str] = set()
         self.newest_ms: int | None = None
 
-    def group_index(self, name: str) -> int | None:
-        return self._group_index.get(name)
-
     def state_index(self, name: str) -> int:
         found = self._state_index.get(name)
         if found is None:

@@ -21,8 +21,6 @@ CLIENT_BYTES = 30_000_000
 BASE_BYTES = 300e6
 ASSET_EXTRA_BYTES = 1_500
 """Beside the ring buffer: its state, its name, its rows in tables."""
-CHANGES_PER_HOUR = 2.0
-"""Of one asset, where nobody says otherwise: about two short faults in an hour."""
 
 _ASSUMED = {
     "record_s": 6e-6,
