@@ -148,10 +148,8 @@ class Running:
     window_s: float
     event_s: float
     events_per_window: float
-    windows_per_record: float
     resident_bytes: float
     assets: float
-    cpu_share: float
 
 
 def between_scrapes(first: str, second: str, seconds: float) -> Running:
@@ -186,10 +184,8 @@ def between_scrapes(first: str, second: str, seconds: float) -> Running:
         window_s=share["window"] / windows if events else (share["window"] + share["event"]) / windows,
         event_s=share["event"] / events if events else 0.0,
         events_per_window=events / windows,
-        windows_per_record=windows / records,
         resident_bytes=after.get(("process_resident_memory_bytes", ""), 0.0),
         assets=sum(value for (name, _), value in after.items() if name == "anchormoe_assets"),
-        cpu_share=cpu_s / seconds,
     )
 
 
