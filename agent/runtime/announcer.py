@@ -10,8 +10,8 @@ from agent.events.technical import idle_events
 from agent.health.counters import Counters
 from agent.runtime.checkpointer import Checkpointer
 from agent.runtime.last_door import LastDoor
-from agent.runtime.log_changes import CommitMoved, LogChange, LogReplaced, RecordsLost
-from agent.runtime.owned_partition import OwnedPartition
+from agent.runtime.partitions.log_changes import CommitMoved, LogChange, LogReplaced, RecordsLost
+from agent.runtime.partitions.owned import OwnedPartition
 from agent.runtime.publisher import Publisher
 from connectors.base import Fenced
 

@@ -25,12 +25,12 @@ from agent.runtime.lifecycle import close_within, limit_time, run_with_helpers
 from agent.runtime.measured_store import MeasuredStore
 from agent.runtime.model_queue import ModelLimits, ModelQueue
 from agent.runtime.model_reload import ModelReloader
-from agent.runtime.owned_partition import OwnedPartition
-from agent.runtime.ownership import Ownership
+from agent.runtime.partitions.owned import OwnedPartition
+from agent.runtime.partitions.ownership import Ownership
+from agent.runtime.partitions.takeover import Takeover
 from agent.runtime.poller import Poller
 from agent.runtime.publisher import Publisher
 from agent.runtime.skipped_records import SkippedRecords
-from agent.runtime.takeover import Takeover
 from anchormoe.windows import Floats
 from connectors.base import OffsetOutOfRange, Sink, Source, WindowStore
 from connectors.decoding import Decoder

@@ -12,7 +12,7 @@ from agent.events.outgoing import BatchResult, OutgoingEvent
 from agent.events.payloads import Origin, event_message, state_message
 from agent.runtime.instruments import Instruments
 from agent.runtime.last_door import LastDoor
-from agent.runtime.owned_partition import OwnedPartition
+from agent.runtime.partitions.owned import OwnedPartition
 from agent.windows.asset_state import AssetState
 from connectors.base import Sink
 from connectors.failpoints import AFTER_PUBLISH, AFTER_STATES, hit

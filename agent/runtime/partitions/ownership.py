@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 import structlog
 
 from agent.logs import PARTITION_TAKEN
-from agent.runtime.owned_partition import OwnedPartition
-from agent.runtime.restore import Announce, PartitionRestorer
+from agent.runtime.partitions.owned import OwnedPartition
+from agent.runtime.partitions.restore import Announce, PartitionRestorer
 from agent.windows.ring_buffers import NEVER
 from agent.windows.spec import GroupSpec
 from anchormoe.windows import Floats

@@ -7,8 +7,15 @@ from dataclasses import dataclass
 
 import structlog
 
-from agent.runtime.log_changes import CommitMoved, LogChange, LogFacts, LogReplaced, RecordsLost, find_replacement
-from agent.runtime.owned_partition import OwnedPartition
+from agent.runtime.partitions.log_changes import (
+    CommitMoved,
+    LogChange,
+    LogFacts,
+    LogReplaced,
+    RecordsLost,
+    find_replacement,
+)
+from agent.runtime.partitions.owned import OwnedPartition
 from agent.windows.asset_state import AssetState
 from agent.windows.commit_metadata import CommitMetadata, LogSeen, reach_steps
 from agent.windows.group import GroupWindows
