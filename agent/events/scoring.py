@@ -16,6 +16,7 @@ from agent.windows.ingest import DueWindow
 from connectors.failpoints import IN_MODEL, raise_armed
 
 Progressed = Callable[[], None]
+"""Called from time to time while a model works: a backlog on a slow machine takes long and is not stuck."""
 
 _WINDOWS_PER_CALL = 64
 """Windows per call of a model: enough to be fast, few enough that progress is reported often."""
