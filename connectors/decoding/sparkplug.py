@@ -151,8 +151,9 @@ _SAMPLES: dict[str, Callable[[Topic, Payload, RecordLike, BirthTables], list[lis
 
 
 def _session(payload: Payload) -> int | None:
+    """None where it is no number that could be told from another one."""
     found = next((metric.value for metric in payload.metrics if metric.name == _BD_SEQ), None)
-    return None if found is None else int(found)
+    return None if found is None or not np.isfinite(found) else int(found)
 
 
 def _row(metric: Metric, name: str, value: float | None, payload: Payload, record: RecordLike) -> list[object]:
