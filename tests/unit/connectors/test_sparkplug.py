@@ -127,6 +127,19 @@ def test_an_alias_that_the_birth_has_but_no_channel_needs_is_left_out() -> None:
         assert log.read(ddata(metric(value=2.0, alias=alias))).rejected
 
 
+def test_an_alias_of_two_metrics_is_refused_in_the_birth_and_in_data() -> None:
+    log = Log()
+    twice = metric("spare", 1.0, alias=10)
+    [bad] = log.read(NBIRTH, (DBIRTH[0], DBIRTH[1] + twice)).rejected
+    assert (bad.record, bad.reason) == (1, "bad_sparkplug")
+    assert "the alias 10 is that of several metrics" in bad.detail
+    [bad] = log.read(ddata(metric(value=1.0, alias=10))).rejected
+    assert bad.reason == "no_birth"
+    assert samples(log.read(ddata(metric(value=2.0, alias=11)))) == [("north/edge-1/pump-1", 100, [None, 2.0])]
+    others = metric("spare", 1.0, alias=12) + metric("idle", 1.0, alias=12) + metric("pressure", 5.0, alias=11)
+    assert not log.read((DBIRTH[0], DBIRTH[1] + others), ddata(metric(value=1.0, alias=12))).rejected
+
+
 def test_a_birth_with_scattered_aliases_is_kept_small_and_not_asked() -> None:
     log = Log()
     others = [metric(f"other-{at}", 1.0, alias=2 * at) for at in range(50, 50 + MAX_RUNS)]
