@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from connectors.decoding import Decoder
@@ -216,6 +217,18 @@ def test_an_unknown_schema_does_not_hold_on_to_the_records_that_name_it() -> Non
     [bad] = decoder.decode(Batch(Partition("r", 0), [Record(0, T0, b"pump-1", framed(GOOD))])).rejected
     assert (bad.reason, bad.detail) == ("unknown_schema", "there is no schema 7")
     assert NoSchemas.error.__traceback__ is None
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.0])
+def test_a_nan_that_signals_is_a_missing_value(scale: float) -> None:
+    """Without a warning, which would fail this test."""
+    signals = tag(2, 1) + bytes.fromhex("010000000000f07f") + tag(3, 5) + bytes.fromhex("0100807f")
+    group = replace(GROUP, channels=tuple(replace(channel, scale=scale) for channel in GROUP.channels))
+    record = Record(0, T0, b"pump-1", framed(integer(1, T0) + signals))
+    [readings] = (
+        Decoder([group], PROTO, KnownSchemas({7: FLAT}, "PROTOBUF")).decode(Batch(Partition("r", 0), [record])).readings
+    )
+    assert np.isnan(readings.values).all()
 
 
 def test_a_message_in_itself_is_stepped_over_and_options_may_hold_lists() -> None:
