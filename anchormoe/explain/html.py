@@ -10,6 +10,8 @@ from anchormoe.explain.explanation import Explanation, Span, Sum
 from anchormoe.explain.plot import OPPOSE, SUPPORT, expert_lines, plot_explanation
 from anchormoe.explain.words import (
     FINDING_WORDS,
+    add_up,
+    beside,
     channels_of,
     class_name,
     clock,
@@ -19,6 +21,7 @@ from anchormoe.explain.words import (
     number,
     when,
     window_words,
+    written_sum,
 )
 
 _CLASSES = 20
@@ -52,31 +55,32 @@ def explanation_html(explanation: Explanation, plot: bytes, *, title: str) -> st
 
 def _score_table(explanation: Explanation) -> str:
     """context + spans + everything else = score, each span with what a person compares."""
-    one = explanation.score
-    rows = [["context", "", "", f"{one.context:+.4f}", "", ""]]
-    rows += [_span_row(explanation, span) for span in one.spans]
-    rows.append(["everything else", "", "", f"{one.remainder:+.4f}", "", ""])
-    total = [f"score of {class_name(explanation.state)}", "", "", f"{one.total:+.4f}", "", ""]
+    (context, *values, remainder), score = written_sum(explanation.score)
+    rows = [["context", "", "", context, "", ""]]
+    rows += [_span_row(explanation, *each) for each in zip(explanation.score.spans, values, strict=True)]
+    rows.append(["everything else", "", "", remainder, "", ""])
+    total = [f"score of {class_name(explanation.state)}", "", "", score, "", ""]
     head = ["channel", "when", "what", "contribution", "expert", "most similar in TRAIN"]
     return _table(head, rows, total, numbers=(3,))
 
 
-def _span_row(explanation: Explanation, span: Span) -> list[str]:
+def _span_row(explanation: Explanation, span: Span, value: str) -> list[str]:
     example = "" if span.example is None else example_words(explanation, span.example)
     return [
         channels_of(explanation, span.term), when(explanation, span.start, span.stop),
-        compare_with_normal(explanation, span), f"{span.value:+.4f}", span.expert, example,
+        compare_with_normal(explanation, span), value, span.expert, example,
     ]  # fmt: skip
 
 
 def _margin_table(explanation: Explanation, one: Sum) -> str:
-    rows = [["context", "", f"{one.context:+.4f}"]]
+    (context, *values, remainder), margin = written_sum(one)
+    rows = [["context", "", context]]
     rows += [
-        [channels_of(explanation, span.term), when(explanation, span.start, span.stop), f"{span.value:+.4f}"]
-        for span in one.spans
+        [channels_of(explanation, span.term), when(explanation, span.start, span.stop), value]
+        for span, value in zip(one.spans, values, strict=True)
     ]
-    rows.append(["everything else", "", f"{one.remainder:+.4f}"])
-    return _table(["channel", "when", "difference"], rows, ["margin", "", f"{one.total:+.4f}"], numbers=(2,))
+    rows.append(["everything else", "", remainder])
+    return _table(["channel", "when", "difference"], rows, ["margin", "", margin], numbers=(2,))
 
 
 def _channel_table(explanation: Explanation) -> str:
@@ -84,14 +88,17 @@ def _channel_table(explanation: Explanation) -> str:
     totals = explanation.by_term
     order = [int(one) for one in np.argsort(-np.abs(totals), kind="stable") if totals[one] != 0]
     shown, rest = order[:_CHANNELS], order[_CHANNELS:]
-    rows = [["context", f"{explanation.context:+.4f}", "", ""]]
-    for at in shown:
+    others = [float(totals[rest].sum())] if rest else []
+    parts = [explanation.context, *(float(totals[at]) for at in shown), *others]
+    (context, *values), score = add_up(parts, explanation.logit, rest=-1 if rest else None)
+    rows = [["context", context, "", ""]]
+    for at, value in zip(shown, values, strict=False):  # the others have no row of their own
         term = explanation.terms[at]
         now, normal = ("", "") if len(term) > 1 else _now_and_normal(explanation, term[0])
-        rows.append([channels_of(explanation, term), f"{totals[at]:+.4f}", now, normal])
+        rows.append([channels_of(explanation, term), value, now, normal])
     if rest:
-        rows.append([f"{len(rest)} others", f"{float(totals[rest].sum()):+.4f}", "", ""])
-    total = [f"score of {class_name(explanation.state)}", f"{explanation.logit:+.4f}", "", ""]
+        rows.append([f"{len(rest)} others", values[-1], "", ""])
+    total = [f"score of {class_name(explanation.state)}", score, "", ""]
     usual = "all of TRAIN" if explanation.normal.label is None else "normal"
     return _table(["channel", "contribution", "mean (range) in the window", usual], rows, total, numbers=(1,))
 
@@ -101,33 +108,35 @@ def _now_and_normal(explanation: Explanation, channel: int) -> tuple[str, str]:
     unit = f" {unit}" if unit else ""
     values = explanation.window[channel][explanation.mask[channel]].astype(np.float64)
     normal = explanation.normal
-    usual = f"{number(float(normal.mean[channel]))} ({_range(float(normal.low[channel]), float(normal.high[channel]))})"
-    if not len(values):
+    low, high = float(normal.low[channel]), float(normal.high[channel])
+    told = [float(normal.mean[channel])]
+    told += [float(values.mean()), float(values.min()), float(values.max())] if len(values) else []
+    (mean, *now), between = beside(told, low, high)
+    usual = f"{mean} ({between}){unit}"
+    if not now:
         lost = any(one.channel == channel for one in explanation.findings)
-        return "no value that can be right" if lost else "no data", usual + unit
-    now = f"{number(float(values.mean()))} ({_range(float(values.min()), float(values.max()))})"
-    return now + unit, usual + unit
-
-
-def _range(low: float, high: float) -> str:
-    return f"{number(low)} to {number(high)}"
+        return "no value that can be right" if lost else "no data", usual
+    return f"{now[0]} ({now[1]} to {now[2]}){unit}", usual
 
 
 def _expert_table(explanation: Explanation) -> str:
     """All experts; with the context they, too, add up to the score. Each with its prototypes."""
-    rows = [["context", f"{explanation.context:+.4f}", "", "", "", ""]]
+    shown, rest = explanation.experts[:_EXPERTS], explanation.experts[_EXPERTS:]
+    others = [sum(one.contribution for one in rest)] if rest else []
+    parts = [explanation.context, *(one.contribution for one in shown), *others]
+    (context, *values), score = add_up(parts, explanation.logit, rest=-1 if rest else None)
+    rows = [["context", context, "", "", "", ""]]
     pictures = [""]
-    for one in explanation.experts[:_EXPERTS]:
+    for one, value in zip(shown, values, strict=False):  # the others have no row of their own
         rows.append([
-            one.title, f"{one.contribution:+.4f}", _figure(one.weight), _figure(one.reliability),
+            one.title, value, _figure(one.weight), _figure(one.reliability),
             expert_lines(explanation, one.name), "" if one.title == one.name else one.name,
         ])  # fmt: skip
         pictures.append(_prototypes(explanation, one.name))
-    rest = explanation.experts[_EXPERTS:]
     if rest:
-        rows.append([f"{len(rest)} others", f"{sum(one.contribution for one in rest):+.4f}", "", "", "", ""])
+        rows.append([f"{len(rest)} others", values[-1], "", "", "", ""])
         pictures.append("")
-    total = [f"score of {class_name(explanation.state)}", f"{explanation.logit:+.4f}", "", "", "", ""]
+    total = [f"score of {class_name(explanation.state)}", score, "", "", "", ""]
     head = ["expert", "contribution", "weight", "reliability", "what it knows, by TRAIN", "internal name"]
     body = "".join(
         _row(row, numbers=(1, 2, 3)) + (f"<tr><td colspan=6>{picture}</td></tr>" if picture else "")
@@ -198,7 +207,7 @@ def _unused(explanation: Explanation) -> str:
     rows = [
         [
             explanation.config.channels[one.channel], FINDING_WORDS[one.kind],
-            when(explanation, one.first, one.last + 1), f"{one.count}", number(one.value),
+            when(explanation, one.first, one.last + 1), f"{one.count}", number(one.value, 6),
         ]
         for one in explanation.findings
     ]  # fmt: skip

@@ -16,6 +16,7 @@ from anchormoe.explain.words import (
     number,
     waterfall,
     window_words,
+    written_sum,
 )
 from anchormoe.profiles.names import shape_words, shorten_name, term_words
 
@@ -183,12 +184,13 @@ def _draw_waterfall(part: Any, rows: list[tuple[str, float]], one: Sum, total: s
     ends = np.cumsum([value for _, value in rows])
     starts = np.concatenate(([0.0], ends[:-1]))
     last = len(rows) - 1
-    for place, ((_, value), start) in enumerate(zip(rows, starts, strict=True)):
+    texts, sum_text = written_sum(one, places=3)
+    for place, ((_, value), start, text) in enumerate(zip(rows, starts, texts, strict=True)):
         colour = GREY if place in (0, last) else SUPPORT if value > 0 else OPPOSE
         axis.barh(place, value, left=start, color=colour, height=0.66)
-        _label(axis, place, max(start, start + value), f"{value:+.3f}")
+        _label(axis, place, max(start, start + value), text)
     axis.barh(len(rows), one.total, color=INK, height=0.66)
-    _label(axis, len(rows), max(0.0, one.total), f"{one.total:+.3f}")
+    _label(axis, len(rows), max(0.0, one.total), sum_text)
     names = [*(name for name, _ in rows), total]
     axis.set_yticks(range(len(names)), [_plain(name) for name in names], fontsize=7.5)
     axis.invert_yaxis()
