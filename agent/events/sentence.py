@@ -22,6 +22,8 @@ _ABOUT_ZERO = 0.1
 """A mean of at most this share of the usual range is zero for a person."""
 _NOTHING = 0.001
 """A mean of less than this share of the usual range is written as 0."""
+_WIDER = 1.5
+"""As in `agent.events.comparison`."""
 _USUAL_SHAPES = ("usual", "change", "level")
 """Beginnings of what `anchormoe.profiles.shapes` says that adds nothing to a value that is as usual."""
 _UNKNOWN = {
@@ -72,7 +74,7 @@ def _as_usual(data: Json) -> str:
     """Of a normal state: that values are as usual is what speaks for it; one that is not is told."""
     rows = [row for row in data["evidence"]["channels"] if row["contribution"] is not None and row["mean"] is not None]
     usual = [row for row in rows if row["contribution"] > 0 and row["direction"] == "within"]
-    odd = [row for row in rows if row["direction"] not in (None, "within", "narrower")]
+    odd = [row for row in rows if row["direction"] not in (None, "within", "narrower") and not _swings_as_usual(row)]
     text = _candidates(data)
     if usual:
         text += f"; as usual: {', '.join(_value(row) for row in usual[:_CHANNELS])}"
@@ -126,7 +128,7 @@ def _outside_words(one: Json) -> str:
         low, value, high = (_number(number, digits) for number in numbers)
         if value not in (low, high):
             break
-    return f"{_name(one['channel'])} {value}{_unit(one['unit'])}, in training {low} to {high}"
+    return f"{_name(one['channel'])} {value}{_unit(one.get('unit', ''))}, in training {low} to {high}"
 
 
 def _like(data: Json) -> str:
@@ -163,7 +165,10 @@ def _candidates(data: Json) -> str:
 
 
 def _score(row: Json) -> str:
-    return f"{_class_name(row['class'])} ({_percent(row['probability'])})"
+    """Nothing is quite certain and nothing quite impossible, also where the probability came rounded."""
+    share = row["probability"]
+    likely = "> 99 %" if share > 0.99 else "< 1 %" if share < 0.01 else _percent(share)
+    return f"{_class_name(row['class'])} ({likely})"
 
 
 def _facts(data: Json, *, outside: bool = False) -> str:
@@ -216,7 +221,7 @@ def _compare(row: Json, data: Json) -> str:
         if spread == 0:
             return f"{name} does not vary at all, ±{usual}{unit} {_reference(data)}"
         if shape := _shape(row, data):
-            return f"{name} {shape} (±{now}{unit}, in its usual range)"
+            return f"{name} {shape} (±{_number(spread)}{unit}, in its usual range)"
         return f"{name} varies by ±{now}{unit} against ±{usual}{unit} {_reference(data)}{_direction(row, data)}"
     if row["direction"] in ("wider", "narrower"):
         how = "more" if row["direction"] == "wider" else "less"
@@ -226,7 +231,7 @@ def _compare(row: Json, data: Json) -> str:
     mean = row["mean"] if outside else _or_zero(row["mean"], normal)
     now, usual = _distinct(mean, _or_zero(normal["mean"], normal))
     if shape := _shape(row, data):
-        return f"{name} {shape} ({now}{unit}, in its usual range)"
+        return f"{name} {shape} ({_number(row['mean'])}{unit}, in its usual range)"
     return f"{name} {now}{unit} against {usual}{unit} {_reference(data)}{_direction(row, data)}"
 
 
@@ -247,7 +252,18 @@ def _swings(row: Json) -> bool:
     if normal.get("deviation") == 0:  # it stands still: there is no spread to speak of
         return False
     about_zero: bool = abs(normal["mean"]) <= _ABOUT_ZERO * (normal["high"] - normal["low"])
-    return row["direction"] == "within" and about_zero
+    return about_zero and (row["direction"] == "within" or _turns(row))
+
+
+def _turns(row: Json) -> bool:
+    """Whether it rises or falls inside its usual range."""
+    return row["direction"] in ("rising", "falling") and row["since"] is None
+
+
+def _swings_as_usual(row: Json) -> bool:
+    """The window caught a breath as it went up or down: of a signal about zero that is nothing odd."""
+    spread, usual = row.get("deviation"), row["normal"].get("deviation")
+    return spread is not None and usual is not None and _turns(row) and _swings(row) and spread <= _WIDER * usual
 
 
 def _or_zero(mean: float, normal: Json) -> float:

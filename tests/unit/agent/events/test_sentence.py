@@ -105,9 +105,29 @@ def test_a_mean_about_zero_is_not_told_to_digits_that_say_nothing() -> None:
     few = state_sentence(event(speed | {"direction": "within"}))  # too few values to say how much it varies
     assert few.startswith("cooling valve -0.0169 mm/s against 0 mm/s normal, in its usual range;")
     moving = state_sentence(event(speed | {"mean": 3e-4, "direction": "falling", "deviation": 0.31}))
-    assert moving.startswith("cooling valve 0 mm/s against 0 mm/s normal, falling;")
+    assert moving.startswith("cooling valve varies by ±0.31 mm/s against ±0.25 mm/s normal, falling;")
     outside = speed | {"mean": 0.0006, "direction": "above", "normal": normal | {"low": -1.0, "high": 0.0005}}
     assert state_sentence(event(outside)).startswith("cooling valve 0.0006 mm/s against 0 mm/s normal, above;")
+
+
+def test_a_breath_that_goes_up_is_nothing_odd() -> None:
+    normal = {"mean": 0.0004, "low": -1.2, "high": 1.2, "deviation": 0.73}
+    row = {"name": "resp", "unit": "", "normal": normal, "since": None, "deviation": 0.9, "mean": -0.026}
+    breath = VALVE | row | {"direction": "rising", "contribution": -0.1}
+    classes = [
+        {"class": "normal", "probability": 1.0, "logit": 9.0},
+        {"class": "apnea", "probability": 0.0, "logit": 0},
+    ]
+    calm = event(breath, state="normal", classes=classes)
+    calm["evidence"]["class"] = "normal"
+    assert state_sentence(calm) == "`normal` (> 99 %), runner-up `apnea` (< 1 %)"
+    calm["evidence"]["channels"] = [breath | {"deviation": 1.8}]
+    assert state_sentence(calm).endswith("; although resp varies by ±1.8 against ±0.73 normal, rising")
+    calm["evidence"]["channels"] = [breath | {"since": "2026-11-18T02:00:00Z"}]
+    assert "although resp -0.026 against 0 normal, rising, mostly below its usual range since" in state_sentence(calm)
+    assert state_sentence(event(breath | {"contribution": 1.0})).startswith(
+        "resp varies by ±0.9 against ±0.73 normal, rising; speaks for `blockage`"
+    )
 
 
 def test_a_channel_that_stands_still_as_usual_is_told_by_its_value() -> None:
