@@ -14,11 +14,12 @@ from anchormoe.explain.words import (
     beside,
     channels_of,
     class_name,
-    clock,
     compare_with_normal,
     example_words,
+    has_name,
     headline,
     number,
+    recorded,
     when,
     window_words,
     written_sum,
@@ -105,7 +106,7 @@ def _channel_table(explanation: Explanation) -> str:
 
 def _now_and_normal(explanation: Explanation, channel: int) -> tuple[str, str]:
     unit = explanation.config.units[channel]
-    unit = f" {unit}" if unit else ""
+    unit = f" {unit}" if has_name(unit) else ""
     values = explanation.window[channel][explanation.mask[channel]].astype(np.float64)
     normal = explanation.normal
     low, high = float(normal.low[channel]), float(normal.high[channel])
@@ -155,7 +156,7 @@ def _prototypes(explanation: Explanation, name: str) -> str:
         place = int(segments.recording[row])
         where = f"case {int(segments.case[row])}" if place < 0 else profiles.recordings[place]
         known = int(segments.start_ns[row]) > np.iinfo(np.int64).min
-        time = f" {clock(int(segments.start_ns[row]), explanation.config.period_ns, date=True)}" if known else ""
+        time = recorded(int(segments.start_ns[row]), explanation.config.period_ns) if known else ""
         label = class_name(explanation.config.classes[int(segments.label[row])])
         channel = explanation.config.channels[int(segments.channel[row])]
         contribution = float(segments.contribution[row])

@@ -12,6 +12,7 @@ from anchormoe.explain.words import (
     class_name,
     clock,
     example_words,
+    has_name,
     headline,
     number,
     waterfall,
@@ -106,7 +107,9 @@ def _draw_channel(axis: Any, explanation: Explanation, channel: int) -> None:
         axis.text(0.5, 0.5, words, transform=axis.transAxes, ha="center", va="center", fontsize=9, color=GREY)
     unit = explanation.config.units[channel]
     name = "\n".join(textwrap.wrap(shorten_name(explanation.config.channels[channel], 30), 16))
-    axis.set_ylabel(_plain(name + (f"\n[{unit}]" if unit else "")), fontsize=8, rotation=0, ha="right", va="center")
+    axis.set_ylabel(
+        _plain(name + (f"\n[{unit}]" if has_name(unit) else "")), fontsize=8, rotation=0, ha="right", va="center"
+    )
     axis.margins(y=0.12)
     axis.set_xlim(-0.5, length - 0.5)
     _hide_spines(axis)
@@ -160,7 +163,7 @@ def _label_times(axis: Any, explanation: Explanation) -> None:
         axis.set_xlabel("seconds from the start of the window", fontsize=9)
         return
     axis.set_xticks(ticks, [clock(start + int(step) * config.period_ns, config.period_ns) for step in ticks])
-    axis.set_xlabel(f"UTC; {window_words(explanation)}", fontsize=9)
+    axis.set_xlabel(window_words(explanation), fontsize=9)
 
 
 def _draw_right(part: Any, explanation: Explanation) -> None:

@@ -29,8 +29,10 @@ FINDING_WORDS = {
     "noise": "a signal without its noise",
 }
 """What samples look like that cannot be measurements."""
-_MOVING = ("wide variation", "little variation", "spike", "short dip", "dip", "hump", "oscillation")
-"""Shapes that are told by their lowest and highest value."""
+_LEVELS = ("level above normal", "level below normal", "usual level", "usual values")
+"""Shapes that are told by their mean; of all others, which move, it says nothing: they are told by their range."""
+_EPOCH = "1970-"
+_DAY_NS = 86_400_000_000_000
 _UNLIKE = 1.5
 """A TRAIN segment that is so much further away than two of them usually are is no example."""
 
@@ -99,6 +101,15 @@ def clock(time_ns: int, period_ns: int | None, *, date: bool = False) -> str:
     return f"{day} {time}" if date else time
 
 
+def recorded(time_ns: int, period_ns: int | None) -> str:
+    """Where in a recording: ` at 2026-01-02 03:04:05`; one whose times count from zero has no date."""
+    at = clock(time_ns, period_ns, date=True)
+    if not at.startswith(_EPOCH):
+        return f" at {at}"
+    days = time_ns // _DAY_NS
+    return f", {f'{days} d ' if days else ''}{clock(time_ns, period_ns)} after its start"
+
+
 def when(explanation: "Explanation", start: int, stop: int) -> str:
     """`02:14:05 to 02:14:09`, `3.2 to 6.4 s`, `steps 12 to 31`, or the whole window."""
     config, origin = explanation.config, explanation.origin
@@ -137,7 +148,7 @@ def span_name(explanation: "Explanation", span: "Span", most: int = _SHORT) -> s
 
 
 def compare_with_normal(explanation: "Explanation", span: "Span") -> str:
-    """What a person compares: `rising, 45.2 % against 41 to 43 normal`."""
+    """What a person compares: `level above normal, 45.2 % against 41 to 43 normal`."""
     channel, part = span.channel, slice(span.start, span.stop)
     values, valid = explanation.window[channel, part].astype(np.float64), explanation.mask[channel, part]
     if not valid.any():
@@ -149,7 +160,7 @@ def compare_with_normal(explanation: "Explanation", span: "Span") -> str:
     period_s = None if explanation.config.period_ns is None else explanation.config.period_ns / 1e9
     words = shape.words + (f" {frequency_words(shape.cycles, period_s)}" if shape.cycles else "")
     known = values[valid]
-    moving = shape.words in _MOVING
+    moving = shape.words not in _LEVELS
     told = [known.min(), known.max()] if moving else [known.mean()]
     texts, between = beside([float(one) for one in told], usual.low, usual.high)
     against = f"against {between} {'in TRAIN' if normal.label is None else 'normal'}"
@@ -161,14 +172,19 @@ def compare_with_normal(explanation: "Explanation", span: "Span") -> str:
 
 
 def _with_unit(value: str, unit: str) -> str:
-    return f"{value} {unit}" if unit else value
+    return f"{value} {unit}" if has_name(unit) else value
+
+
+def has_name(unit: str) -> bool:
+    """Not that of a plain number."""
+    return unit.strip() not in ("", "1")
 
 
 def example_words(explanation: "Explanation", example: Example) -> str:
     """`like normal in pump-003 at 12:00:04, distance 0.31`."""
     label = class_name(explanation.config.classes[example.label])
     place = f"case {example.case}" if example.recording is None else example.recording
-    time = "" if example.start_ns is None else f" at {clock(example.start_ns, explanation.config.period_ns, date=True)}"
+    time = "" if example.start_ns is None else recorded(example.start_ns, explanation.config.period_ns)
     where = f"{label} in {place}{time}, distance {example.distance:.2f}"
     return f"nothing alike; nearest is {where}" if example.distance > _UNLIKE else f"like {where}"
 
