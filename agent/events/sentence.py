@@ -5,6 +5,7 @@ Times are in UTC. Every name is printable and of limited length, whatever a bund
 
 import math
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 from connectors.printable import printable
@@ -342,7 +343,7 @@ def _number(value: float, digits: int = _DIGITS[0]) -> str:
     """Plain decimals where they are short: 1520, 45.2, 0.00012; exponents beyond."""
     rounded = float(f"{value:.{digits}g}")
     if rounded == 0 or 1e-4 <= abs(rounded) < 1e9:
-        text = f"{rounded:.12f}".rstrip("0").rstrip(".")
+        text = f"{Decimal(repr(rounded)):f}".rstrip("0").rstrip(".")  # 99999.9, not the binary fraction next to it
         return "0" if text == "-0" else text
     return f"{rounded:.{digits}g}"
 

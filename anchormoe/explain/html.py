@@ -89,16 +89,15 @@ def _channel_table(explanation: Explanation) -> str:
     totals = explanation.by_term
     order = [int(one) for one in np.argsort(-np.abs(totals), kind="stable") if totals[one] != 0]
     shown, rest = order[:_CHANNELS], order[_CHANNELS:]
-    others = [float(totals[rest].sum())] if rest else []
-    parts = [explanation.context, *(float(totals[at]) for at in shown), *others]
-    (context, *values), score = add_up(parts, explanation.logit, rest=-1 if rest else None)
+    parts = [explanation.context, *(float(totals[at]) for at in shown), float(totals[rest].sum())]
+    (context, *values, others), score = add_up(parts, explanation.logit)
     rows = [["context", context, "", ""]]
-    for at, value in zip(shown, values, strict=False):  # the others have no row of their own
+    for at, value in zip(shown, values, strict=True):
         term = explanation.terms[at]
         now, normal = ("", "") if len(term) > 1 else _now_and_normal(explanation, term[0])
         rows.append([channels_of(explanation, term), value, now, normal])
-    if rest:
-        rows.append([f"{len(rest)} others", values[-1], "", ""])
+    if rest or float(others):
+        rows.append([f"{len(rest)} others" if rest else "rounding", others, "", ""])
     total = [f"score of {class_name(explanation.state)}", score, "", ""]
     usual = "all of TRAIN" if explanation.normal.label is None else "normal"
     return _table(["channel", "contribution", "mean (range) in the window", usual], rows, total, numbers=(1,))
@@ -123,19 +122,18 @@ def _now_and_normal(explanation: Explanation, channel: int) -> tuple[str, str]:
 def _expert_table(explanation: Explanation) -> str:
     """All experts; with the context they, too, add up to the score. Each with its prototypes."""
     shown, rest = explanation.experts[:_EXPERTS], explanation.experts[_EXPERTS:]
-    others = [sum(one.contribution for one in rest)] if rest else []
-    parts = [explanation.context, *(one.contribution for one in shown), *others]
-    (context, *values), score = add_up(parts, explanation.logit, rest=-1 if rest else None)
+    parts = [explanation.context, *(one.contribution for one in shown), sum(one.contribution for one in rest)]
+    (context, *values, others), score = add_up(parts, explanation.logit)
     rows = [["context", context, "", "", "", ""]]
     pictures = [""]
-    for one, value in zip(shown, values, strict=False):  # the others have no row of their own
+    for one, value in zip(shown, values, strict=True):
         rows.append([
             one.title, value, _figure(one.weight), _figure(one.reliability),
             expert_lines(explanation, one.name), "" if one.title == one.name else one.name,
         ])  # fmt: skip
         pictures.append(_prototypes(explanation, one.name))
-    if rest:
-        rows.append([f"{len(rest)} others", values[-1], "", "", "", ""])
+    if rest or float(others):
+        rows.append([f"{len(rest)} others" if rest else "rounding", others, "", "", "", ""])
         pictures.append("")
     total = [f"score of {class_name(explanation.state)}", score, "", "", "", ""]
     head = ["expert", "contribution", "weight", "reliability", "what it knows, by TRAIN", "internal name"]

@@ -110,9 +110,15 @@ def _draw_channel(axis: Any, explanation: Explanation, channel: int) -> None:
     axis.set_ylabel(
         _plain(name + (f"\n[{unit}]" if has_name(unit) else "")), fontsize=8, rotation=0, ha="right", va="center"
     )
+    axis.yaxis.set_major_formatter(lambda value, _: tick_text(value))
     axis.margins(y=0.12)
     axis.set_xlim(-0.5, length - 0.5)
     _hide_spines(axis)
+
+
+def tick_text(value: float) -> str:
+    """The whole number: beside `20` and a `+1.013e5` above the axis nobody reads 101320."""
+    return number(value, 9) if value == 0 or 1e-4 <= abs(value) < 1e7 else f"{value:.4g}"
 
 
 def _gaps(valid: Any) -> list[tuple[int, int]]:

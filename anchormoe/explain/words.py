@@ -49,7 +49,8 @@ def number(value: float, digits: int = _DIGITS[0]) -> str:
         return "0"
     if not 1e-4 <= abs(rounded) < 1e7:
         return f"{value:.{digits - 1}e}"
-    return f"{rounded:.12f}".rstrip("0").rstrip(".")
+    text = f"{Decimal(repr(rounded)):f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def beside(values: Sequence[float], low: float, high: float) -> tuple[list[str], str]:
@@ -65,10 +66,10 @@ def beside(values: Sequence[float], low: float, high: float) -> tuple[list[str],
     return [number(value, digits) for value in values], f"{number(low, digits)} to {number(high, digits)}"
 
 
-def add_up(parts: Sequence[float], total: float, *, rest: int | None = None, places: int = 4) -> tuple[list[str], str]:
-    """Parts and their total as decimals that add up as they are written.
+def add_up(parts: Sequence[float], total: float, *, places: int = 4) -> tuple[list[str], str]:
+    """Parts and their total as decimals that add up as they are written: the last part has the rounding.
 
-    The rounding is in part number `rest`; None: in the largest. Very small sums have more places, very large ones none.
+    Very small sums have more places, very large ones none.
     """
     largest = max(map(abs, (*parts, total)))
     if largest and not 10.0 ** (2 - places) <= largest < 1e6:
@@ -77,8 +78,7 @@ def add_up(parts: Sequence[float], total: float, *, rest: int | None = None, pla
     with localcontext(prec=400):
         whole = Decimal(total).quantize(one) + 0
         rounded = [Decimal(part).quantize(one) + 0 for part in parts]  # -0 is 0
-        at = max(range(len(parts)), key=lambda place: abs(parts[place])) if rest is None else rest
-        rounded[at] += whole - sum(rounded, Decimal(0))
+        rounded[-1] += whole - sum(rounded, Decimal(0))
     return [f"{part:+f}" for part in rounded], f"{whole:+f}"
 
 
@@ -192,7 +192,7 @@ def example_words(explanation: "Explanation", example: Example) -> str:
 def written_sum(one: "Sum", *, places: int = 4) -> tuple[list[str], str]:
     """Its context, spans and remainder as decimals that add up to the last one; the remainder has the rounding."""
     parts = [one.context, *(span.value for span in one.spans), one.remainder]
-    return add_up(parts, one.total, rest=-1, places=places)
+    return add_up(parts, one.total, places=places)
 
 
 def waterfall(explanation: "Explanation", one: "Sum", most: int = _SHORT) -> list[tuple[str, float]]:

@@ -333,6 +333,12 @@ def test_values_that_cannot_be_right_are_named_with_the_sensor() -> None:
     assert text == "unknown: values that cannot be right: flow (sentinel -9999); check these sensors"
 
 
+def test_a_code_is_told_as_it_is_written() -> None:
+    data = event(VALVE)
+    data["window"]["implausible"] = [{"channel": "flow", "finding": "sentinel", "value": 99999.9, "masked": True}]
+    assert state_sentence(data).endswith("; not used: flow (sentinel 99999.9)")
+
+
 def test_a_class_may_be_called_unknown() -> None:
     assert not state_sentence(event(VALVE, state="unknown")).startswith("unknown:")
 

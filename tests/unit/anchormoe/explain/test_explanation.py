@@ -1,6 +1,8 @@
 """Explanations of the small linear model: every sum is exact, every name and time is said, pages hold all numbers."""
 
+import re
 from dataclasses import replace
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ import pytest
 from anchormoe.cases import Cases
 from anchormoe.explain.explanation import Explanation, Origin, explain_case
 from anchormoe.explain.html import explanation_html
-from anchormoe.explain.plot import plot_explanation, shown_channels, shown_terms
+from anchormoe.explain.plot import plot_explanation, shown_channels, shown_terms, tick_text
 from anchormoe.explain.spans import strongest_spans
 from anchormoe.explain.words import (
     clock,
@@ -148,6 +150,11 @@ def test_what_moves_is_told_by_its_range_as_its_mean_says_nothing() -> None:
     assert "[1]" not in explanation_html(told, b"", title="")
 
 
+def test_an_axis_has_whole_numbers_and_no_offset() -> None:
+    ticks = [101_320.0, 101_325.05, -42.5, 0.1 + 0.2, 0.0, 3.25e12, 2e-12]
+    assert [tick_text(one) for one in ticks] == ["101320", "101325.05", "-42.5", "0.3", "0", "3.25e+12", "2e-12"]
+
+
 def test_a_recording_that_counts_from_zero_has_no_date() -> None:
     second = 1_000_000_000
     assert recorded(1_700_000_000 * second, second) == " at 2023-11-14 22:13:20"
@@ -171,6 +178,10 @@ def test_a_channel_without_data_is_named() -> None:
 def test_the_page_is_one_file_with_all_numbers_and_no_script() -> None:
     found = explain(3)
     page = explanation_html(found, b"png", title="<script>alert(1)</script>")
+    for table in re.findall(r"<tbody>(.*?)</tbody>", page):
+        numbers = [Decimal(one) for one in re.findall(r"<td class=n>([+-][\d.]+)</td>", table)]
+        if "class=sum" in table:
+            assert sum(numbers[:-1]) == numbers[-1]
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)" in page
     assert "http" not in page
