@@ -23,6 +23,8 @@ _ABOUT_ZERO = 0.1
 """A mean of at most this share of the usual range is zero for a person."""
 _NOTHING = 0.001
 """A mean of less than this share of the usual range is written as 0."""
+_OFF = 0.25
+"""Of a difference: what rounding may change each of the two numbers by."""
 _WIDER = 1.5
 """As in `agent.events.comparison`."""
 _USUAL_SHAPES = ("usual", "change", "level")
@@ -75,7 +77,7 @@ def _as_usual(data: Json) -> str:
     """Of a normal state: that values are as usual is what speaks for it; one that is not is told."""
     rows = [row for row in data["evidence"]["channels"] if row["contribution"] is not None and row["mean"] is not None]
     usual = [row for row in rows if row["contribution"] > 0 and row["direction"] == "within"]
-    odd = [row for row in rows if row["direction"] not in (None, "within", "narrower") and not _swings_as_usual(row)]
+    odd = [row for row in rows if row["direction"] not in (None, "within", "narrower") and not _moves_as_usual(row)]
     text = _candidates(data)
     if usual:
         text += f"; as usual: {', '.join(_value(row) for row in usual[:_CHANNELS])}"
@@ -261,10 +263,11 @@ def _turns(row: Json) -> bool:
     return row["direction"] in ("rising", "falling") and row["since"] is None
 
 
-def _swings_as_usual(row: Json) -> bool:
-    """The window caught a breath as it went up or down: of a signal about zero that is nothing odd."""
-    spread, usual = row.get("deviation"), row["normal"].get("deviation")
-    return spread is not None and usual is not None and _turns(row) and _swings(row) and spread <= _WIDER * usual
+def _moves_as_usual(row: Json) -> bool:
+    """The window caught a breath as it went up or down, or noise: inside the usual range that is nothing odd."""
+    normal, spread = row["normal"], row.get("deviation")
+    inside = _turns(row) and normal["low"] <= row["mean"] <= normal["high"]
+    return inside and (spread is None or "deviation" not in normal or spread <= _WIDER * normal["deviation"])
 
 
 def _or_zero(mean: float, normal: Json) -> float:
@@ -331,10 +334,11 @@ def _clock(stamp: str, data: Json) -> str:
 
 
 def _distinct(one: float, other: float) -> tuple[str, str]:
-    """Three digits, or as many as it takes to see the difference."""
+    """Three digits, or as many as it takes to see the difference: not 101400 against 101300 where it is 25."""
     for digits in _DIGITS:
         texts = _number(one, digits), _number(other, digits)
-        if texts[0] != texts[1]:
+        off = max(abs(float(text) - value) for text, value in zip(texts, (one, other), strict=True))
+        if texts[0] != texts[1] and off <= _OFF * abs(one - other):
             break
     return texts
 

@@ -123,6 +123,9 @@ def test_a_breath_that_goes_up_is_nothing_odd() -> None:
     assert state_sentence(calm) == "`normal` (> 99 %), runner-up `apnea` (< 1 %)"
     calm["evidence"]["channels"] = [breath | {"deviation": 1.8}]
     assert state_sentence(calm).endswith("; although resp varies by ±1.8 against ±0.73 normal, rising")
+    few = breath | {"mean": 0.4, "normal": {"mean": 0.9, "low": 0.3, "high": 1.2}, "deviation": None}
+    calm["evidence"]["channels"] = [few]
+    assert "although" not in state_sentence(calm)
     calm["evidence"]["channels"] = [breath | {"since": "2026-11-18T02:00:00Z"}]
     assert "although resp -0.026 against 0 normal, rising, mostly below its usual range since" in state_sentence(calm)
     assert state_sentence(event(breath | {"contribution": 1.0})).startswith(
@@ -212,6 +215,7 @@ def test_two_channels_at_most_and_only_those_that_speak_for_the_state() -> None:
             "45.2 kilograms per h… against 41.1 kilograms per h… normal, rising since 02:14 UTC",
         ),
         ({"mean": 41.11, "direction": "within"}, "41.11 % against 41.1 % normal, in its usual range"),
+        ({"mean": 41.16, "direction": "within"}, "41.16 % against 41.1 % normal, in its usual range"),
         ({"mean": -0.0, "direction": "within"}, "0 % against 41.1 % normal, in its usual range"),
         ({"mean": 1.5e12, "direction": "within"}, "1.5e+12 % against 41.1 % normal, in its usual range"),
         ({"mean": 12345.678, "direction": "within"}, "12300 % against 41.1 % normal, in its usual range"),
@@ -331,6 +335,12 @@ def test_values_that_cannot_be_right_are_named_with_the_sensor() -> None:
     assert state_sentence(data).endswith("(15 %); not used: flow (sentinel -9999)")
     text = state_sentence(data | {"state": "unknown", "abstention": "implausible_values"})
     assert text == "unknown: values that cannot be right: flow (sentinel -9999); check these sensors"
+
+
+def test_rounding_does_not_make_a_difference_larger() -> None:
+    normal = {"mean": 101325.0, "low": 101318.0, "high": 101332.0}
+    row = VALVE | {"unit": "Pa", "mean": 101350.0, "normal": normal, "direction": "above", "since": None}
+    assert state_sentence(event(row)).startswith("cooling valve 101350 Pa against 101320 Pa normal, above;")
 
 
 def test_a_code_is_told_as_it_is_written() -> None:
