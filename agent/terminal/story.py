@@ -199,10 +199,12 @@ def _logit(data: Json) -> float:
 
 
 def _probability(data: Json) -> str:
+    """Of the state, which may be held against what its window says; of `unknown`, that of the most likely class."""
     if "classes" in data:
-        likely = data["classes"][0]["probability"] if data["classes"] else None
+        found = {row["class"]: row["probability"] for row in data["classes"] or ()}
     else:
-        likely = max(data["probabilities"].values()) if data["probabilities"] else None
+        found = data["probabilities"] or {}
+    likely = found.get(data["state"], max(found.values(), default=None))
     return "" if likely is None else f"  p={likely:.2f}"
 
 

@@ -29,7 +29,7 @@ FINDING_WORDS = {
     "noise": "a signal without its noise",
 }
 """What samples look like that cannot be measurements."""
-_LEVELS = ("level above normal", "level below normal", "usual level", "usual values")
+_LEVELS = ("level above normal", "level below normal", "usual level")
 """Shapes that are told by their mean; of all others, which move, it says nothing: they are told by their range."""
 _EPOCH = "1970-"
 _DAY_NS = 86_400_000_000_000

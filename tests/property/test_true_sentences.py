@@ -32,7 +32,7 @@ Floats = NDArray[np.float64]
 def course(kind: str, rng: np.random.Generator) -> Floats:
     """A window of a channel whose usual values are a noise of deviation 1 about 0."""
     usual, step = rng.normal(size=STEPS), np.arange(STEPS)
-    courses = {
+    courses: dict[str, Floats] = {
         "usual": usual,
         "constant": np.zeros(STEPS),
         "away": usual + rng.choice([-6.0, 6.0]),

@@ -73,6 +73,14 @@ def test_the_rest_of_a_sum_line_has_the_rounding_and_hides_no_wrong_sum() -> Non
     assert sum_line(wrong) == "context +1.235  shown +0.007  rest +0.000  =  score of leak +1.250"
 
 
+def test_the_probability_beside_a_held_state_is_its_own() -> None:
+    data = sighting("state").event.data
+    first, second, *_ = data["classes"]
+    held = data | {"state": second["class"], "previous_state": second["class"]}
+    assert f"still {second['class']}  p={second['probability']:.2f}" in headline(held)
+    assert f"unknown  p={first['probability']:.2f}" in headline(data | {"state": "unknown"})
+
+
 def test_every_kind_has_a_headline_that_names_its_asset() -> None:
     for one in samples().outgoing:
         assert one.event.asset in headline(one.event.data)
