@@ -8,6 +8,7 @@ import { change, fresh, onChange, state } from "./store.js";
 import { loadView, onVisibility, start, startTimers } from "./sync.js";
 import { AlarmsView } from "./views/alarms.js";
 import { AssetView } from "./views/asset.js";
+import { Boundary } from "./views/boundary.js";
 import { EvidenceView } from "./views/evidence.js";
 import { FleetView } from "./views/fleet.js";
 import { Frame } from "./views/frame.js";
@@ -35,7 +36,7 @@ let shown = null;
 /** A frozen view stays the very element it was, so that nothing in it is drawn again; a dialogue must still open. */
 function view() {
   const { frozen, route, dialog } = state;
-  if (!frozen || dialog || shown?.route !== route) shown = { route, element: html`<${VIEWS[route.view]} key=${route.view} />` };
+  if (!frozen || dialog || shown?.route !== route) shown = { route, element: html`<${Boundary} key=${`${route.view} ${route.id} ${route.query.at ?? ""}`}><${VIEWS[route.view]} key=${route.view} /><//>` };
   return shown.element;
 }
 
@@ -48,7 +49,7 @@ addEventListener("hashchange", () => {
   const route = parseRoute(location.hash);
   const moved = route.view !== state.route.view || route.id !== state.route.id;
   change({ route, viewProblem: "" });
-  if (moved) { change({ selected: new Set(), frozen: false }); scrollTo(0, 0); }
+  if (moved) { change({ selected: new Set(), frozen: false, dialog: null }); scrollTo(0, 0); }
   loadView();
 });
 addEventListener("keydown", (event) => onKey(event, { freeze: toggleFreeze }));

@@ -22,6 +22,7 @@ export function AlarmsView({ shelf = false }) {
     <${Tools} list=${list} shelf=${shelf} /><${Outcomes} />
     ${list.length ? html`<${Table} list=${list} shelf=${shelf} />` : html`<${None} shelf=${shelf} />`}</div>
     ${detail && html`<${Detail} alarm=${detail} />`}
+    ${!detail && state.route.id && html`<section class="panel"><h2>${state.route.id}</h2><p>${alarms.link === "live" ? "This alarm is not present: it is over, or the plant has none of this name." : "Not known whether this alarm is present."}</p></section>`}
     ${state.dialog && html`<${CommandDialog} key=${state.dialog.verb} ...${state.dialog} />`}`;
 }
 
@@ -33,12 +34,14 @@ function None({ shelf }) {
   return html`<p class="calm">${shelf ? "Nothing is shelved, suppressed or out of service." : "✓ No alarms."}</p>`;
 }
 
+/** What this user may do here. */
+const verbsOf = (shelf) => (shelf ? ["unshelve", "in-service", "comment"] : ["ack", "shelve", "comment", "out-of-service"]).filter((verb) => state.session?.commands?.includes(verb));
+
 function Tools({ list, shelf }) {
-  const may = state.session?.commands ?? [];
-  const verbs = (shelf ? ["unshelve", "in-service", "comment"] : ["ack", "shelve", "comment", "out-of-service"]).filter((verb) => may.includes(verb));
+  const verbs = verbsOf(shelf);
   const chosen = list.filter((one) => state.selected.has(one.alarm));
   if (!list.length) return null;
-  if (!verbs.length) return html`<p class="muted">${state.session?.login ? html`You may look; to act, <a href="#/help" onClick=${askLogin}>log in as a user</a> with the role operate.` : "Commands need users: see `anchormoe-agent users`."}</p>`;
+  if (!verbs.length) return html`<p class="muted">${state.session?.login ? html`You may look; to act, <a href="#/help" onClick=${askLogin}>log in as a user</a> with the role operate.` : html`To acknowledge or shelve, users are needed: see <code>anchormoe-agent users</code>.`}</p>`;
   return html`<div class="tools"><label><input type="checkbox" checked=${chosen.length === list.length} onChange=${(event) => change({ selected: new Set(event.target.checked ? list.map((one) => one.alarm) : []) })} />all shown</label>
     ${verbs.map((verb) => html`<button key=${verb} type="button" disabled=${!chosen.length} onClick=${() => openDialog(verb, chosen.map((one) => one.alarm))}>${TITLES[verb]}${chosen.length ? ` (${chosen.length})` : ""}</button>`)}
     <span class="muted">${chosen.length} chosen</span></div>`;
@@ -48,15 +51,16 @@ const askLogin = (event) => { event.preventDefault(); change({ dialog: null, ses
 export const openDialog = (verb, alarms) => { if (alarms.length && state.session?.commands.includes(verb)) change({ dialog: { verb, alarms } }); };
 
 function Table({ list, shelf }) {
-  return html`<div class="scroll"><table class="stack"><thead><tr><th scope="col"><span class="hidden-text">choose</span></th><th scope="col">alarm</th><th scope="col">asset</th><th scope="col">state</th>
-      ${shelf ? html`<th scope="col">by, why</th><th scope="col">until</th>` : html`<th scope="col">raised</th><th scope="col" class="number">time left</th><th scope="col">do</th>`}</tr></thead>
-    <tbody>${list.map((alarm) => html`<${Row} key=${alarm.alarm} alarm=${alarm} shelf=${shelf} />`)}</tbody></table></div>`;
+  const choosing = verbsOf(shelf).length > 0;
+  return html`<div class="scroll"><table class="stack"><thead><tr>${choosing && html`<th scope="col"><span class="hidden-text">choose</span></th>`}<th scope="col">alarm</th><th scope="col">asset</th><th scope="col">state</th>
+      ${shelf ? html`<th scope="col">by, why</th><th scope="col">until</th>` : html`<th scope="col">raised</th><th scope="col" class="number">time left</th><th scope="col">what to do</th>`}</tr></thead>
+    <tbody>${list.map((alarm) => html`<${Row} key=${alarm.alarm} alarm=${alarm} shelf=${shelf} choosing=${choosing} />`)}</tbody></table></div>`;
 }
 
-function Row({ alarm, shelf }) {
+function Row({ alarm, shelf, choosing }) {
   const chosen = state.selected.has(alarm.alarm);
   const waits = alarm.state === "unacknowledged" || alarm.state === "returned";
-  return html`<tr data-row="1" class=${`${waits ? "waiting" : ""} ${chosen ? "chosen" : ""}`}><td><input type="checkbox" aria-label=${`choose ${alarm.alarm}`} data-alarm=${alarm.alarm} checked=${chosen} onClick=${(event) => toggle(alarm.alarm, event.shiftKey, shelf)} /></td>
+  return html`<tr data-row="1" class=${`${waits ? "waiting" : ""} ${chosen ? "chosen" : ""}`}>${choosing && html`<td><input type="checkbox" aria-label=${`choose ${alarm.alarm}`} data-alarm=${alarm.alarm} checked=${chosen} onClick=${(event) => toggle(alarm.alarm, event.shiftKey, shelf)} /></td>`}
     <th scope="row"><${Priority} priority=${alarm.priority} /> <a href=${`#/${shelf ? "shelf" : "alarms"}/${encodeURIComponent(alarm.alarm)}`}>${alarm.rule}</a>${alarm.channel ? ` (${alarm.channel})` : ""}${alarm.members?.length ? ` holds ${alarm.members.length}` : ""}</th>
     <td><${AssetLink} id=${alarm.asset} /></td>
     <td>${alarm.state.replaceAll("_", " ")}${alarm.chattering ? ", chattering" : ""}${alarm.occurrences > 1 ? `, ${alarm.occurrences} times` : ""}</td>
