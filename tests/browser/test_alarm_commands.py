@@ -1,5 +1,6 @@
 """Alarms by mouse and by keyboard: choose, acknowledge, shelve with a reason and an end, and see what became of it."""
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -114,6 +115,27 @@ async def test_shelving_needs_a_reason_and_an_end_and_the_shelf_warns_before_it(
     row = page.locator("tr[data-row]")
     await expect(row).to_contain_text("ada: waits for a part")
     await expect(row).to_contain_text("ends in")
+
+
+async def test_the_end_of_the_shift_is_a_full_hour_of_the_plant_and_stays_chosen(
+    visit: Visit, guarded: tuple[PageServer, dict[str, str]]
+) -> None:
+    """It was a number of minutes, which was no longer that of the choice once a minute had passed."""
+    server, tokens = guarded
+    visitor = visit(server.url)
+    page = await visitor.open("#/alarms", await visitor.context(timezone_id="Asia/Kolkata"))  # UTC+5:30
+    await expect(page.get_by_label("Token")).to_be_focused()
+    await log_in(page, tokens["operate"])
+    await page.get_by_label("choose wear:pump-1").check()
+    await page.get_by_role("button", name="Shelve (1)").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("end of the shift").check()
+    await expect(dialog).to_contain_text(re.compile(r"Until (\d{4}-\d\d-\d\d )?(00|08|16):30:00 UTC\."))
+    await page.evaluate("const real = Date.now; Date.now = () => real() + 61000")
+    await page.wait_for_timeout(1_500)
+    await expect(dialog.get_by_label("end of the shift")).to_be_checked()
+    await dialog.get_by_label("15 minutes").check()
+    await expect(dialog.get_by_label("or minutes")).to_have_value("15")
 
 
 async def test_somebody_who_may_only_look_is_offered_no_command(

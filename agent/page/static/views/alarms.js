@@ -1,6 +1,6 @@
 // Alarms and the shelf: choose, acknowledge, shelve with a reason and an end, and see what became of each command.
 
-import { PRESETS, endOfShelving, hidden, minutesOfShift, refuseEarly, shown, timeLeft } from "../core/alarms.js";
+import { PRESETS, endOfShelving, endOfShift, hidden, refuseEarly, shown, timeLeft } from "../core/alarms.js";
 import { waterfall } from "../core/evidence.js";
 import { duration, ms } from "../core/times.js";
 import { Hatches, Waterfall } from "../charts/waterfall.js";
@@ -120,6 +120,9 @@ function Reason({ title, event }) {
     ${total !== null && html`<${Waterfall} fall=${waterfall(evidence, total)} words=${rowWords} totalWords=${`score of ${evidence.class ?? "the state"}`} />`}</div>`;
 }
 
+const SHIFT = "shift";
+const CHOICES = [...PRESETS.map(({ name, forMs }) => ({ name, value: String(forMs / 60_000) })), { name: "end of the shift (6, 14, 22 h local time)", value: SHIFT }];
+
 class CommandDialog extends Component {
   constructor() { super(); this.state = { why: "", minutes: "", error: "", busy: false }; }
 
@@ -127,7 +130,11 @@ class CommandDialog extends Component {
 
   close() { this.box.close(); change({ dialog: null }); }
 
-  until() { const forMs = Number(this.state.minutes) * 60_000; return forMs > 0 ? serverNow() + forMs : NaN; }
+  until() {
+    if (this.state.minutes === SHIFT) return endOfShift(serverNow());
+    const forMs = Number(this.state.minutes) * 60_000;
+    return forMs > 0 ? serverNow() + forMs : NaN;
+  }
 
   async submit(event) {
     event.preventDefault();
@@ -149,9 +156,9 @@ class CommandDialog extends Component {
     return html`<dialog ref=${(node) => { this.box = node ?? this.box; }} aria-labelledby="dialog-title" onCancel=${() => change({ dialog: null })}>
       <form onSubmit=${(event) => this.submit(event)} novalidate><h2 id="dialog-title">${TITLES[verb]} ${alarms.length === 1 ? alarms[0] : `${alarms.length} alarms`}</h2>
         <label class="field">Reason${needed ? " (required)" : ""}<textarea id="why" rows="2" maxlength="500" required=${needed} value=${why} onInput=${(event) => this.setState({ why: event.target.value })}></textarea></label>
-        ${verb === "shelve" && html`<fieldset><legend>Until (required)</legend>${[...PRESETS, { name: "end of the shift (6, 14, 22 h)", forMs: minutesOfShift(serverNow()) * 60_000 }].map((one) => html`<label key=${one.name}><input type="radio" name="until" value=${one.forMs / 60_000} checked=${Number(minutes) === one.forMs / 60_000} onChange=${(event) => this.setState({ minutes: event.target.value })} />${one.name}</label> `)}
-          <label class="field">or minutes<input type="number" min="1" step="1" value=${minutes} onInput=${(event) => this.setState({ minutes: event.target.value })} /></label>
-          ${Number.isFinite(this.until()) && html`<p>Until <${When} at=${this.until()} />.</p>`}</fieldset>`}
+        ${verb === "shelve" && html`<fieldset><legend>Until (required)</legend>${CHOICES.map((one) => html`<label key=${one.name}><input type="radio" name="until" value=${one.value} checked=${minutes === one.value} onChange=${(event) => this.setState({ minutes: event.target.value })} />${one.name}</label> `)}
+          <label class="field">or minutes<input type="number" min="1" step="1" value=${minutes === SHIFT ? "" : minutes} onInput=${(event) => this.setState({ minutes: event.target.value })} /></label>
+          ${Number.isFinite(this.until()) && html`<p>Until <${When} at=${this.until()} /> ${state.choices.utc ? "UTC" : "local time"}.</p>`}</fieldset>`}
         ${error && html`<p class="refused" role="alert">${error}</p>`}
         <div class="tools"><button type="submit" disabled=${busy}>${TITLES[verb]}</button><button type="button" onClick=${() => this.close()}>Cancel</button></div></form></dialog>`;
   }

@@ -93,7 +93,8 @@ export function Classes({ event }) {
 function States({ asset }) {
   if (!state.timeline || state.timeline.asset !== asset.asset) return null;
   const at = state.route.query.at ? ms(state.route.query.at) : NaN;
-  return html`<section class="panel"><h2>States</h2><${Timeline} timeline=${state.timeline} isNormal=${isNormal} now=${plantNow()} utc=${state.choices.utc} at=${at} alarms=${standing(asset.asset)} /><${GoTo} asset=${asset.asset} /></section>`;
+  return html`<section class="panel"><h2>States</h2><${Timeline} timeline=${state.timeline} isNormal=${isNormal} now=${plantNow()} utc=${state.choices.utc} at=${at} alarms=${standing(asset.asset)} />
+    ${state.timeline.marks.length > 0 && html`<p class="muted">◆ technical events: see Events below.</p>`}<${GoTo} asset=${asset.asset} /></section>`;
 }
 
 function standing(asset) {

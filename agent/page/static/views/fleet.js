@@ -50,13 +50,19 @@ function Tools({ fleet }) {
     <label><input type="checkbox" checked=${Boolean(all)} onChange=${(event) => refine({ all: event.target.checked ? "1" : "" })} />normal, too</label></div>`;
 }
 
+const UNKNOWN_BECAUSE = {
+  stale: "The last known states were normal, but the data is old.",
+  lost: "Not known: there is no connection.",
+  connecting: "Not known yet: not everything has been read.",
+};
+
 /** Nothing in the list is good news only while the connection and the data are good. */
 function Nothing({ filtered, count }) {
   const now = fresh();
   if (filtered) return html`<p class="calm">No asset matches.</p>`;
   if (now.kind === "live" && count > 0) return html`<p class="calm">✓ All ${count} assets are normal, as of ${clock(now.knownMs, { utc: state.choices.utc })}.</p>`;
   if (now.kind === "live" || now.kind === "empty") return html`<p class="calm">No asset has been seen yet.</p>`;
-  return html`<p class="nothing-known">${now.kind === "stale" ? "The last known states were normal, but the data is old." : "Not known: there is no connection."} This does not mean that all is well.</p>`;
+  return html`<p class="nothing-known">${UNKNOWN_BECAUSE[now.kind]} This does not mean that all is well.</p>`;
 }
 
 function List({ fleet, found, filtered }) {
