@@ -6,7 +6,7 @@ from pathlib import Path
 
 from playwright.async_api import Page, expect
 
-from agent.page.state import PageState, WindowFacts
+from agent.page.state import Bounds, PageState, WindowFacts
 from agent.web.users import add_user
 from tests.browser.conftest import Visit
 from tests.support.page_plant import busy_state, page_state, serving_page
@@ -69,6 +69,17 @@ async def test_old_data_and_no_data_do_not_look_like_all_is_well(visit: Visit) -
         await expect(page.get_by_text("All 2 assets are normal")).to_be_visible()
         calm = await page.evaluate("getComputedStyle(document.querySelector('main')).backgroundImage")
         assert (calm, "gradient" in lined) == ("none", True)
+
+
+async def test_assets_that_do_not_fit_are_not_called_normal(visit: Visit) -> None:
+    state = well(page_state(bounds=Bounds(assets=2)))
+    async with serving_page(state) as server:
+        page = await visit(server.url).open()
+        await expect(page.get_by_text("All 2 assets are normal")).to_be_visible()
+        now_ms = int(time.time() * 1000)
+        state.add_window(WindowFacts("pump-3", "pumps", "worn", now_ms, now_ms, 0.9))
+        await expect(page.get_by_role("note")).to_contain_text("1 further asset is not shown")
+        await expect(page.get_by_text("All 2 assets that are shown are normal")).to_be_visible()
 
 
 async def test_where_only_changes_are_published_a_calm_plant_is_not_called_silent(visit: Visit) -> None:

@@ -369,7 +369,7 @@ async def test_the_axes_of_the_signals_follow_the_choice_of_zone(visit: Visit, s
     )
     await page.evaluate("window.written = []")
     await page.get_by_role("button", name="switch to UTC").click()
-    await page.wait_for_function("window.written.some(text => /^\\d\\d:\\d\\d:/.test(text))")
+    await page.wait_for_function("() => window.written.some(text => /^\\d\\d:\\d\\d:/.test(text))")
     times = [text for text in await page.evaluate("window.written") if str(text)[2:3] == ":"]
     assert not [text for text in times if text[:3] in local]
 

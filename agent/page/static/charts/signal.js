@@ -70,7 +70,7 @@ export class SignalChart extends Component {
       scales: { x: { time: true }, y: { range: (_, low, high) => valueRange(this.props.trace, low, high) } },
       axes: [
         { ...axis, size: 26, space: 90, values: (_, ticks) => ticks.map((tick) => (this.props.sweeping ? "" : clock(tick * 1000, { utc: this.props.utc }))) },
-        { ...axis, size: axisWidth, space: 26, values: (_, ticks) => tickTexts(ticks) },
+        { ...axis, size: axisWidth, space: 18, values: (_, ticks) => tickTexts(ticks) },
       ],
       series: [
         {},

@@ -28,6 +28,7 @@ export function Frame({ children, freeze, logout }) {
       </div>
       <${Urgent} />
       <${Silence} now=${now} />
+      ${state.feed?.not_shown > 0 && html`<div class="silence" role="note">${notShown(state.feed.not_shown)}</div>`}
       ${toneWaits() && html`<div class="past" role="note"><strong>No tone yet</strong>: the browser wants a click on this page before new high alarms can be heard.</div>`}
       ${past && html`<div class="past" role="note"><strong>You see the past</strong>: <${When} at=${Date.parse(past)} tenths />. Alarms are live. <button type="button" onClick=${() => go({ ...state.route, query: { ...state.route.query, at: "" } })}>Back to live (Esc)</button></div>`}
       ${state.frozen && html`<div class="past" role="note"><strong>Frozen</strong>: what you see does not move; alarms go on. <button type="button" onClick=${freeze}>Go on</button></div>`}
@@ -68,6 +69,9 @@ function Silence({ now }) {
   }[now.kind];
   return html`<div class="silence" role="status">${text}</div>`;
 }
+
+/** What the page cannot hold, or does not know, is not well: it is not known. */
+const notShown = (count) => `${count.toLocaleString("en")} further ${count === 1 ? "asset is" : "assets are"} not shown: beyond page.history.assets, or of a group that the settings of this page do not have. Nothing here says how ${count === 1 ? "it is" : "they are"}.`;
 
 /** Who is silent, as far as that is known. */
 function silent(now) {

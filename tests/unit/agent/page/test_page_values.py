@@ -12,7 +12,7 @@ from agent.page.fleet import FleetTable
 from agent.page.history import History, Wanted, merge_runs
 from agent.page.letters import letter_of
 from agent.page.signals import samples_since, signals_of
-from agent.page.state import strongest_evidence
+from agent.page.state import Bounds, WindowFacts, strongest_evidence
 from agent.page.stored_event import Examples, StoredEvent
 from agent.page.sums import margin_sum, score_sum
 from agent.page.traces import Recent, Trace, Traces
@@ -264,6 +264,15 @@ def test_a_delta_names_only_new_assets_and_leaves_out_what_is_empty() -> None:
     assert delta.states is None
     assert table.delta(102, 0).rows == []
     assert (table.knows(99), table.knows(102), table.knows(103)) == (False, True, False)
+
+
+def test_assets_that_are_not_shown_are_told() -> None:
+    """Beyond the limit, or of a group that the settings do not have: "all are normal" must not be said of them."""
+    state = page_state(bounds=Bounds(assets=2))
+    for asset, group in (("pump-1", "pumps"), ("pump-2", "pumps"), ("pump-3", "pumps"), ("lathe-1", "lathes")):
+        for _ in range(2):
+            state.add_window(WindowFacts(asset, group, "normal", 1, 2, 0.9))
+    assert state.feed().not_shown == 2
 
 
 def test_since_is_told_by_the_newest_window_and_flags_without_a_reason_end_the_row() -> None:
