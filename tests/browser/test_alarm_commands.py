@@ -194,3 +194,17 @@ async def test_an_alarm_shows_the_evidence_that_raised_it_and_the_strongest_sinc
         state.add_alarm(alarm("wear:pump-1", raised_by={**event, "evidence": {"spans": None}}, strongest=None))
         await expect(falls).to_have_count(0)
         await expect(page.get_by_role("heading", name="Raised by")).to_be_visible()
+
+
+async def test_an_alarm_that_is_opened_among_many_is_seen(visit: Visit) -> None:
+    state = busy_state()
+    for number in range(120):
+        state.add_alarm(alarm(f"rule-{number:03}:pump-1", priority="low"))
+    async with serving_page(state) as server:
+        page = await visit(server.url).open("#/alarms")
+        await page.get_by_role("link", name="rule-119").click()
+        heading = page.get_by_role("heading", name="rule-119:pump-1")
+        await expect(heading).to_be_in_viewport()
+        await page.keyboard.press("Escape")
+        await expect(heading).to_have_count(0)
+        assert page.url.endswith("#/alarms")

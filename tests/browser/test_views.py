@@ -207,6 +207,18 @@ async def test_everything_can_be_reached_by_the_keyboard(visit: Visit, server: P
     await expect(page.locator("main h1")).to_have_text("Help")  # single keys are off
 
 
+async def test_the_keyboard_and_a_screen_reader_go_on_at_the_new_view(visit: Visit, server: PageServer) -> None:
+    page = await visit(server.url).open()
+    await page.get_by_role("link", name="Health").press("Enter")
+    await expect(page.locator("main h1")).to_have_text("Health")
+    await expect(page.locator("main")).to_be_focused()
+    await expect(page.locator("#polite")).to_have_text("Health")
+    await page.keyboard.press("g")
+    await expect(page.locator("#polite")).to_have_text("Fleet")
+    await page.keyboard.press("Tab")
+    await expect(page.locator("#search")).to_be_focused()  # not the first link of the frame again
+
+
 async def test_an_address_leads_a_colleague_to_the_same_view(visit: Visit, server: PageServer) -> None:
     visitor = visit(server.url)
     page = await visitor.open()

@@ -241,7 +241,8 @@ const refreshed = ({ view, query }) => view === "fleet" || (view === "asset" && 
 
 /** Health has no messages of its own. */
 export function startTimers() {
-  setInterval(() => { if (["health"].includes(state.route.view) && !document.hidden && !state.frozen) loadView(); }, HEALTH_EVERY_MS);
-  setInterval(() => { if (refreshed(state.route) && !document.hidden && !state.frozen) loadView(); }, REFRESH_EVERY_MS);
+  const seen = () => state.session?.role && !document.hidden && !state.frozen;
+  setInterval(() => { if (state.route.view === "health" && seen()) loadView(); }, HEALTH_EVERY_MS);
+  setInterval(() => { if (refreshed(state.route) && seen()) loadView(); }, REFRESH_EVERY_MS);
   setInterval(() => change(), 1_000);
 }

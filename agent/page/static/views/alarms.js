@@ -21,7 +21,7 @@ export function AlarmsView({ shelf = false }) {
     ${alarms.configured && alarms.link !== "live" && html`<p class="nothing-known" role="alert">The alarms are not known: ${alarms.reason || "no connection"}. What is listed may be old.</p>`}
     <${Tools} list=${list} shelf=${shelf} /><${Outcomes} />
     ${list.length ? html`<${Table} list=${list} shelf=${shelf} />` : html`<${None} shelf=${shelf} />`}</div>
-    ${detail && html`<${Detail} alarm=${detail} />`}
+    ${detail && html`<${Arrival} key=${detail.alarm}><${Detail} alarm=${detail} /><//>`}
     ${!detail && state.route.id && html`<section class="panel"><h2>${state.route.id}</h2><p>${alarms.link === "live" ? "This alarm is not present: it is over, or the plant has none of this name." : "Not known whether this alarm is present."}</p></section>`}
     ${state.dialog && html`<${CommandDialog} key=${state.dialog.verb} ...${state.dialog} />`}`;
 }
@@ -97,6 +97,13 @@ function toggle(id, range, shelf) {
 function Outcomes() {
   if (!state.sent.length) return null;
   return html`<div aria-label="Commands" role="region"><ul class="chips">${state.sent.slice(0, 6).map((one) => html`<li key=${one.command + one.alarm} class=${one.outcome === "refused" ? "refused" : "done"}>${TITLES[one.verb]} ${one.alarm}: <strong>${one.outcome}</strong>${one.reason ? `, ${one.reason}` : ""}</li>`)}</ul></div>`;
+}
+
+/** Below two hundred alarms nobody would see that something was opened. */
+class Arrival extends Component {
+  componentDidMount() { this.box.focus({ preventScroll: true }); this.box.scrollIntoView(); }
+
+  render({ children }) { return html`<div tabindex="-1" ref=${(node) => { this.box = node ?? this.box; }}>${children}</div>`; }
 }
 
 function Detail({ alarm }) {
