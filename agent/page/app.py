@@ -25,7 +25,6 @@ from agent.page.api import (
     Events,
     Letters,
     Login,
-    Period,
     Rebuilt,
     Session,
 )
@@ -141,7 +140,8 @@ class PageRoutes:
         if asset is not None and self._state.fleet.row(asset) is None:
             raise HTTPException(404, "no such asset is known")
         try:
-            client = self._hub.connect(self._sessions.key(request), after, asset)
+            key, allowed = self._sessions.key(request), lambda: self._sessions.find(request) is not None
+            client = self._hub.connect(key, after, asset, allowed)
         except TooManyStreams as error:
             raise HTTPException(429, "too many streams; ask every 5 s instead", {"Retry-After": "5"}) from error
         keep_open = getattr(request.state, KEEP_OPEN, lambda: None)
@@ -195,7 +195,9 @@ class PageRoutes:
         from_ms, to_ms = _period(request)
         if from_ms is None or to_ms is None:
             raise HTTPException(422, "from and to are required, in milliseconds")
-        found: Period = self._state.history.period(from_ms, to_ms)
+        steps = self._state.history.period(from_ms, to_ms)
+        while (found := next(steps)) is None:  # noqa: ASYNC110  # nothing is waited for: it is the turn of others
+            await asyncio.sleep(0)
         return _json(found)
 
     async def trend(self, request: Request) -> Response:

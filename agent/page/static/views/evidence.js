@@ -14,7 +14,7 @@ import { AssetLink, EventLink, Sentence, StateWord, When } from "./words.js";
 
 export function EvidenceView() {
   const event = state.event?.head.id === state.route.id ? state.event : null;
-  if (!event) return html`<h1>Evidence</h1><p>${state.problem ? "This event cannot be shown." : "Reading the event …"}</p>`;
+  if (!event) return html`<div class="panel"><h1>Evidence</h1><p>${state.problem || state.viewProblem ? html`This event cannot be shown. <a href="#/fleet">To the fleet</a>` : "Reading the event …"}</p></div>`;
   const { data } = event;
   return html`<${Hatches} /><${Headline} event=${event} />
     ${!event.readable && html`<p class="refused" role="alert">This page cannot read the event: ${event.problem}. Below it is as published.</p>`}
