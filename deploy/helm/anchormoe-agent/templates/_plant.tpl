@@ -51,3 +51,14 @@ behind_proxy: true
 {{- end -}}
 {{- $ports | uniq | toJson -}}
 {{- end -}}
+
+{{/* Ports of a list of addresses like http://host or https://host:9443/path, in a list. Floats, as JSON's numbers are. */}}
+{{- define "anchormoe.urlPorts" -}}
+{{- $ports := list -}}
+{{- range . -}}
+{{- $host := regexReplaceAll "^https?://([^/?#]*).*$" . "${1}" -}}
+{{- $written := regexFind ":[0-9]+$" $host | trimPrefix ":" -}}
+{{- $ports = append $ports (default (ternary "80" "443" (hasPrefix "http://" .)) $written | float64) -}}
+{{- end -}}
+{{- $ports | uniq | toJson -}}
+{{- end -}}
