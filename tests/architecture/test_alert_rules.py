@@ -256,6 +256,30 @@ CASES = [
         {"job": "anchormoe", "receiver": "pager"},
     ),
     Case("AnchormoeAlarmsNotDelivered", {f'anchormoe_alarm_webhooks_pending{{{ONE},receiver="p"}}': "3x5 0x30"}, 20),
+    Case(  # the first request of its token
+        "AnchormoeAlarmsRefused",
+        {f'anchormoe_alarm_webhooks_total{{{ONE},receiver="pager",outcome="refused"}}': "_x5 1x30"},
+        8,
+        "pager refuses alarms",
+        {"job": "anchormoe", "receiver": "pager"},
+    ),
+    Case(
+        "AnchormoeAlarmsRefused",
+        {f'anchormoe_alarm_webhooks_total{{{ONE},receiver="pager",outcome="refused"}}': "1x60 2 3x10"},
+        65,
+        "pager refuses alarms",
+        {"job": "anchormoe", "receiver": "pager"},
+    ),
+    Case(  # long ago
+        "AnchormoeAlarmsRefused",
+        {f'anchormoe_alarm_webhooks_total{{{ONE},receiver="pager",outcome="refused"}}': "_x5 1x60"},
+        50,
+    ),
+    Case(  # away, which AnchormoeAlarmsNotDelivered is about
+        "AnchormoeAlarmsRefused",
+        {f'anchormoe_alarm_webhooks_total{{{ONE},receiver="pager",outcome="failed"}}': "_x5 1+1x60"},
+        50,
+    ),
     Case(
         "AnchormoeAlarmsStale",
         {f"anchormoe_alarms_stale{{{ON_CONSOLE}}}": "6x100"},
