@@ -77,6 +77,13 @@ def test_helm_lints_the_values_strictly(values: str) -> None:
         ('alerts.disabled=["AnchormoeNothing"]', r"alerts[./]disabled", "AnchormoeDown"),
         ('extraEnv=[{"name": "KAFKA_PASSWORD", "value": "hunter2"}]', r"extraEnv[./]0[./]name", "not"),
         ('plant.source.security={"protocol": "SASL_SSL", "password": "hunter2"}', r"plant[./]source", "password|oneOf"),
+        ('extraEnv=[{"name": "OMP_NUM_THREADS", "value": 2}]', r"extraEnv[./]0[./]value", "string"),
+        ('agent.resources.limits.memory="2 GB"', r"agent[./]resources[./]limits[./]memory", "pattern"),
+        ('agent.podLabels={"app.kubernetes.io/name": "x"}', r"agent[./]podLabels", "app.kubernetes.io/name|not"),
+        ('secretFiles=[{"secret": "a", "mountPath": "/etc/anchormoe/"}]', r"secretFiles[./]0[./]mountPath", "not"),
+        ('kafka.bootstrap="kafka"', r"kafka[./]bootstrap", "pattern"),
+        ('http.tokenKey=""', r"http[./]tokenKey", "pattern"),
+        ('fullnameOverride="hall.north"', r"fullnameOverride", "pattern"),
     ],
 )  # fmt: skip
 def test_lint_refuses_wrong_values_and_says_where(setting: str, path: str, complaint: str) -> None:
@@ -377,6 +384,12 @@ def test_time_outs_of_the_plant_win_over_those_of_the_chart() -> None:
 )  # fmt: skip
 def test_the_chart_refuses_what_would_not_work_and_says_why(values: str, settings: list[str], complaint: str) -> None:
     assert complaint in refusal(values, *settings)
+
+
+@pytest.mark.parametrize("memory", ['"2Gi"', '"2000M"', "2147483648"])
+def test_memory_may_be_written_as_kubernetes_takes_it(memory: str) -> None:
+    [workload] = of_kind("StatefulSet", "minimal", f"agent.resources.limits.memory={memory}")
+    assert workload["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["memory"]
 
 
 def test_every_problem_is_told_at_once() -> None:

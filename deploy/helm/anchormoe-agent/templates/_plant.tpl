@@ -8,7 +8,7 @@
 {{/* A size as the plant (1GiB, 500MB) or Kubernetes (2Gi, 512Mi, 1G) writes it, in bytes. */}}
 {{- define "anchormoe.bytes" -}}
 {{- $units := dict "" 1.0 "k" 1e3 "K" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024.0 "Mi" 1048576.0 "Gi" 1073741824.0 "Ti" 1099511627776.0 -}}
-{{- $text := toString . | trimSuffix "B" -}}
+{{- $text := ternary . (toJson .) (kindIs "string" .) | trimSuffix "B" -}}
 {{- mulf (float64 (regexFind "^[0-9]+([.][0-9]+)?" $text)) (get $units (regexFind "[A-Za-z]*$" $text)) -}}
 {{- end -}}
 
