@@ -133,6 +133,15 @@ def test_a_file_of_costs_fits_its_bundle_or_is_refused() -> None:
             from_document(wrong, digests)
 
 
+@pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), 1e300])
+@pytest.mark.parametrize("name", ["window_s", "record_bytes"])
+def test_costs_that_cannot_be_are_refused(name: str, value: float) -> None:
+    document = json.loads(json.dumps(as_document(HERE, {"pumps": "abc"}, {"pumps": FOUND})))
+    document["groups"]["pumps"][name] = value
+    with pytest.raises(SettingsError, match=f"group pumps: {name} is"):
+        from_document(document, {"pumps": "abc"})
+
+
 def test_runs_that_differ_give_three_costs() -> None:
     """1 µs a record, 100 µs a window, 1 ms an event."""
     runs = [Work(1600, 100, 100, 0.1116), Work(1600, 100, 10, 0.0216), Work(1600, 25, 5, 0.0091)]
