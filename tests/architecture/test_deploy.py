@@ -336,6 +336,21 @@ def test_the_unit_is_hardened_and_gets_secrets_from_outside() -> None:
     assert not re.search(r"token|secret|password", " ".join(found["Environment"]), re.IGNORECASE)
 
 
+def test_the_unit_of_the_alarm_worker_is_made_as_the_page_says(tmp_path: Path) -> None:
+    """Two units with `DynamicUser` cannot share directories: each start would take them away from the other."""
+    lines = (DEPLOY / "README.md").read_text().replace("\\\n", "").splitlines()
+    [recipe] = [line.strip() for line in lines if line.strip().startswith("sed ")]
+    made = tmp_path / "alarms.service"
+    script = recipe.replace("/etc/systemd/system/anchormoe-alarms.service", str(made))
+    subprocess.run(["sh", "-ec", script], cwd=ROOT, check=True, timeout=60)
+    ours, theirs = UNIT.read_text().splitlines(), made.read_text().splitlines()
+    changed = {there.partition("=")[0]: there for here, there in zip(ours, theirs, strict=True) if here != there}
+    assert set(changed) == {"Environment", "CacheDirectory", "ExecStart", "StateDirectory", "WorkingDirectory"}
+    command = shlex.split(changed["ExecStart"].partition("=")[2])
+    assert (command[0], parsed(command[1:])) == (CLI, "alarms")
+    assert changed["StateDirectory"] == "StateDirectory=anchormoe-alarms"
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
 @pytest.mark.parametrize("question", [["verify", "--man=no"], ["security", "--offline=true", "--threshold=20"]])
 def test_systemd_accepts_the_unit(tmp_path: Path, question: list[str]) -> None:
