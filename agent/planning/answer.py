@@ -119,11 +119,11 @@ def as_document(capacity: Capacity, loads: Mapping[str, Load], terms: Terms, war
 def as_values(capacity: Capacity, terms: Terms, topics: Sequence[str], *, windows_bytes: int) -> dict[str, Any]:
     """For `helm install --values`. The topics are only created where `topics.enabled` is set too.
 
-    `windows_bytes` is the plant's limits.memory: the agent may come to hold so much, so the pod may too, and the chart
-    refuses less.
+    `windows_bytes` is the plant's limits.memory. An agent may come to hold so much when it takes over from others, and
+    must not be killed for it; the chart refuses less.
     """
     memory = math.ceil(capacity.agent_bytes / _MIB)
-    most = math.ceil((windows_bytes + terms.base_bytes.value) / _MIB)
+    most = math.ceil((capacity.agent_bytes + windows_bytes) / _MIB)
     retention_ms = math.ceil(capacity.retention_s / 3600) * 3_600_000
     return {
         "agent": {
