@@ -1,5 +1,7 @@
-"""Parses what several commands have in common: times, durations, ranges of a log. A wrong value exits with code 2."""
+"""What several commands have in common: who runs them; times, durations, ranges of a log. Wrong values exit with 2."""
 
+import getpass
+import os
 from typing import TYPE_CHECKING
 
 from agent.cli.errors import WRONG_USAGE, fail
@@ -7,6 +9,14 @@ from agent.cli.errors import WRONG_USAGE, fail
 if TYPE_CHECKING:
     from agent.settings import Duration
     from connectors.log_range import LogPosition, LogRange
+
+
+def user_name() -> str:
+    """Of whoever runs the command. In a container that may be a number without a name, as on OpenShift."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid-{os.getuid()}"
 
 
 def parse_time(option: str, text: str) -> int:

@@ -1,7 +1,6 @@
 """`anchormoe-agent models`: which bundles exist, which is active in which group, and how to change that."""
 
 import asyncio
-import getpass
 import json
 import os
 import time
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from agent.cli.errors import WRONG_USAGE, fail
+from agent.cli.inputs import user_name
 from agent.cli.options import ALLOW_USELESS, refuse_useless
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def _write(
 
     group = next(each for each in plant.groups if each.name == chosen.group)
     activation = overview.complete(
-        chosen, group.first_end_ns(wanted_ns), by=by or getpass.getuser(), now_ns=time.time_ns(), reason=reason
+        chosen, group.first_end_ns(wanted_ns), by=by or user_name(), now_ns=time.time_ns(), reason=reason
     )
     wrong = activation_problems(activation, now_ns=time.time_ns(), groups=overview.timelines, digests=overview.digests)
     if wrong:

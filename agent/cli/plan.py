@@ -39,16 +39,18 @@ def plan(
     rate: str | None = typer.Option(
         None, "--rate", metavar="N/s", help="Samples of one asset per second, e.g. 10/s. Default: the group's period."
     ),
-    samples: int = typer.Option(1, "--samples", min=1, help="Samples per record, for chunked and binary records."),
-    peak: float = typer.Option(1.5, "--peak", min=1, help="Largest load as a multiple of the usual one."),
-    growth: float = typer.Option(1.5, "--growth", min=1, help="More assets that the partitions must do for."),
+    samples: int = typer.Option(
+        1, "--samples", min=1, max=1_000_000, help="Samples per record, for chunked and binary records."
+    ),
+    peak: float = typer.Option(1.5, "--peak", min=1, max=1000, help="Largest load as a multiple of the usual one."),
+    growth: float = typer.Option(1.5, "--growth", min=1, max=1000, help="More assets that the partitions must do for."),
     outage: str | None = typer.Option(None, "--outage", metavar="TIME", help="Longest outage to be caught up with."),
     catch_up: str = typer.Option("30m", "--catch-up", metavar="TIME", help="How long catching up may take."),
     changes: float = typer.Option(
-        2.0, "--changes", min=0, help="Changes of state of one asset per hour, for emission.policy: changes."
+        2.0, "--changes", min=0, max=1e6, help="Changes of state of one asset per hour, for emission.policy: changes."
     ),
-    cores: float = typer.Option(1.0, "--cores", min=0.1, help="Processors of one agent."),
-    replication: int = typer.Option(3, "--replication", min=1, help="Copies of a topic in Kafka."),
+    cores: float = typer.Option(1.0, "--cores", min=0.1, max=1024, help="Processors of one agent."),
+    replication: int = typer.Option(3, "--replication", min=1, max=100, help="Copies of a topic in Kafka."),
     allocator: str = typer.Option("jemalloc", "--redis-allocator", help="jemalloc or libc: mem_allocator in INFO."),
     measure: str | None = typer.Option(
         None, "--measure", metavar="TIME", help="Measure the costs on this machine for about so long, e.g. 60s."
@@ -60,7 +62,7 @@ def plan(
     over: str = typer.Option("30s", "--over", metavar="TIME", help="How long to watch the running agent."),
     costs: Path | None = typer.Option(None, "--costs", help="Take the costs from a file that --measure has written."),
     reverse: bool = typer.Option(False, "--reverse", help="Say how many assets --replicas agents carry."),
-    replicas: int | None = typer.Option(None, "--replicas", min=1, help="Plan for so many agents."),
+    replicas: int | None = typer.Option(None, "--replicas", min=1, max=100_000, help="Plan for so many agents."),
     as_json: bool = typer.Option(False, "--json", help="Print the plan as one JSON object."),
     as_helm: bool = typer.Option(False, "--values", help="Print values for the Helm chart."),
 ) -> None:
@@ -332,7 +334,8 @@ def _answer(
         source = plant.settings.source
         topics = source.topics if isinstance(source, KafkaSourceSettings) else ()
         typer.echo(f"# maxmemory of Redis: {capacity.redis_maxmemory >> 20}mb, maxmemory-policy noeviction")
-        typer.echo(yaml.safe_dump(answer.as_values(capacity, terms, topics), sort_keys=False), nl=False)
+        values = answer.as_values(capacity, terms, topics, windows_bytes=plant.settings.limits.memory)
+        typer.echo(yaml.safe_dump(values, sort_keys=False), nl=False)
         for warning in warnings:
             typer.echo(f"warning: {warning}", err=True)
         return

@@ -1,7 +1,6 @@
 """`anchormoe-agent skip`: step over one record of the log."""
 
 import asyncio
-import getpass
 import os
 import socket
 import time
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from agent.cli.errors import WRONG_USAGE, fail
+from agent.cli.inputs import user_name
 
 if TYPE_CHECKING:
     from agent.runtime.skipped_records import Skip
@@ -51,7 +51,7 @@ def skip(
     if partition.topic not in plant.source.topics:
         topics = ", ".join(plant.source.topics)
         fail(f"{place}: {partition.topic} is not a topic of the plant's source ({topics})", code=WRONG_USAGE)
-    who = by or f"{getpass.getuser()}@{socket.gethostname()}"
+    who = by or f"{user_name()}@{socket.gethostname()}"
     request = Skip(partition, offset, reason.strip(), who, format_iso(time.time_ns() // 1_000_000_000 * 1_000_000_000))
     asyncio.run(_request(plant, plant.source, request))
     typer.echo(f"{partition}@{offset} will not be used: {request.detail}")

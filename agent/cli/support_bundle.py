@@ -52,6 +52,9 @@ def support_bundle(
     files = {**parts.files, "problems.json": _json(parts.problems)}
     _write_privately(out, write_archive(files, parts.secrets, parts.names))
     typer.echo(f"{out}: {', '.join(sorted(files))}", err=True)
+    if parts.problems:
+        why = ", ".join(f"{name} ({error})" for name, error in sorted(parts.problems.items()))
+        typer.echo(f"could not be had: {why}", err=True)
 
 
 class _Parts:
@@ -74,12 +77,14 @@ class _Parts:
     def settings(self) -> str:
         import yaml
 
-        from agent.health.support_bundle import harmless_settings
+        from agent.health.support_bundle import harmless_settings, keys_with_scalars
+        from agent.settings import settings_schema
         from agent.settings.document import read_document
 
         content = read_document(self._config).content
         self.names |= {asset for asset in _asset_ids(content) if not set(asset) & set("*?[")}
-        return yaml.safe_dump(harmless_settings(content), sort_keys=False, allow_unicode=True)
+        known = keys_with_scalars(settings_schema())
+        return yaml.safe_dump(harmless_settings(content, known), sort_keys=False, allow_unicode=True)
 
     def plant(self) -> "LoadedPlant":
         from agent.logs import secrets_in

@@ -9,13 +9,18 @@ import json
 import re
 import tarfile
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from agent.logs import text_redaction
 
 LEFT_OUT: Final = "<left out>"
-_ASSET_KEYS = {"assets", "id", "username", "paths", "directory"}
+_ASSET_KEYS = {"asset", "assets", "children", "id", "username", "paths", "directory"}
+_SCALARS = {"string", "integer", "number", "boolean"}
+_ADDRESS = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?:.*@)?(?P<host>[^/?#@]*)(?P<rest>[^@]*)", re.DOTALL)
+_HARMLESS_PATH = re.compile(r"/[\w-]{0,64}")  # the number of a database, the name of a sentinels' master
+_BEFORE_AT = re.compile(r"\S+(?=@)")
+_REFERENCES = {"env": re.compile(r"[A-Z][A-Z0-9_]*"), "file": re.compile(r"[^\s@]*/[^\s@]*")}
 _LOG_FIELDS = {"timestamp", "level", "logger", "event_code", "partition", "offset", "epoch", "group", "exit_code"}
 _ALARM_NAMES = re.compile(r'(?<=alarm=")[^"]*(?=")')
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<name>[\w<>]+)', re.MULTILINE)
@@ -24,15 +29,67 @@ _LAG = re.compile(r'^anchormoe_lag_records\{partition="(\d+)",topic="([^"]+)"\} 
 _PLAIN_EVENT = re.compile(r"[a-z][a-z ,;:'()-]{0,119}")
 
 
-def harmless_settings(value: Any, key: str = "") -> Any:
-    """The configuration without names of assets, users and files of data. Secrets are only ever references there."""
+def keys_with_scalars(schema: Any, definitions: Mapping[str, Any] | None = None) -> frozenset[str]:
+    """The settings that may be a text, a number or a list of them; the others are sections or references to secrets."""
+    known = schema.get("$defs", {}) if definitions is None and isinstance(schema, Mapping) else definitions or {}
+    if isinstance(schema, list):
+        return frozenset().union(*(keys_with_scalars(each, known) for each in schema))
+    if not isinstance(schema, Mapping):
+        return frozenset()
+    own = {name for name, each in schema.get("properties", {}).items() if _may_be_scalar(each, known)}
+    return frozenset(own).union(*(keys_with_scalars(each, known) for each in schema.values()))
+
+
+def _may_be_scalar(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> bool:
+    name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
+    if name:
+        return _may_be_scalar(definitions[name], definitions)
+    forms = [form for name in ("anyOf", "oneOf", "prefixItems") for form in schema.get(name, ())]
+    forms += [schema["items"]] if "items" in schema else []
+    return (
+        schema.get("type") in _SCALARS
+        or not schema.keys().isdisjoint(("const", "enum"))
+        or any(_may_be_scalar(each, definitions) for each in forms)
+    )
+
+
+def harmless_settings(value: Any, known: Collection[str], key: str = "") -> Any:
+    """The configuration without secrets, names of assets and users, and files of data. `known`: keys_with_scalars.
+
+    It is the raw file: one that the agent refuses, for example because a password stands in it, must come out
+    harmless too. So a value is kept only where a valid file may have one.
+    """
     if key in _ASSET_KEYS:
         return f"{LEFT_OUT}: {len(value)}" if isinstance(value, list) else LEFT_OUT
     if isinstance(value, Mapping):
-        return {str(name): harmless_settings(each, str(name)) for name, each in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [harmless_settings(each, key) for each in value]
-    return value
+        if len(value) == 1 and (reference := _reference(*next(iter(value.items())))):
+            return reference
+        return {str(name): harmless_settings(each, known, str(name)) for name, each in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [harmless_settings(each, known, key) for each in value]
+    if value is None:
+        return None
+    if key not in known or key in _REFERENCES:
+        return LEFT_OUT
+    return _harmless_text(value) if isinstance(value, str) else value
+
+
+def _reference(kind: Any, name: Any) -> dict[str, str] | None:
+    """{env: NAME} or {file: PATH}; a name that does not look like one may be the secret itself."""
+    if kind not in _REFERENCES:
+        return None
+    fits = isinstance(name, str) and _REFERENCES[kind].fullmatch(name)
+    return {kind: name if fits else LEFT_OUT}
+
+
+def _harmless_text(text: str) -> str:
+    """Addresses without logins, and without paths and queries: receivers have their tokens there."""
+    address = _ADDRESS.fullmatch(text)
+    if address is None:
+        return LEFT_OUT if "://" in text else _BEFORE_AT.sub(LEFT_OUT, text)
+    rest = address["rest"]
+    kept = rest if not rest or (_HARMLESS_PATH.fullmatch(rest) and not address["scheme"].startswith("http")) else None
+    return f"{address['scheme']}://{address['host']}{LEFT_OUT if kept is None else kept}"
 
 
 def harmless_metrics(text: str) -> str:

@@ -116,16 +116,21 @@ def as_document(capacity: Capacity, loads: Mapping[str, Load], terms: Terms, war
     return {"plan": order, "groups": groups, "base_bytes": asdict(terms.base_bytes), "warnings": list(warnings)}
 
 
-def as_values(capacity: Capacity, terms: Terms, topics: Sequence[str]) -> dict[str, Any]:
-    """For `helm install --values`. The topics are only created where `topics.enabled` is set too."""
+def as_values(capacity: Capacity, terms: Terms, topics: Sequence[str], *, windows_bytes: int) -> dict[str, Any]:
+    """For `helm install --values`. The topics are only created where `topics.enabled` is set too.
+
+    `windows_bytes` is the plant's limits.memory. An agent may come to hold so much when it takes over from others, and
+    must not be killed for it; the chart refuses less.
+    """
     memory = math.ceil(capacity.agent_bytes / _MIB)
+    most = math.ceil((capacity.agent_bytes + windows_bytes) / _MIB)
     retention_ms = math.ceil(capacity.retention_s / 3600) * 3_600_000
     return {
         "agent": {
             "replicas": capacity.replicas,
             "resources": {
                 "requests": {"cpu": f"{terms.cores_per_replica:g}", "memory": f"{memory}Mi"},
-                "limits": {"memory": f"{math.ceil(memory * _MEMORY_MARGIN)}Mi"},
+                "limits": {"memory": f"{max(math.ceil(memory * _MEMORY_MARGIN), most)}Mi"},
             },
         },
         "autoscaling": {

@@ -34,6 +34,8 @@ _ASSUMED = {
 _SAMPLE = re.compile(r"^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+)")
 _STAGES_OF = {"record": ("decode", "ingest", "checkpoint"), "window": ("classify",), "event": ("publish",)}
 _FORMAT = 1
+_MOST_S, _MOST_BYTES = 60.0, 1e12
+"""No record, window or event takes longer, none is larger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +124,17 @@ def from_document(document: Any, digests: Mapping[str, str]) -> tuple[Machine, d
             each = dict(groups[name])
             if each.pop("bundle") != digest:
                 raise SettingsError(f"--costs: group {name} has another bundle now; measure again")
-            found[name] = Measured(**{key: float(value) for key, value in each.items()})
+            found[name] = Measured(**{key: _possible(name, key, float(value)) for key, value in each.items()})
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise SettingsError(f"--costs: not a file that plan --measure has written: {error}") from error
     return machine, found
+
+
+def _possible(group: str, name: str, value: float) -> float:
+    """A file that somebody has edited must not give a plan that is nonsense."""
+    if not 0 <= value <= (_MOST_S if name.endswith("_s") else _MOST_BYTES):
+        raise SettingsError(f"--costs: group {group}: {name} is {value}, which cannot be; measure again")
+    return value
 
 
 def read_metrics(text: str) -> dict[tuple[str, str], float]:

@@ -1,5 +1,6 @@
 """A YAML file as plain values, with the line and column of every setting."""
 
+import re
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -9,9 +10,10 @@ import yaml
 
 from agent.errors import SettingsError
 from agent.settings.problems import Path as FieldPath
-from agent.settings.problems import Problem
+from agent.settings.problems import Problem, warning
 
 _MAX_BYTES = 4 * 2**20
+_PLACEHOLDER = re.compile(r"\$\{\w[^}]*\}|\{\{.*?\}\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,26 @@ def read_document(path: Path) -> Document:
     if not isinstance(content, dict):
         raise SettingsError(f"{path}: must be a mapping of settings; `anchormoe-agent init` writes one to start from")
     return _with_places(path, content, node)
+
+
+def unreplaced_variables(document: Document) -> Iterator[Problem]:
+    """Texts with ${NAME} or {{ name }}, which compose files and templates replace and this file does not."""
+    for path in document.places:
+        value = _value_at(document.content, path)
+        if isinstance(value, str) and (found := _PLACEHOLDER.search(value)):
+            right = "write {env: NAME} for a secret; ANCHORMOE_KAFKA_BOOTSTRAP and ANCHORMOE_REDIS_URL set addresses"
+            yield warning(path, f"{found[0]} stays as it is: variables in this file are not replaced", right)
+
+
+def _value_at(value: Any, path: FieldPath) -> Any:
+    for part in path:
+        if isinstance(value, dict):
+            value = value.get(part)
+        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
+            value = value[part]
+        else:
+            return None
+    return value
 
 
 def _read(path: Path) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from agent.errors import SettingsError
-from agent.settings.document import Document, read_document
+from agent.settings.document import Document, read_document, unreplaced_variables
 from agent.settings.environment import Environment
 from agent.settings.groups import Group
 from agent.settings.plant import Plant
@@ -96,7 +96,7 @@ def examine(
         problems += more
         if len(groups) == len(sections.get("groups", ())):
             sections["resolved"] = groups
-    problems += broken_rules(sections)
+    problems += [*broken_rules(sections), *unreplaced_variables(document)]
     return _conclude(document, plant, groups, problems)
 
 

@@ -3,16 +3,27 @@
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from agent.settings.environment import ExistingFile, Secret, Username
-from agent.settings.problems import Problem
+from agent.settings.problems import Problem, invalid
 from agent.settings.section import Count, Section, TextPattern
 from agent.settings.units import Duration
 
 KAFKA_ADDRESS_VARIABLE = "ANCHORMOE_KAFKA_BOOTSTRAP"
+
+
+def _ports_that_exist(text: str) -> str:
+    for address in text.split(","):
+        if not 0 < int(address.rpartition(":")[2]) < 1 << 16:
+            raise invalid(f"{address}: there is no such port", "use 1 to 65535")
+    return text
+
+
 Bootstrap = Annotated[
-    str, TextPattern(r"^[^\s,:/]+:[0-9]{1,5}(,[^\s,:/]+:[0-9]{1,5})*$", "host:port, several separated by commas")
+    str,
+    TextPattern(r"^[^\s,:/]+:[0-9]{1,5}(,[^\s,:/]+:[0-9]{1,5})*$", "host:port, several separated by commas"),
+    AfterValidator(_ports_that_exist),
 ]
 
 

@@ -15,7 +15,7 @@ Severity = Literal["error", "warning", "info"]
 INVALID = "invalid"
 """Type of our errors among pydantic's own."""
 
-_LOGIN = re.compile(r"(?<=://)[^/@]*(?=@)")
+_BEFORE_LOGIN = re.compile(r"['\"]?(?:[a-z0-9+.-]+://)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,5 +78,10 @@ def invalid(wrong: str, right: str = "", *, may_pass: bool = False) -> PydanticC
 
 
 def without_login(text: str) -> str:
-    """An address without user and password: an error message must not carry secrets into a log."""
-    return _LOGIN.sub("***", text)
+    """One value without user and password: an error message must not carry secrets into a log.
+
+    Up to the last `@`: a password may have slashes, and a broker's address has no scheme.
+    """
+    login, at, host = text.rpartition("@")
+    start = _BEFORE_LOGIN.match(login)
+    return f"{start[0] if start else ''}***@{host}" if at else text

@@ -60,6 +60,9 @@ def _problems(detail: ErrorDetails, path: Path, section: type[Section] | None) -
         case "union_tag_invalid":
             ctx = detail["ctx"]
             yield Problem((*path, "kind"), f"unknown kind {ctx['tag']!r}", f"use one of {ctx['expected_tags']}")
+        case "too_short":
+            least = detail["ctx"]["min_length"]
+            yield Problem(path, "too short", f"needs at least {least} item{'s' if least > 1 else ''}")
         case _:
             yield Problem(path, f"{_show(detail['input'])} is not valid", _expected(detail))
 

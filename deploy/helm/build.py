@@ -22,7 +22,7 @@ DASHBOARDS = ("agent", "alarms")
 THRESHOLDS: Final = {
     "stuckSeconds": "(anchormoe_stuck_seconds) > 60",
     "backlogSeconds": "job:anchormoe_backlog_seconds:max > 120",
-    "commitAgeSeconds": "(anchormoe_commit_age_seconds) > 300",
+    "commitAgeSeconds": "(time() - process_start_time_seconds)) > 300",
     "unknownShare": "(rate(anchormoe_windows_judged_total[30m])) > 0.5",
     "deadLetterShare": "group_left () 0.01",
     "watermarkDelaySeconds": "(anchormoe_watermark_delay_seconds) > 300",
@@ -44,7 +44,9 @@ def chart_rules() -> str:
     for name, place in THRESHOLDS.items():
         figure = place.split(" ")[-1]
         text = _replace_once(text, place, f"{place.removesuffix(figure)}@{name}@")
-    return _replace_once(text, JOBS, 'job=~"@jobs@"')
+    if JOBS not in text:
+        raise ValueError(f"{RULES.name}: {JOBS} is not there; adapt {Path(__file__).name}")
+    return text.replace(JOBS, 'job=~"@jobs@"')
 
 
 def _replace_once(text: str, old: str, new: str) -> str:

@@ -45,6 +45,17 @@ CASES = [
     Case("AnchormoeDown", {f"up{{{ONE}}}": "1x5 0x1 1x20"}, 12),
     Case("AnchormoeDown", {'up{job="node",instance="x"}': "0x20"}, 12),
     Case(
+        "AnchormoeNoTargets",
+        {f"up{{{ONE}}}": "1x30 _x30", 'up{job="anchormoe-alarms",instance="x"}': "1x60"},
+        45,
+        "nothing of anchormoe is there to be asked",
+        JOB,
+    ),
+    Case("AnchormoeNoTargets", {f"up{{{ONE}}}": "1x30 0x30"}, 45),  # AnchormoeDown says so
+    Case("AnchormoeNoTargets", {f"up{{{ONE}}}": "1x30 _x2 1x30"}, 45),  # a pod that moved
+    Case("AnchormoeNoTargets", {f"up{{{ONE}}}": "1x30 _x30", f"up{{{ONE}}}".replace("x", "y"): "1x60"}, 45),
+    Case("AnchormoeNoTargets", {'up{job="node",instance="x"}': "1x30 _x30"}, 45),
+    Case(
         "AnchormoeStuck",
         {f"anchormoe_stuck_seconds{{{ONE}}}": "0x5 30 90 150 210 270"},
         9,
@@ -79,7 +90,22 @@ CASES = [
         "AnchormoeNotCommitting",
         {**STEADY, f"anchormoe_commit_age_seconds{{{ONE}}}": "0+60x60"},
         20,
-        "x reads, but its last commit is 20m 0s old",
+        "x reads, but has not committed for 20m 0s",
+    ),
+    Case(  # and has never committed
+        "AnchormoeNotCommitting",
+        {**STEADY, f"process_start_time_seconds{{{ONE}}}": "0x60"},
+        20,
+        "x reads, but has not committed for 20m 0s",
+    ),
+    Case(  # an old process that commits
+        "AnchormoeNotCommitting",
+        {
+            **STEADY,
+            f"process_start_time_seconds{{{ONE}}}": "0x60",
+            f"anchormoe_commit_age_seconds{{{ONE}}}": "4x60",
+        },
+        20,
     ),
     Case(  # a quiet stream has nothing to commit
         "AnchormoeNotCommitting",
@@ -103,6 +129,13 @@ CASES = [
         JOB,
     ),
     Case("AnchormoeBundleRefused", {f'anchormoe_model_reloads_total{{{ONE},outcome="loaded"}}': "0x5 1x20"}, 10),
+    Case(  # of an agent that has just started
+        "AnchormoeBundleRefused",
+        {f'anchormoe_model_reloads_total{{{ONE},outcome="refused"}}': "_x5 1x20"},
+        10,
+        "a bundle was refused in anchormoe; the model before it goes on",
+        JOB,
+    ),
     Case(
         "AnchormoeUnknownShare",
         {
@@ -142,6 +175,16 @@ CASES = [
         JOB,
     ),
     Case("AnchormoeLostRecords", {f"anchormoe_lost_records_total{{{ONE}}}": "60x200"}, 100),
+    Case(  # at the start after an outage, before the first scrape
+        "AnchormoeLostRecords",
+        {f"anchormoe_lost_records_total{{{ONE}}}": "_x30 60x60"},
+        50,
+        "60 records of anchormoe were deleted before they were read",
+        JOB,
+    ),
+    Case(  # Prometheus was away, an hour ago
+        "AnchormoeLostRecords", {f"anchormoe_lost_records_total{{{ONE}}}": "60x60 _x20 60x60"}, 130
+    ),
     Case(
         "AnchormoeInternalErrors",
         {f'anchormoe_internal_errors_total{{{ONE},stage="classify"}}': "0x5 1x20"},
@@ -150,6 +193,13 @@ CASES = [
         {"job": "anchormoe", "stage": "classify"},
     ),
     Case("AnchormoeInternalErrors", {f'anchormoe_internal_errors_total{{{ONE},stage="classify"}}': "0x20"}, 10),
+    Case(  # of an agent that has just started
+        "AnchormoeInternalErrors",
+        {f'anchormoe_internal_errors_total{{{ONE},stage="classify"}}': "_x5 2x20"},
+        10,
+        "the agent itself failed on records in anchormoe (classify)",
+        {"job": "anchormoe", "stage": "classify"},
+    ),
     Case(
         "AnchormoeWatermarkBehind",
         {
@@ -206,6 +256,30 @@ CASES = [
         {"job": "anchormoe", "receiver": "pager"},
     ),
     Case("AnchormoeAlarmsNotDelivered", {f'anchormoe_alarm_webhooks_pending{{{ONE},receiver="p"}}': "3x5 0x30"}, 20),
+    Case(  # the first request of its token
+        "AnchormoeAlarmsRefused",
+        {f'anchormoe_alarm_webhooks_total{{{ONE},receiver="pager",outcome="refused"}}': "_x5 1x30"},
+        8,
+        "pager refuses alarms",
+        {"job": "anchormoe", "receiver": "pager"},
+    ),
+    Case(
+        "AnchormoeAlarmsRefused",
+        {f'anchormoe_alarm_webhooks_total{{{ONE},receiver="pager",outcome="refused"}}': "1x60 2 3x10"},
+        65,
+        "pager refuses alarms",
+        {"job": "anchormoe", "receiver": "pager"},
+    ),
+    Case(  # long ago
+        "AnchormoeAlarmsRefused",
+        {f'anchormoe_alarm_webhooks_total{{{ONE},receiver="pager",outcome="refused"}}': "_x5 1x60"},
+        50,
+    ),
+    Case(  # away, which AnchormoeAlarmsNotDelivered is about
+        "AnchormoeAlarmsRefused",
+        {f'anchormoe_alarm_webhooks_total{{{ONE},receiver="pager",outcome="failed"}}': "_x5 1+1x60"},
+        50,
+    ),
     Case(
         "AnchormoeAlarmsStale",
         {f"anchormoe_alarms_stale{{{ON_CONSOLE}}}": "6x100"},

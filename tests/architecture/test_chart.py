@@ -9,6 +9,7 @@ import kubernetes_validate
 import pytest
 import typer.main
 import yaml
+from typer.testing import CliRunner
 
 from agent.cli.main import app
 from agent.settings import examine
@@ -76,6 +77,13 @@ def test_helm_lints_the_values_strictly(values: str) -> None:
         ('alerts.disabled=["AnchormoeNothing"]', r"alerts[./]disabled", "AnchormoeDown"),
         ('extraEnv=[{"name": "KAFKA_PASSWORD", "value": "hunter2"}]', r"extraEnv[./]0[./]name", "not"),
         ('plant.source.security={"protocol": "SASL_SSL", "password": "hunter2"}', r"plant[./]source", "password|oneOf"),
+        ('extraEnv=[{"name": "OMP_NUM_THREADS", "value": 2}]', r"extraEnv[./]0[./]value", "string"),
+        ('agent.resources.limits.memory="2 GB"', r"agent[./]resources[./]limits[./]memory", "pattern"),
+        ('agent.podLabels={"app.kubernetes.io/name": "x"}', r"agent[./]podLabels", "app.kubernetes.io/name|not"),
+        ('secretFiles=[{"secret": "a", "mountPath": "/etc/anchormoe/"}]', r"secretFiles[./]0[./]mountPath", "not"),
+        ('kafka.bootstrap="kafka"', r"kafka[./]bootstrap", "pattern"),
+        ('http.tokenKey=""', r"http[./]tokenKey", "pattern"),
+        ('fullnameOverride="hall.north"', r"fullnameOverride", "pattern"),
     ],
 )  # fmt: skip
 def test_lint_refuses_wrong_values_and_says_where(setting: str, path: str, complaint: str) -> None:
@@ -378,6 +386,12 @@ def test_the_chart_refuses_what_would_not_work_and_says_why(values: str, setting
     assert complaint in refusal(values, *settings)
 
 
+@pytest.mark.parametrize("memory", ['"2Gi"', '"2000M"', "2147483648"])
+def test_memory_may_be_written_as_kubernetes_takes_it(memory: str) -> None:
+    [workload] = of_kind("StatefulSet", "minimal", f"agent.resources.limits.memory={memory}")
+    assert workload["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["memory"]
+
+
 def test_every_problem_is_told_at_once() -> None:
     said = refusal("minimal", 'http.existingSecret=""', 'bundles.existingClaim=""')
     assert "http.existingSecret" in said
@@ -407,6 +421,27 @@ def test_a_registry_and_a_webhook_of_the_plant_are_reached() -> None:
     sinks = '[{"kind": "webhook", "url": "https://a.example/x"}]'
     [policy] = of_kind("NetworkPolicy", "deployment", f"plant.sinks={sinks}")
     assert 443 in set().union(*map(ports, policy["spec"]["egress"]))
+
+
+def egress(values: str, *settings: str) -> dict[str, set[int]]:
+    policies = of_kind("NetworkPolicy", values, *settings)
+    return {
+        each["metadata"]["labels"]["app.kubernetes.io/component"]: set().union(*map(ports, each["spec"]["egress"]))
+        for each in policies
+    }
+
+
+def test_receivers_registries_and_clusters_at_unusual_ports_are_reached() -> None:
+    assert 9443 in egress("everything", 'plant.alarms.webhooks[0].url="https://pager.example.org:9443/hook"')["alarms"]
+    assert 80 in egress("everything", 'plant.alarms.webhooks[0].url="http://pager.example.org"')["alarms"]
+    sinks = [
+        {"kind": "webhook", "url": "http://a.example:8080/x:1/y?z=b:2"},
+        {"kind": "kafka", "bootstrap": "out:9095", "topics": {"events": "e", "states": "s", "dead_letters": "d"}},
+    ]
+    assert egress("deployment", f"plant.sinks={json.dumps(sinks)}")["agent"] == {53, 9092, 9095, 6380, 443, 8080}
+    registry = 'plant.records={"format": "avro", "registry": {"url": "http://registry"}}'
+    found = egress("everything", registry)
+    assert {name for name, those in found.items() if 80 in those} == {"agent", "page"}, "the page reads records again"
 
 
 def test_servers_know_every_name_by_which_they_are_called() -> None:
@@ -462,6 +497,34 @@ def test_the_values_of_the_guide_are_rendered_and_valid(tmp_path: Path) -> None:
         objects = [each for each in yaml.safe_load_all(done.stdout) if each]
         assert [what for each in objects for what in problems(each, NEWEST)] == []
         assert ("ScaledObject" in {each["kind"] for each in objects}) == (name == "scaled")
+
+
+def test_the_redis_of_the_guide_can_be_reached(tmp_path: Path) -> None:
+    """Its address is in a secret, so the policy cannot have its port from there."""
+    [port] = set(re.findall(r"rediss?://[^ ']+:(\d+)/", PAGE))
+    path = tmp_path / "values.yaml"
+    path.write_text(blocks("yaml")[0])
+    objects = yaml.safe_load_all(run_helm("template", path).stdout)
+    [policy] = [
+        each
+        for each in objects
+        if each and each["kind"] == "NetworkPolicy" and each["metadata"]["name"] == "anchormoe-agent"
+    ]
+    assert int(port) in set().union(*map(ports, policy["spec"]["egress"]))
+
+
+def test_the_sizes_of_the_planner_fit_the_values_of_the_guide(tmp_path: Path) -> None:
+    written = yaml.safe_load(blocks("yaml")[0])
+    plant = written["plant"] | {"source": written["plant"]["source"] | {"bootstrap": "kafka:9092"}}
+    plant["store"] = {"kind": "redis", "url": "redis://redis:6379/0"}
+    plant["groups"][0]["model"]["bundle"] = str(ROOT / "configs" / "bundles" / "pump")
+    (tmp_path / "plant.yaml").write_text(yaml.safe_dump(plant))
+    planned = CliRunner().invoke(app, ["plan", str(tmp_path / "plant.yaml"), "--values"])
+    assert planned.exit_code == 0, planned.stderr
+    merged = tmp_path / "values.yaml"
+    merged.write_text(yaml.safe_dump(yaml.safe_load(blocks("yaml")[0]) | yaml.safe_load(planned.stdout)))
+    done = run_helm("template", merged)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_commands_of_the_guide_name_what_is_there() -> None:

@@ -5,6 +5,7 @@ import posixpath
 import re
 import shlex
 import shutil
+import ssl
 import subprocess
 import sys
 import threading
@@ -27,7 +28,9 @@ from agent.settings import Http, KafkaSinkSettings, KafkaSourceSettings, RedisSt
 from agent.settings.plant import Checkpointing, Limits
 from agent.settings.units import Duration
 from tests.support.published_schemas import compose_problems
+from tests.support.services.certificates import Authority, Certificate
 from tests.support.services.java import IMAGE as TESTED_KAFKA
+from tests.support.services.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -137,27 +140,34 @@ class Healthy(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def health_pages() -> Iterator[str]:
+def health_pages(issued: Certificate | None = None) -> Iterator[str]:
     with HTTPServer(("127.0.0.1", 0), Healthy) as server:
+        if issued is not None:
+            tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            tls.load_cert_chain(issued.certificate, issued.key)
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=lambda: server.serve_forever(poll_interval=0.01))
         thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
+        yield f"{'http' if issued is None else 'https'}://127.0.0.1:{server.server_port}"
         server.shutdown()
         thread.join()
 
 
-def test_the_health_check_asks_where_the_agent_answers_and_sees_failure() -> None:
+def test_the_health_check_asks_where_the_agent_answers_and_sees_failure(tmp_path: Path) -> None:
+    """With a certificate that names others, and where a proxy is configured for everything, too."""
     assert f"ANCHORMOE_LIVEZ=http://127.0.0.1:{Http().port}/livez" in the("ENV").split()
     command = json.loads(the("HEALTHCHECK").partition("CMD")[2])
     assert command[0] == "python"
 
     def checked(url: str) -> int:
-        environment = {"ANCHORMOE_LIVEZ": url}
+        nobody = f"http://127.0.0.1:{free_port()}"
+        environment = {"ANCHORMOE_LIVEZ": url, "http_proxy": nobody, "https_proxy": nobody}
         return subprocess.run([sys.executable, *command[1:]], env=environment, capture_output=True).returncode
 
-    with health_pages() as url:
-        assert checked(f"{url}/livez") == 0
-        assert checked(f"{url}/failing") != 0
+    for issued in (None, Authority(tmp_path).issue("agent")):
+        with health_pages(issued) as url:
+            assert checked(f"{url}/livez") == 0
+            assert checked(f"{url}/failing") != 0
 
 
 def parsed(arguments: list[str]) -> str:
@@ -334,6 +344,21 @@ def test_the_unit_is_hardened_and_gets_secrets_from_outside() -> None:
     assert found["SystemCallFilter"] == ["@system-service", "~@privileged"]
     assert found["EnvironmentFile"] == ["-/etc/anchormoe/agent.env"]
     assert not re.search(r"token|secret|password", " ".join(found["Environment"]), re.IGNORECASE)
+
+
+def test_the_unit_of_the_alarm_worker_is_made_as_the_page_says(tmp_path: Path) -> None:
+    """Two units with `DynamicUser` cannot share directories: each start would take them away from the other."""
+    lines = (DEPLOY / "README.md").read_text().replace("\\\n", "").splitlines()
+    [recipe] = [line.strip() for line in lines if line.strip().startswith("sed ")]
+    made = tmp_path / "alarms.service"
+    script = recipe.replace("/etc/systemd/system/anchormoe-alarms.service", str(made))
+    subprocess.run(["sh", "-ec", script], cwd=ROOT, check=True, timeout=60)
+    ours, theirs = UNIT.read_text().splitlines(), made.read_text().splitlines()
+    changed = {there.partition("=")[0]: there for here, there in zip(ours, theirs, strict=True) if here != there}
+    assert set(changed) == {"Environment", "CacheDirectory", "ExecStart", "StateDirectory", "WorkingDirectory"}
+    command = shlex.split(changed["ExecStart"].partition("=")[2])
+    assert (command[0], parsed(command[1:])) == (CLI, "alarms")
+    assert changed["StateDirectory"] == "StateDirectory=anchormoe-alarms"
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")

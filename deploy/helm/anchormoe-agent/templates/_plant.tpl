@@ -8,7 +8,7 @@
 {{/* A size as the plant (1GiB, 500MB) or Kubernetes (2Gi, 512Mi, 1G) writes it, in bytes. */}}
 {{- define "anchormoe.bytes" -}}
 {{- $units := dict "" 1.0 "k" 1e3 "K" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024.0 "Mi" 1048576.0 "Gi" 1073741824.0 "Ti" 1099511627776.0 -}}
-{{- $text := toString . | trimSuffix "B" -}}
+{{- $text := ternary . (toJson .) (kindIs "string" .) | trimSuffix "B" -}}
 {{- mulf (float64 (regexFind "^[0-9]+([.][0-9]+)?" $text)) (get $units (regexFind "[A-Za-z]*$" $text)) -}}
 {{- end -}}
 
@@ -48,6 +48,17 @@ behind_proxy: true
 {{- $ports := list -}}
 {{- range regexFindAll ":[0-9]+(,|/|$)" . -1 -}}
 {{- $ports = append $ports (regexFind "[0-9]+" . | int) -}}
+{{- end -}}
+{{- $ports | uniq | toJson -}}
+{{- end -}}
+
+{{/* Ports of a list of addresses like http://host or https://host:9443/path, in a list. Floats, as JSON's numbers are. */}}
+{{- define "anchormoe.urlPorts" -}}
+{{- $ports := list -}}
+{{- range . -}}
+{{- $host := regexReplaceAll "^https?://([^/?#]*).*$" . "${1}" -}}
+{{- $written := regexFind ":[0-9]+$" $host | trimPrefix ":" -}}
+{{- $ports = append $ports (default (ternary "80" "443" (hasPrefix "http://" .)) $written | float64) -}}
 {{- end -}}
 {{- $ports | uniq | toJson -}}
 {{- end -}}

@@ -64,6 +64,15 @@ def test_the_values_are_those_of_the_chart(tmp_path: Path) -> None:
         assert content.keys() <= known[section].keys()
 
 
+@pytest.mark.parametrize("limit", ["1GiB", "64GiB"])
+def test_a_pod_may_hold_what_the_plant_allows(tmp_path: Path, limit: str) -> None:
+    """The chart refuses a pod that is killed before the plant's own limit is reached."""
+    _, out, _ = run(str(write_plant(tmp_path, limits={"memory": limit})), "--assets", "50", "--values")
+    resources = yaml.safe_load(out)["agent"]["resources"]
+    assert int(resources["limits"]["memory"].removesuffix("Mi")) > int(limit.removesuffix("GiB")) * 1024
+    assert int(resources["requests"]["memory"].removesuffix("Mi")) < 1024
+
+
 def test_json_has_the_origin_of_every_cost_and_the_reverse(tmp_path: Path) -> None:
     code, out, _ = run(str(write_plant(tmp_path)), "--assets", "50", "--reverse", "--replicas", "4", "--json")
     document = json.loads(out)
@@ -96,6 +105,10 @@ def test_known_ids_are_hashed_as_kafka_does(tmp_path: Path) -> None:
         (["--json", "--values"], "give one of them"),
         (["--measure", "5s", "--costs", "x"], "give one of them"),
         (["--from-metrics", "localhost"], "is not an address"),
+        (["--peak", "inf"], "--peak"),
+        (["--peak", "1e9"], "--peak"),
+        (["--growth", "inf"], "--growth"),
+        (["--cores", "inf"], "--cores"),
     ],
 )
 def test_wrong_input_is_named(tmp_path: Path, arguments: list[str], words: str) -> None:
@@ -118,6 +131,15 @@ def test_a_file_of_costs_fits_its_bundle_or_is_refused() -> None:
     for wrong, digests in [(document, {"pumps": "other"}), (document, {"fans": "abc"}), ({}, {}), ([], {})]:
         with pytest.raises(SettingsError, match="--costs"):
             from_document(wrong, digests)
+
+
+@pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), 1e300])
+@pytest.mark.parametrize("name", ["window_s", "record_bytes"])
+def test_costs_that_cannot_be_are_refused(name: str, value: float) -> None:
+    document = json.loads(json.dumps(as_document(HERE, {"pumps": "abc"}, {"pumps": FOUND})))
+    document["groups"]["pumps"][name] = value
+    with pytest.raises(SettingsError, match=f"group pumps: {name} is"):
+        from_document(document, {"pumps": "abc"})
 
 
 def test_runs_that_differ_give_three_costs() -> None:

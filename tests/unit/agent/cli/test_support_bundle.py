@@ -13,7 +13,15 @@ import yaml
 from typer.testing import CliRunner
 
 from agent.cli.main import app
-from agent.health.support_bundle import behind_commits, harmless_log_lines, places_in_code, store_figures
+from agent.health.support_bundle import (
+    behind_commits,
+    harmless_log_lines,
+    harmless_settings,
+    keys_with_scalars,
+    places_in_code,
+    store_figures,
+)
+from agent.settings import settings_schema
 
 ROOT = Path(__file__).parents[4]
 TOKEN, PASSWORD, URL_PASSWORD = "token-hunter2-token", "kafka-Pa55word!", "s3cret-in-url"
@@ -141,6 +149,13 @@ def test_an_agent_that_does_not_start_can_be_bundled(plant: Path, monkeypatch: p
     assert not [name for name, text in files.items() if URL_PASSWORD in text]
 
 
+def test_what_could_not_be_had_is_said_at_once(tmp_path: Path) -> None:
+    out = tmp_path / "bundle.tar.gz"
+    result = CliRunner().invoke(app, ["support-bundle", "--config", str(tmp_path / "typo.yaml"), "--out", str(out)])
+    assert "could not be had: commits.json (SettingsError), " in result.stderr
+    assert "settings.yaml (SettingsError)" in result.stderr
+
+
 def test_how_far_a_start_would_be_behind_is_worked_out_by_partition() -> None:
     assert behind_commits("sensors", {1: 40, 0: 7}, {0: 7, 1: 52}) == {
         "sensors[0]": {"committed": 7, "end": 7, "behind": 0},
@@ -168,3 +183,71 @@ def test_the_store_is_told_in_numbers() -> None:
         ],
         "torn_checkpoints": [{"partition": "s[2]", "group": "pumps"}],
     }
+
+
+HOSTILE = """
+namespace: acme
+source:
+  kind: kafka
+  bootstrap: "user:hunter2-a@broker:9092,other:9092"
+  topics: [sensors]
+  security:
+    protocol: SASL_SSL
+    password: hunter2-b
+    key_password: {env: hunter2-c, spare: 1}
+    sasl.jaas.config: 'PlainLoginModule required username="a" password="hunter2-d";'
+records: {registry: {url: "https://reg:hunter2-e@host:8081/v1?apikey=hunter2-f", password: {file: hunter2-g}}}
+groups: [{name: pumps, assets: [ward-7-smith], channels: [{name: hr, range: [0, 250]}], model: {bundle: bundles/pump}}]
+store: "redis://:hunter2-h@cache:6379/0"
+sinks:
+  - {kind: webhook, url: "https://hooks.example/services/T0/hunter2-i?token=hunter2-j", token: {env: hunter2-k}}
+  - {kind: webhook, url: "https://a:hunter2-l/with/slashes@hooks.example/", headers: {Authorization: Bearer hunter2-m}}
+  - "ftp://hooks.example:hunter2-n@x@y"
+alarms: {parents: [{asset: ward-7-smith, children: [ward-7-miller]}], webhooks: [{name: pager, secret: 52190815}]}
+http: {port: 8787, token: hunter2-o}
+page: hunter2-p
+apiToken: hunter2-q
+"""
+
+
+def test_a_file_that_the_agent_refuses_because_secrets_stand_in_it_comes_out_without_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant = tmp_path / "plant.yaml"
+    plant.write_text(HOSTILE)
+    (tmp_path / "agent.log").write_text("")
+    _, files = bundle(plant, monkeypatch)
+    found = [word for word in ("hunter2", "52190815", "smith", "miller") if word in "".join(files.values())]
+    assert found == []
+
+
+def test_what_a_refused_file_says_beside_its_secrets_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant = tmp_path / "plant.yaml"
+    plant.write_text(HOSTILE)
+    (tmp_path / "agent.log").write_text("")
+    _, files = bundle(plant, monkeypatch)
+    settings = yaml.safe_load(files["settings.yaml"])
+    assert settings["source"]["bootstrap"] == "<left out>@broker:9092,other:9092"
+    assert settings["records"]["registry"]["url"] == "https://host:8081<left out>"
+    assert settings["groups"][0]["channels"] == [{"name": "hr", "range": [0, 250]}]
+    assert settings["groups"][0]["model"] == {"bundle": "bundles/pump"}
+    assert settings["sinks"][0] == {
+        "kind": "webhook", "url": "https://hooks.example<left out>", "token": {"env": "<left out>"},
+    }  # fmt: skip
+    assert settings["http"] == {"port": 8787, "token": "<left out>"}
+    assert settings["apiToken"] == "<left out>", "the name of a key that nobody knows is told: often it is a typo"
+
+
+@pytest.mark.parametrize("name", ["kafka", "secured", "alarms", "demo", "file-replay"])
+def test_settings_of_a_valid_file_are_kept_but_for_names_logins_and_paths(name: str) -> None:
+    content = yaml.safe_load((ROOT / f"configs/{name}.yaml").read_text())
+    told = harmless_settings(content, keys_with_scalars(settings_schema()))
+    assert left_out(told) <= {"assets", "id", "username", "paths", "directory", "url", "asset", "children"}
+
+
+def left_out(value: object, key: str = "") -> set[str]:
+    if isinstance(value, dict):
+        return set().union(*(left_out(each, name) for name, each in value.items()))
+    if isinstance(value, list):
+        return set().union(*(left_out(each, key) for each in value))
+    return {key} if "<left out>" in str(value) else set()
