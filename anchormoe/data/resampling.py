@@ -128,4 +128,5 @@ def _refuse_implausible_span(name: str, index: npt.NDArray[np.int64], period_s: 
     span = int(index.max()) - int(index.min()) + 1
     if span > MAX_STEPS:
         row = int(np.abs(index - np.median(index)).argmax()) + 1
-        raise DataError(f"{name}: spans {span:,} steps of {period_s:g} s; check the timestamp in row {row}")
+        spans = f"{name}: spans {span:,} steps of {period_s:g} s"
+        raise DataError(f"{spans}; check the timestamp in row {row}, and window.period_s")
