@@ -100,6 +100,7 @@ def inspect(split: Split, recordings: Sequence[Recording] = ()) -> Inspection:
         recordings=seen,
         notes=(
             *_channel_notes(channels),
+            *_precision_notes(split.train.channels, recordings),
             *_class_notes(train, test),
             *_label_notes(recordings),
             *fold_notes(split.train),
@@ -221,6 +222,14 @@ def _channel_notes(channels: Sequence[ChannelFacts]) -> Iterator[str]:
             yield f"channel {one.name} is constant ({one.low:g}) in TRAIN"
         elif one.missing_train > HALF_MISSING:
             yield f"channel {one.name} is missing for {one.missing_train:.0%} of TRAIN"
+
+
+def _precision_notes(names: Sequence[str], recordings: Sequence[Recording]) -> Iterator[str]:
+    for channel in sorted({channel for one in recordings for channel in one.coarse}):
+        yield (
+            f"channel {names[channel]} changes by less than single precision can tell at its level, so models cannot "
+            "see it; record it with a constant subtracted, or its differences"
+        )
 
 
 def _class_notes(train: PartFacts, test: PartFacts) -> Iterator[str]:

@@ -12,6 +12,8 @@ from anchormoe.errors import DataError
 
 UNLABELLED = -1
 MAX_STEPS = 50_000_000
+COARSE = 0.1
+"""Of a channel's standard deviation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class Recording:
     """samples that share their step with an earlier one"""
     out_of_order: int
     """timestamps earlier than the one before"""
+    coarse: tuple[int, ...] = ()
+    """channels whose changes single precision cannot tell at their level, such as totals of a billion"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,7 @@ def resample(samples: Samples, config: RecordingConfig) -> Recording:
         samples=len(index),
         same_step=len(index) - len(np.unique(index)),
         out_of_order=int((np.diff(samples.times_ns) < 0).sum()),
+        coarse=_coarse_channels(samples.values),
     )
 
 
@@ -114,6 +119,17 @@ def majority(codes: npt.NDArray[np.int64], n_classes: int) -> npt.NDArray[np.int
 def _label_share(codes: npt.NDArray[np.int64], label: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
     labelled = (codes != UNLABELLED).sum(axis=1)
     return np.asarray((codes == label[:, None]).sum(axis=1) / np.maximum(labelled, 1), dtype=np.float64)
+
+
+def _coarse_channels(values: npt.NDArray[np.float64]) -> tuple[int, ...]:
+    """By what rounding to single precision moves, beside what the values differ by."""
+    found = []
+    for channel, column in enumerate(values.T):
+        own = column[~np.isnan(column)]
+        moved = float(np.abs(own - own.astype(np.float32)).max(initial=0.0))
+        if moved > COARSE * float(own.std() if len(own) else 0.0) > 0:
+            found.append(channel)
+    return tuple(found)
 
 
 def _labels_by_step(step: npt.NDArray[np.int64], labels: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:

@@ -83,6 +83,15 @@ def test_a_class_that_is_too_short_for_gaps_is_told_to_look_too_good() -> None:
     assert any("class b has 3 training cases, too close in time: folds train on what they judge" in n for n in notes)
 
 
+def test_a_class_that_only_a_neighbour_spoils_is_told_by_how_much() -> None:
+    y = [0] * 8 + [1] * 2 + [0] * 9 + [0] * 19
+    x = np.random.default_rng(0).normal(size=(38, 1, 20))
+    train = replace(dataset(x.tolist(), y, groups=[0] * 19 + [1] * 19), ends=np.tile(np.arange(19) * 10, 2))
+    said = [note for note in inspect(Split(train, train)).notes if "too good" in note]
+    assert said[0].startswith("class a: folds train on neighbours in time of 3 of its 36 training cases, because some")
+    assert said[1].startswith("class b has 2 training cases, too close in time")
+
+
 def test_a_rare_class_is_named_where_training_weighs_it() -> None:
     def notes(counts: list[int]) -> list[str]:
         y = np.repeat(np.arange(len(counts)), counts)

@@ -335,15 +335,28 @@ def test_measurements_are_no_labels(tmp_path: Path) -> None:
         load(tmp_path, labels={"column": "flow"})
 
 
+def notes(folder: Path) -> tuple[str, ...]:
+    config = folder / "config.yaml"
+    config.write_text(yaml.safe_dump({"recordings": BASE}))
+    settings = read_config(config)
+    found = resample_directory(folder, settings)
+    return inspect(split_windows("x", found, settings), found.recordings).notes
+
+
+def test_a_channel_that_single_precision_cannot_tell_is_noted(tmp_path: Path) -> None:
+    for run in (0, 1):
+        table = frame(run)
+        table.assign(flow=table["flow"] + 1e9, temp=table["temp"] * 1e-9).to_csv(
+            tmp_path / f"run{run}.csv", index=False
+        )
+    said = "changes by less than single precision can tell at its level"
+    assert [note.split()[1] for note in notes(tmp_path) if said in note] == ["flow"]
+
+
 def test_samples_without_a_label_and_classes_that_differ_in_capitals_are_noted(tmp_path: Path) -> None:
     for run in (0, 1):
         table = frame(run, "nnnnnnffffffNNNNNN")
         table["state"] = table["state"].replace({"f": "None"})
         table.to_csv(tmp_path / f"run{run}.csv", index=False)
-    config = tmp_path / "config.yaml"
-    config.write_text(yaml.safe_dump({"recordings": BASE}))
-    settings = read_config(config)
-    found = resample_directory(tmp_path, settings)
-    notes = inspect(split_windows("x", found, settings), found.recordings).notes
-    assert any(note.startswith("33.3% of the samples have no label and are not used") for note in notes)
-    assert any(note == "classes 'N' and 'n' differ only in capitals; labels.names makes them one" for note in notes)
+    assert any(note.startswith("33.3% of the samples have no label and are not used") for note in notes(tmp_path))
+    assert "classes 'N' and 'n' differ only in capitals; labels.names makes them one" in notes(tmp_path)
