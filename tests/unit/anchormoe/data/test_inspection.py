@@ -76,6 +76,21 @@ def test_one_recording_per_class_is_told_with_its_consequence() -> None:
     assert "not another recording" in one
 
 
+def test_few_recordings_of_one_class_each_are_told_to_look_too_bad() -> None:
+    def notes(recordings: int) -> list[str]:
+        y = np.repeat([0, 1, 2] * recordings, 10)
+        cases = Cases.from_arrays(np.random.default_rng(0).normal(size=(len(y), 1, 8)))
+        train = Dataset(
+            "x", cases, y, ("a", "b", "c"), ("p",), ("",),
+            groups=np.repeat(np.arange(3 * recordings), 10), ends=np.tile(np.arange(10) * 8, 3 * recordings),
+        )  # fmt: skip
+        return [note for note in inspect(Split(train, train)).notes if "too low" in note]
+
+    (two,) = notes(2)
+    assert two.startswith("every class is in so few recordings that leaving one out takes much of the class out of")
+    assert notes(6) == []
+
+
 def test_a_class_that_is_too_short_for_gaps_is_told_to_look_too_good() -> None:
     x = np.random.default_rng(0).normal(size=(15, 1, 8))
     train = replace(dataset(x.tolist(), [0] * 12 + [1] * 3, groups=[0] * 12 + [1] * 3), ends=np.arange(15) * 4)
