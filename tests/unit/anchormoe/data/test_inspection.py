@@ -76,19 +76,21 @@ def test_one_recording_per_class_is_told_with_its_consequence() -> None:
     assert "not another recording" in one
 
 
-def test_few_recordings_of_one_class_each_are_told_to_look_too_bad() -> None:
-    def notes(recordings: int) -> list[str]:
-        y = np.repeat([0, 1, 2] * recordings, 10)
+def test_a_class_of_few_recordings_among_many_is_told_to_look_too_bad() -> None:
+    def notes(*recordings: int) -> list[str]:
+        groups = np.repeat(np.arange(sum(recordings)), 10)
+        y = np.repeat(np.repeat([0, 1], recordings), 10)
         cases = Cases.from_arrays(np.random.default_rng(0).normal(size=(len(y), 1, 8)))
-        train = Dataset(
-            "x", cases, y, ("a", "b", "c"), ("p",), ("",),
-            groups=np.repeat(np.arange(3 * recordings), 10), ends=np.tile(np.arange(10) * 8, 3 * recordings),
-        )  # fmt: skip
+        ends = np.tile(np.arange(10) * 8, sum(recordings))
+        train = Dataset("x", cases, y, ("a", "b"), ("p",), ("",), groups=groups, ends=ends)
         return [note for note in inspect(Split(train, train)).notes if "too low" in note]
 
-    (two,) = notes(2)
-    assert two.startswith("every class is in so few recordings that leaving one out takes much of the class out of")
-    assert notes(6) == []
+    (two,) = notes(6, 2)
+    assert two.startswith(
+        "class b is in so few recordings that leaving one out takes much of the class out of training"
+    )
+    assert notes(2, 2) == []  # a fold leaves out one of each
+    assert notes(6, 6) == []
 
 
 def test_a_class_that_is_too_short_for_gaps_is_told_to_look_too_good() -> None:
