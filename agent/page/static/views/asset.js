@@ -136,7 +136,7 @@ function Signals({ asset, signals, last, past }) {
   const endMs = signals.start_ms + (signals.steps - 1) * signals.period_ms;
   const age = plantNow() - endMs;
   const gone = !past && last?.data.window && ms(last.data.window.end) < signals.start_ms;
-  return html`<section class="panel"><div class="head"><h2>Signals</h2><span class="muted">${signals.compared_with ? `normal: the class ${signals.compared_with} in the training data` : "normal: all of the training data"}</span>
+  return html`<section class="panel"><div class="head"><h2>Signals</h2><span class="muted">${!signals.channels.some((trace) => trace.normal) ? "" : signals.compared_with ? `normal: the class ${signals.compared_with} in the training data` : "normal: all of the training data"}</span>
       <span class="end"><button type="button" aria-pressed=${state.choices.sweep ? "true" : "false"} onClick=${() => choose("sweep", !state.choices.sweep)}>Sweep</button></span></div>
     <${SampleLegend} />
     ${!past && age > Math.max(SILENT_AFTER_MS, SILENT_WINDOWS * asset.group.window_ms) && html`<p class="refused" role="status">No sample of this asset for <strong>${duration(age)}</strong>: what is drawn ended at <${When} at=${endMs} />.</p>`}
