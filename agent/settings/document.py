@@ -33,6 +33,13 @@ class Document:
         line, column = self.places.get(path, (0, 0))
         return replace(problem, line=line, column=column)
 
+    def texts(self) -> Iterator[tuple[FieldPath, str]]:
+        """Every text with its place; one behind an anchor once."""
+        for path in self.places:
+            value = _value_at(self.content, path)
+            if isinstance(value, str):
+                yield path, value
+
 
 def read_document(path: Path) -> Document:
     """Raises SettingsError with one line: where the YAML is wrong, or why the file cannot be read."""
@@ -51,9 +58,8 @@ def read_document(path: Path) -> Document:
 
 def unreplaced_variables(document: Document) -> Iterator[Problem]:
     """Texts with ${NAME} or {{ name }}, which compose files and templates replace and this file does not."""
-    for path in document.places:
-        value = _value_at(document.content, path)
-        if isinstance(value, str) and (found := _PLACEHOLDER.search(value)):
+    for path, text in document.texts():
+        if found := _PLACEHOLDER.search(text):
             right = "write {env: NAME} for a secret; ANCHORMOE_KAFKA_BOOTSTRAP and ANCHORMOE_REDIS_URL set addresses"
             yield warning(path, f"{found[0]} stays as it is: variables in this file are not replaced", right)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +12,20 @@ from agent.errors import SettingsError
 from agent.settings.document import Document, read_document, unreplaced_variables
 from agent.settings.environment import Environment
 from agent.settings.groups import Group
+from agent.settings.network import KAFKA_ADDRESS_VARIABLE
 from agent.settings.plant import Plant
 from agent.settings.problems import Problem, warning
 from agent.settings.resolve import ResolvedGroup, differences, read_facts, reconcile
 from agent.settings.rules import broken_rules
 from agent.settings.sinks import KafkaSinkSettings, Sink
-from agent.settings.sources import KafkaSourceSettings
+from agent.settings.sources import INSTANCE_VARIABLE, KafkaSourceSettings
+from agent.settings.stores import REDIS_ADDRESS_VARIABLE
 from agent.settings.validation_errors import validation_problems
 from anchormoe.bundle.files import CONFIG, MANIFEST, parse_json, read_file
 from anchormoe.bundle.usefulness import useless_reasons
 from anchormoe.errors import ModelError
+
+VARIABLES = (KAFKA_ADDRESS_VARIABLE, INSTANCE_VARIABLE, REDIS_ADDRESS_VARIABLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +101,19 @@ def examine(
         problems += more
         if len(groups) == len(sections.get("groups", ())):
             sections["resolved"] = groups
-    problems += [*broken_rules(sections), *unreplaced_variables(document)]
+    problems += [*broken_rules(sections), *unreplaced_variables(document), *_misspelt_variables(document, environ)]
     return _conclude(document, plant, groups, problems)
+
+
+def _misspelt_variables(document: Document, environ: Mapping[str, str]) -> Iterator[Problem]:
+    """A variable that is nearly one of ours would be ignored, and the address in the file used, without a word."""
+    named = {text for _, text in document.texts()}  # as {env: NAME}
+    for name in sorted(environ):
+        if name in VARIABLES or name in named or not name.startswith("ANCHORMOE_"):
+            continue
+        meant = get_close_matches(name, VARIABLES, n=1, cutoff=0.9) or [ours for ours in VARIABLES if ours in name]
+        if meant:
+            yield warning((), f"the environment variable {name} is not used", f"did you mean {meant[0]}?")
 
 
 def _validate(content: Any, environment: Environment) -> tuple[Plant | None, list[Problem]]:

@@ -513,6 +513,21 @@ def test_the_redis_of_the_guide_can_be_reached(tmp_path: Path) -> None:
     assert int(port) in set().union(*map(ports, policy["spec"]["egress"]))
 
 
+def test_the_guide_leaves_users_and_groups_to_openshift(tmp_path: Path) -> None:
+    settings = dict(re.findall(r"`(podSecurityContext|networkPolicy\.extraEgress): ([^`]+)`", PAGE))
+    assert set(settings) == {"podSecurityContext", "networkPolicy.extraEgress"}
+    path = tmp_path / "values.yaml"
+    policy = {"networkPolicy": {"extraEgress": yaml.safe_load(settings["networkPolicy.extraEgress"])}}
+    context = {"podSecurityContext": yaml.safe_load(settings["podSecurityContext"])}
+    path.write_text(yaml.safe_dump(yaml.safe_load(blocks("yaml")[0]) | context | policy))
+    done = run_helm("template", path)
+    objects = [each for each in yaml.safe_load_all(done.stdout) if each]
+    assert [what for each in objects for what in problems(each, NEWEST)] == []
+    [workload] = [each for each in objects if each["kind"] == "StatefulSet"]
+    assert set(workload["spec"]["template"]["spec"]["securityContext"]) == {"runAsNonRoot", "seccompProfile"}
+    assert "5353" in done.stdout
+
+
 def test_the_sizes_of_the_planner_fit_the_values_of_the_guide(tmp_path: Path) -> None:
     written = yaml.safe_load(blocks("yaml")[0])
     plant = written["plant"] | {"source": written["plant"]["source"] | {"bootstrap": "kafka:9092"}}

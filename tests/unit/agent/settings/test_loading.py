@@ -7,7 +7,15 @@ import pytest
 import yaml
 
 from agent.errors import SettingsError
-from agent.settings import KafkaSinkSettings, KafkaSourceSettings, Plant, RedisStoreSettings, load_plant, load_settings
+from agent.settings import (
+    KafkaSinkSettings,
+    KafkaSourceSettings,
+    Plant,
+    RedisStoreSettings,
+    examine,
+    load_plant,
+    load_settings,
+)
 
 BASE: dict[str, Any] = {
     "namespace": "hall",
@@ -50,6 +58,31 @@ def test_addresses_from_the_environment_win(tmp_path: Path) -> None:
     assert source_of(plant).bootstrap == "k:1"
     assert sink_of(plant).bootstrap == "k:1"
     assert store_of(plant).url == "redis://r:2"
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("ANCHORMOE_REDIS_URI", "ANCHORMOE_REDIS_URL"),
+        ("ANCHORMOE_KAFKA_BOOTSTRAP_SERVERS", "ANCHORMOE_KAFKA_BOOTSTRAP"),
+        ("ANCHORMOE_REDIS_PORT", None),  # Kubernetes names a Service so
+        ("ANCHORMOE_BACKEND", None),
+        ("REDIS_URL", None),
+    ],
+)
+def test_a_variable_that_is_nearly_ours_is_told(tmp_path: Path, name: str, meant: str | None) -> None:
+    path = tmp_path / "plant.yaml"
+    path.write_text(yaml.safe_dump(BASE))
+    told = [line for line in examine(path, {name: "x"}, with_bundles=False).warnings if name in line]
+    assert told == (
+        [] if meant is None else [f"{path}: the environment variable {name} is not used; did you mean {meant}?"]
+    )
+
+
+def test_a_variable_that_the_plant_names_is_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "plant.yaml"
+    path.write_text(yaml.safe_dump(BASE | {"http": {"token": {"env": "ANCHORMOE_REDIS_URLS"}}}))
+    assert examine(path, {"ANCHORMOE_REDIS_URLS": "x" * 20}, with_bundles=False).warnings == []
 
 
 def test_a_login_in_the_address_of_the_environment_moves_out_of_sight(tmp_path: Path) -> None:
