@@ -16,6 +16,8 @@ _LONGEST_NAME, _LONGEST_UNIT = 40, 16
 _CHANNELS = 2
 _MISSING = 3
 _LONG_WINDOW_S, _SHORT_WINDOW_S = 7200, 10
+_FRACTIONS = ((0.1, 3), (1e-4, 6))
+"""Length of a window from which on so many decimals of a second tell its steps apart."""
 _DIGITS = (3, 4, 5, 6)
 _EPOCH = "1970-"
 _DAY_S = 86_400
@@ -327,7 +329,8 @@ def _clock(stamp: str, data: Json) -> str:
     date, _, time = stamp.rstrip("Z").partition("T")
     whole, _, fraction = time.partition(".")
     if seconds < _SHORT_WINDOW_S:
-        whole = f"{whole}.{fraction[:3]:0<3}"
+        digits = next((digits for least, digits in _FRACTIONS if seconds >= least), 9)
+        whole = f"{whole}.{fraction[:digits]:0<{digits}}"
     elif seconds >= _LONG_WINDOW_S:
         whole = whole[:5]
     return whole if date == end[: len(date)] else f"{date} {whole}"

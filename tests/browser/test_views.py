@@ -258,6 +258,7 @@ async () => {
   const folder = document.querySelector('script[type=module]').src.replace('app.js', '');
   const { sureText, comparedTexts, strongestFirst } = await import(folder + 'core/evidence.js');
   const { sureOf, whyOf } = await import(folder + 'core/fleet.js');
+  const { addUp } = await import(folder + 'core/decimal.js');
   const fleet = {
     states: ['worn', 'unknown'], normal: [false, false], state: [0, 1, 0], p: [100, 97, -1],
     reason: ['', 'channel missing', 'flow above normal'], flags: [0, 1, 1],
@@ -270,6 +271,8 @@ async () => {
     narrower: comparedTexts({ ...channel, direction: 'narrower' }),
     above: comparedTexts({ ...channel, direction: 'above' }),
     order: strongestFirst(['a', 'b', 'c'], { channels: [{ name: 'c' }] }),
+    sums: [[1.23457e-12, -2.3e-13, 1.00457e-12], [3e22, 1e12, 3.0000000001e22], [1, 2, 3.1]].map(
+      ([one, other, total]) => addUp([one, other], total)?.difference === 0n),
   };
 }
 """
@@ -284,6 +287,7 @@ async def test_how_sure_and_why_are_said_against_the_right_figures(visit: Visit,
         "narrower": {"value": "±0.25 bar", "normal": "±0.5 bar"},
         "above": {"value": "3 bar", "normal": "1 … 2 bar"},
         "order": ["c", "a", "b"],
+        "sums": [True, True, False],
     }
 
 

@@ -4,7 +4,7 @@ import { SignalChart } from "../charts/signal.js";
 import { Timeline } from "../charts/timeline.js";
 import { Hatches } from "../charts/waterfall.js";
 import { shown } from "../core/alarms.js";
-import { arrow, comparedTexts, directionText, percent, signed, strongestFirst, sureText, valueText } from "../core/evidence.js";
+import { arrow, comparedTexts, directionText, signed, strongestFirst, sureText, valueText } from "../core/evidence.js";
 import { against, silentFor, tally } from "../core/samples.js";
 import { formatRoute } from "../core/route.js";
 import { duration, ms } from "../core/times.js";
@@ -87,7 +87,7 @@ function noAlarm() {
 export function Classes({ event }) {
   if (!event?.classes) return null;
   return html`<table><caption class="hidden-text">Classes</caption><thead><tr><th scope="col">class</th><th scope="col" class="number">probability</th><th scope="col" class="optional"><span class="hidden-text">as a bar</span></th><th scope="col" class="number">score</th></tr></thead><tbody>
-    ${event.classes.map((row) => html`<tr key=${row.class}><th scope="row">${row.class}</th><td class="number">${percent(row.probability)}</td><td class="optional"><span class="meter" aria-hidden="true"><span style=${{ width: `${100 * row.probability}%` }}></span></span></td><td class="number">${signed(row.logit)}</td></tr>`)}</tbody></table>`;
+    ${event.classes.map((row) => html`<tr key=${row.class}><th scope="row">${row.class}</th><td class="number">${sureText(row.probability)}</td><td class="optional"><span class="meter" aria-hidden="true"><span style=${{ width: `${100 * row.probability}%` }}></span></span></td><td class="number">${signed(row.logit)}</td></tr>`)}</tbody></table>`;
 }
 
 function States({ asset }) {

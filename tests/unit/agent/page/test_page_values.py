@@ -45,6 +45,12 @@ def test_published_digits_add_up_although_their_binary_fractions_do_not() -> Non
 
 
 def test_a_forged_sum_is_told_with_its_size() -> None:
+    small = score_sum(state_data(1e-12, [2e-12], 0.0, 3e-12))
+    assert small is not None
+    assert small.exact
+    small = score_sum(state_data(1e-12, [2e-12], 0.0, 3.1e-12))
+    assert small is not None
+    assert not small.exact
     found = score_sum(state_data(0.1, [0.2, -0.05], 0.01, 0.36))
     assert found is not None
     assert found.total == pytest.approx(0.26)
