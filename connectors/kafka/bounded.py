@@ -217,13 +217,15 @@ class BoundedKafkaSource:
             raise ConnectorError(f"{partition} is not read by this source")
 
 
-async def read_batches(cluster: Cluster, topic: str, *, timeout_s: float | None = None) -> AsyncGenerator[Batch, None]:
-    """Everything up to the topic's present end, in log order per partition. Raises ConnectorError.
+async def read_batches(
+    cluster: Cluster, topic: str, log_range: LogRange | None = None, *, timeout_s: float | None = None
+) -> AsyncGenerator[Batch, None]:
+    """The range, or everything up to the topic's present end, in log order per partition. Raises ConnectorError.
 
     `timeout_s` is how long to wait for the broker, counted from the first call; what is fetched already is still given.
     """
     deadline_s = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
-    source = BoundedKafkaSource(cluster, [topic])
+    source = BoundedKafkaSource(cluster, [topic], log_range)
     try:
         async with asyncio.timeout_at(deadline_s):
             await source.open()

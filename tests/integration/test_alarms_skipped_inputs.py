@@ -31,6 +31,12 @@ async def test_the_markers_of_transactions_are_no_inputs(kafka: Broker, topic_na
         await require_none_skipped(Cluster(kafka.bootstrap), at, range(7, 9))
 
 
+async def test_of_a_partition_that_was_not_recovered_everything_was_skipped(kafka: Broker, topic_name: str) -> None:
+    await fill(kafka, topic_name, records=3, partitions=1)
+    with pytest.raises(InputsSkipped):
+        await require_none_skipped(Cluster(kafka.bootstrap), Partition(topic_name, 0), range(-1, 1))
+
+
 async def test_records_of_other_partitions_are_not_counted(kafka: Broker, topic_name: str) -> None:
     await fill(kafka, topic_name, records=3, partitions=1)
     await require_none_skipped(Cluster(kafka.bootstrap), Partition(topic_name, 5), range(3))

@@ -13,6 +13,7 @@ from agent.health.watchdog import force_exit_later
 from connectors.errors import ConnectorError
 from connectors.kafka.bounded import read_batches
 from connectors.kafka.cluster import Cluster
+from connectors.log_range import LogPosition, LogRange
 from connectors.records import Partition
 
 log = structlog.get_logger()
@@ -48,7 +49,8 @@ class ExpectedOffsets:
 
 async def require_none_skipped(cluster: Cluster, at: Partition, missing: range) -> None:
     """Raises InputsSkipped if the log has a record at one of these offsets."""
-    async with aclosing(read_batches(cluster, at.topic, timeout_s=_READ_TIMEOUT_S)) as batches:
+    where = LogRange(LogPosition(offset=missing.start), LogPosition(offset=missing.stop))
+    async with aclosing(read_batches(cluster, at.topic, where, timeout_s=_READ_TIMEOUT_S)) as batches:
         async for batch in batches:
             if batch.partition == at and any(record.offset in missing for record in batch.records):
                 raise InputsSkipped(f"{at}: inputs {missing.start} to {missing.stop - 1} were skipped")
