@@ -129,7 +129,8 @@ class ProtobufDecoder:
 
     def _times(self, reader: ProtoReader, field: ProtoField, column: Column, bad: Rejections) -> Times:
         if field.wire == BYTES:
-            return self._read_slowly(reader, field, column, bad)
+            read = self._read_texts if field.kind == "string" else self._read_timestamps
+            return read(reader, field, column, bad)
         unit, numbers = self._format.time_unit, column.numbers
         inside = column.present & (numbers >= 0) & (numbers < END_NS // NS_PER_UNIT[unit])
         times = epoch_ns(np.where(inside, numbers, 0), unit)
@@ -140,24 +141,35 @@ class ProtobufDecoder:
                 bad[row] = error
         return times
 
-    def _read_slowly(self, reader: ProtoReader, field: ProtoField, column: Column, bad: Rejections) -> Times:
+    def _read_texts(self, reader: ProtoReader, field: ProtoField, column: Column, bad: Rejections) -> Times:
         times = np.zeros(len(column.present), np.int64)
-        assert column.lengths is not None
-        for row, (start, length) in enumerate(zip(column.numbers.tolist(), column.lengths.tolist(), strict=True)):
+        for row, raw in enumerate(_raw(reader, column)):
             try:
-                raw = self._require(column, row, field, reader.text(start, length))
-                if field.kind == "string":
-                    times[row] = self._reader.read(raw.decode(errors="replace"), field.name)
-                else:
-                    times[row] = _timestamp_ns(raw, field.name)
+                text = self._require(column, row, field, raw).decode(errors="replace")
+                times[row] = self._reader.read(text, field.name)
             except RecordError as error:
                 bad[row] = error
+        return times
+
+    def _read_timestamps(self, reader: ProtoReader, field: ProtoField, column: Column, bad: Rejections) -> Times:
+        """They are messages themselves, read together."""
+        inner = ProtoReader(_raw(reader, column), _BESIDE_CHANNELS)
+        found = inner.read(_TIMESTAMP_FIELDS)
+        seconds, nanos = found[1].numbers.astype(np.int64), found[2].numbers.astype(np.int64)
+        inside = (seconds >= 0) & (seconds < END_NS // NS_PER_S) & (nanos >= 0) & (nanos < NS_PER_S)
+        for row in np.flatnonzero(~inside).tolist():
+            detail = f"{field.name} is outside 1970–2116: {seconds[row]} s, {nanos[row]} ns"
+            bad[row] = RecordError("bad_timestamp", detail, field=field.name)
+        bad.update(inner.errors)
+        for row in np.flatnonzero(~column.present).tolist():
+            bad[row] = _missing(field)
+        times: Times = np.where(inside, seconds, 0) * NS_PER_S + np.where(inside, nanos, 0)
         return times
 
     @staticmethod
     def _require(column: Column, row: int, field: ProtoField, value: T) -> T:
         if not column.present[row]:
-            raise RecordError("missing_field", f"{field.name} is missing", field=field.name)
+            raise _missing(field)
         return value
 
 
@@ -250,15 +262,15 @@ def _zigzag(body: bytes, at: int) -> tuple[int, int]:
     raise RecordError("bad_protobuf", "the place of the message is an integer of more than 64 bits")
 
 
-def _timestamp_ns(raw: bytes, name: str) -> int:
-    reader = ProtoReader([raw], _BESIDE_CHANNELS)
-    columns = reader.read(_TIMESTAMP_FIELDS)
-    if reader.errors:
-        raise reader.errors[0]
-    seconds, nanos = int(columns[1].numbers[0]), int(columns[2].numbers[0])
-    if not 0 <= seconds < END_NS // NS_PER_S or not 0 <= nanos < NS_PER_S:
-        raise RecordError("bad_timestamp", f"{name} is outside 1970–2116: {seconds} s, {nanos} ns", field=name)
-    return seconds * NS_PER_S + nanos
+def _raw(reader: ProtoReader, column: Column) -> list[bytes]:
+    """What a field of text or of another message holds; nothing where it is absent."""
+    assert column.lengths is not None
+    places = zip(column.numbers.tolist(), column.lengths.tolist(), strict=True)
+    return [reader.text(start, length) for start, length in places]
+
+
+def _missing(field: ProtoField) -> RecordError:
+    return RecordError("missing_field", f"{field.name} is missing", field=field.name)
 
 
 def _most_fields(format: RecordFormat) -> int:

@@ -219,6 +219,39 @@ def test_an_unknown_schema_does_not_hold_on_to_the_records_that_name_it() -> Non
     assert NoSchemas.error.__traceback__ is None
 
 
+def test_timestamps_are_read_together_and_each_has_its_own_fault() -> None:
+    schema = 'syntax = "proto3"; message R { google.protobuf.Timestamp ts = 1; double flow = 2; float pressure = 3; }'
+    seconds, flow = T0 // 1000, double(2, 1.0)
+    stamps = [
+        text(1, integer(1, seconds) + integer(2, 5)),
+        flow,
+        text(1, integer(1, seconds)[:-1]),
+        text(1, integer(1, 1 << 40)),
+        text(1, integer(1, seconds) + integer(2, 1_000_000_000)),
+        text(1, integer(1, (1 << 64) - 1)),
+        text(1, b"")[:1],
+        text(1, integer(2, 7) + text(9, b"x") + integer(1, seconds)),
+    ]
+    decoded = decode(*(framed(flow + stamp) for stamp in stamps), schema=schema)
+    assert [(bad.record, bad.reason, bad.detail) for bad in decoded.rejected] == [
+        (1, "missing_field", "ts is missing"),
+        (2, "bad_protobuf", "at byte 1: an integer is cut off"),
+        (3, "bad_timestamp", "ts is outside 1970–2116: 1099511627776 s, 0 ns"),
+        (4, "bad_timestamp", f"ts is outside 1970–2116: {seconds} s, 1000000000 ns"),
+        (5, "bad_timestamp", "ts is outside 1970–2116: -1 s, 0 ns"),
+        (6, "bad_protobuf", "at byte 10: an integer is cut off"),
+    ]
+    assert decoded.readings[0].time_ns.tolist() == [seconds * 10**9 + 5, seconds * 10**9 + 7]
+
+
+def test_as_many_timestamps_cost_no_more_looks_than_one(looks: list[int]) -> None:
+    schema = 'syntax = "proto3"; message R { google.protobuf.Timestamp ts = 1; double flow = 2; float pressure = 3; }'
+    stamps = [text(1, integer(1, T0 // 1000) + integer(2, at)) for at in range(1, 100)]
+    decoded = decode(*(framed(double(2, 1.0) + stamp) for stamp in stamps), schema=schema)
+    assert decoded.readings[0].time_ns.tolist() == [T0 * 10**6 + at for at in range(1, 100)]
+    assert looks == [1, 2, 0, 0]
+
+
 @pytest.mark.parametrize("scale", [1.0, 2.0])
 def test_a_nan_that_signals_is_a_missing_value(scale: float) -> None:
     """Without a warning, which would fail this test."""
