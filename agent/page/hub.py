@@ -64,6 +64,8 @@ class Hub:
         self._state, self._limits, self._drain = state, limits or StreamLimits(), drain
         self._clients: set[Client] = set()
         self._deltas: dict[int, bytes] = {}
+        self._heads: dict[int, bytes] = {}
+        self._samples_of: dict[tuple[str, int, int], bytes] = {}
         self._stopping = False
 
     def __len__(self) -> int:
@@ -78,6 +80,7 @@ class Hub:
     def beat(self) -> None:
         state = self._state
         self._drain()
+        self._samples_of.clear()
         for asset in {client.asset for client in self._clients if client.asset is not None}:
             self._look_at(asset)
         fresh = state.fleet.seq + 1
@@ -87,6 +90,7 @@ class Hub:
         state.note_trend()
         if state.fleet.advance(force=newest >= fresh):
             self._deltas.clear()
+            self._heads.clear()
         for client in self._clients:
             client.wake.set()
 
@@ -151,8 +155,8 @@ class Hub:
         if seq > after:
             if b := self._delta(after):
                 yield b
-            if heads := [head.model_dump() for number, head in state.heads if after < number <= seq]:
-                yield message("e", orjson.dumps(heads[-_MAX_HEADS:]), seq)
+            if e := self._new_heads(after):
+                yield e
             if after < state.alarms_changed <= seq:
                 yield message("a", orjson.dumps({"now_ms": state.clock_ms()}), seq)
             if audit := [record for number, record in state.audit if after < number <= seq]:
@@ -169,6 +173,16 @@ class Hub:
             found = self._deltas[after] = message("d", encode(delta), delta.seq) if delta.rows else b""
         return found
 
+    def _new_heads(self, after: int) -> bytes:
+        """Encoded once, too: in a flood of events there are hundreds."""
+        found = self._heads.get(after)
+        if found is None:
+            seq = self._state.fleet.seq
+            new = [head for number, head in self._state.heads if after < number <= seq][-_MAX_HEADS:]
+            found = message("e", orjson.dumps([head.model_dump() for head in new]), seq) if new else b""
+            self._heads[after] = found
+        return found
+
     def _samples(self, client: Client, asset: str) -> bytes:
         trace = self._state.traces.get(asset)
         facts = None if trace is None else self._state.groups.get(trace.group)
@@ -176,7 +190,10 @@ class Hub:
             return b""
         first = trace.start if client.samples_to is None else client.samples_to - facts.shape.lateness - 1
         client.samples_to = trace.end
-        return message("s", encode(samples_since(facts, asset, trace, first)))
+        key = asset, first, trace.end
+        if key not in self._samples_of:
+            self._samples_of[key] = message("s", encode(samples_since(facts, asset, trace, first)))
+        return self._samples_of[key]
 
     def _look_at(self, asset: str) -> None:
         recent = self._state.recent(asset)

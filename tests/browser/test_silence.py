@@ -9,7 +9,7 @@ from playwright.async_api import Page, expect
 from agent.page.state import Bounds, PageState, WindowFacts
 from agent.web.users import add_user, remove_user
 from tests.browser.conftest import Visit
-from tests.support.page_plant import busy_state, page_state, serving_page
+from tests.support.page_plant import alarm, busy_state, page_state, serving_page
 from tests.support.services.ports import free_port
 
 _DAY_MS = 86_400_000
@@ -188,6 +188,30 @@ async def test_a_wrong_token_is_told_and_the_right_one_opens_the_page(visit: Vis
         assert token not in page.url
         await page.get_by_role("button", name="Log out ada").click()
         await expect(page.get_by_label("Token")).to_be_visible()
+
+
+_IN_BACKGROUND = """
+localStorage.setItem('anchormoe', JSON.stringify({ sound: true }));
+Object.defineProperty(document, 'hidden', { get: () => Boolean(window.inBackground) });
+"""
+
+
+async def test_a_tab_in_the_background_that_somebody_listens_to_finds_its_way_back(visit: Visit) -> None:
+    """The new alarm is told although nobody sees the tab, and although the server was away."""
+    port = free_port()
+    async with serving_page(busy_state(), port=port) as server:
+        visitor = visit(server.url)
+        context = await visitor.context()
+        await context.add_init_script(_IN_BACKGROUND)
+        page = await visitor.open("#/fleet", context)
+        await expect(page.locator(".urgent li")).to_have_count(3)
+        await page.evaluate("inBackground = true; document.dispatchEvent(new Event('visibilitychange'))")
+    await fresh(page, "lost")
+    state = busy_state()
+    state.add_alarm(alarm("fire:pump-1"))
+    async with serving_page(state, port=port):
+        await expect(page.locator("#assertive")).to_contain_text("fire at pump-1")
+        visitor.seen.errors.clear()  # nobody has clicked, so the browser plays no tone
 
 
 async def test_somebody_who_is_removed_is_asked_to_log_in_while_they_look(visit: Visit, tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ async function reconnect() {
   closeStream = null;
   state.link = { ...state.link, open: pollTimer !== 0 };
   change();
-  if (document.hidden) return;
+  if (document.hidden && !state.choices.sound) return;
   failures += 1;
   clearTimeout(retryTimer);
   retryTimer = setTimeout(resume, retryDelay(failures, Math.random()));

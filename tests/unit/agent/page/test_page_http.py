@@ -16,7 +16,7 @@ from agent.page.api import Rebuilt
 from agent.page.history import Wanted
 from agent.page.hub import StreamLimits
 from agent.page.openapi import OPERATIONS, openapi_document
-from agent.page.state import WindowFacts
+from agent.page.state import WindowFacts, event_head
 from agent.page.static_files import CONTENT_TYPES, StaticFiles
 from agent.page.stored_event import StoredEvent
 from agent.web import server as web_server
@@ -309,6 +309,33 @@ async def test_samples_of_the_asked_asset_follow() -> None:
             assert again["start_ms"] > first["start_ms"]
         async with server.client() as client:
             assert (await client.get("/api/stream?asset=nobody")).status_code == 404
+
+
+async def test_everybody_gets_the_same_events_and_samples_which_are_encoded_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """For each client anew they would hold up the agent's loop where fifty people look at one asset."""
+    state = page_state()
+    with_samples(state)
+    state.recent = waves
+    encoded: list[str] = []
+    message = hub.message
+    monkeypatch.setattr(hub, "message", lambda kind, *rest: encoded.append(kind) or message(kind, *rest))  # type: ignore[func-returns-value]
+    async with serving_page(state) as server:
+        query = f"?asset=pump-1&after={state.fleet.seq}"
+        async with stream(server, query) as one, stream(server, query) as other:
+            await eventually(lambda: len(server.hub) == 2)
+            for streamed in (one, other):
+                await until(streamed, "s")
+            encoded.clear()
+            for number in range(2):
+                head = event_head(f"e-{number}", 1_800_000_000_000, {"asset": "pump-1", "group": "pumps"}, version=2)
+                state.add_event(StoredEvent(head, b"{}"))
+                for streamed in (one, other):
+                    assert [found["id"] for found in await until(streamed, "e")] == [f"e-{number}"]
+            first, second = [await until(streamed, "s") for streamed in (one, other)]
+            assert (first["asset"], len(first["values"])) == (second["asset"], len(second["values"])) == ("pump-1", 2)
+    assert encoded.count("e") < 4  # 2, and 3 where a busy machine let one of them fall behind
 
 
 async def test_a_lost_link_is_told_at_once_and_not_taken_for_no_alarms() -> None:
