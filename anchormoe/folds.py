@@ -132,12 +132,25 @@ def _left_out(y: Int64, timeline: Timeline, unit: Int64) -> LeftOut:
 def _spread(y: Int64, timeline: Timeline, folds: int, seed: int) -> Int64:
     """(N,) fold of each case. A class whose recordings all came into one fold is cut into blocks of time as well."""
     cut = cut_classes(y, timeline, folds)
+    used = folds if cut else _balanced_count(y, timeline, folds)
     while True:
-        place = _by_group(y, _units(y, timeline, cut, folds), folds, seed)
+        place = _by_group(y, _units(y, timeline, cut, folds), used, seed)
         lost = {int(label) for label in np.unique(y) if len(np.unique(place[y == label])) < LEAST_PER_CLASS} - cut
         if not lost:
             return place
         cut |= lost
+
+
+def _balanced_count(y: Int64, timeline: Timeline, folds: int) -> int:
+    """Fewer folds where each recording has one class and no class has a recording for each fold.
+
+    A fold then leaves out a recording of every class, and trains on the shares that TRAIN has. Leaving out those of
+    single classes makes what is judged the rarest in training: of two classes alike the other one is predicted.
+    """
+    pairs = np.unique(np.stack([timeline.recording, y]), axis=1)
+    if pairs.shape[1] > timeline.recordings:
+        return folds
+    return min(folds, max(LEAST_PER_CLASS, int(np.bincount(pairs[1]).max(initial=0))))
 
 
 def _units(y: Int64, timeline: Timeline, cut: Iterable[int], blocks: int) -> Int64:

@@ -16,27 +16,16 @@ from agent.alarms.core.catalogue import Catalogue
 from agent.alarms.core.console import Console
 from agent.alarms.core.inputs import Command, decode_input
 from agent.alarms.messages import alarm_data
+from agent.alarms.roles import ROLE_OF_VERB
 from agent.health.metrics import CONTENT_TYPE, exposition
 from agent.web.access import Access
 from agent.web.server import make_app
-from agent.web.users import Role
 from connectors.errors import RecordError
 from connectors.timestamps import format_iso
 
 Send = Callable[[str, Command], Awaitable[None]]
 _NO_ALARM = "no console of this worker has this alarm"
 _BODY_FIELDS = frozenset({"why", "until", "by"})
-
-ROLE_OF_VERB: Mapping[str, Role] = {
-    "ack": "operate",
-    "shelve": "operate",
-    "unshelve": "operate",
-    "comment": "operate",
-    "out-of-service": "engineer",
-    "in-service": "engineer",
-    "reset": "engineer",
-}
-"""What hides an alarm without an end, or forgets that it was there, is not for everybody."""
 
 
 class AlarmApi:

@@ -14,6 +14,7 @@ from agent.cli.console import text_console
 from agent.cli.errors import WRONG_USAGE, fail
 from agent.cli.options import DATA_DIR, DATA_HELP, DATA_SEED, RECORDINGS_CONFIG
 from agent.cli.progress import count_progress
+from anchormoe.errors import DataError
 
 if TYPE_CHECKING:
     from anchormoe.data.dataset import Dataset, Split
@@ -58,7 +59,12 @@ def lookout_labels(
     if not found:
         fail(f"--recordings: there is no CSV file in {recordings}", code=WRONG_USAGE)
     names = [path.relative_to(recordings).with_suffix("").as_posix() for path in found]
-    rows = as_intervals(labels.read_text(encoding="utf-8-sig"), names)
+    try:
+        rows = as_intervals(labels.read_text(encoding="utf-8-sig"), names)
+    except UnicodeError as error:
+        fail(f"{labels}: not a text file in UTF-8: {error}; save it as UTF-8")
+    except DataError as error:
+        fail(f"{labels}: {error}")
     with out.open("w", newline="", encoding="utf-8") as stream:
         csv.writer(stream, lineterminator="\n").writerows([HEADER, *rows])
     typer.echo(f"{len(rows)} intervals of {len(names)} recordings written to {out}")

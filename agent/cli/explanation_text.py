@@ -9,7 +9,7 @@ import typer
 from connectors.printable import printable
 
 if TYPE_CHECKING:
-    from anchormoe.explain.explanation import Explanation
+    from anchormoe.explain.explanation import Explanation, Sum
 
 _EXPERTS = 5
 
@@ -35,9 +35,9 @@ def text_lines(found: "Explanation") -> list[str]:
     from anchormoe.explain.words import class_name, headline, unused_words, waterfall, window_words
 
     lines = [f"{found.origin.words}: {window_words(found)}", found.sentence, headline(found), "how the score adds up:"]
-    lines += _sum_lines(waterfall(found, found.score, 40), ("score", found.logit), found)
+    lines += _sum_lines(waterfall(found, found.score, 40), found.score, "score", found)
     lines.append(f"why not {class_name(found.rival)}:")
-    lines += _sum_lines(waterfall(found, found.margin, 40), ("margin", found.margin.total), None)
+    lines += _sum_lines(waterfall(found, found.margin, 40), found.margin, "margin", None)
     lines.append("experts:")
     lines += [f"  {one.contribution:+10.4f}  {one.title}" for one in found.experts[:_EXPERTS]]
     if unused := unused_words(found):
@@ -47,17 +47,19 @@ def text_lines(found: "Explanation") -> list[str]:
     return [*lines, f"{word}: {', '.join(missing)}"] if missing else lines
 
 
-def _sum_lines(rows: list[tuple[str, float]], total: tuple[str, float], found: "Explanation | None") -> list[str]:
+def _sum_lines(rows: list[tuple[str, float]], one: "Sum", total: str, found: "Explanation | None") -> list[str]:
     """One line per summand; those of the score with what a person compares, and a similar TRAIN segment."""
-    from anchormoe.explain.words import compare_with_normal, example_words
+    from anchormoe.explain.words import compare_with_normal, example_words, written_sum
 
     notes = [""] * len(rows)
     for place, span in enumerate(() if found is None else found.score.spans, start=1):
         assert found is not None
         notes[place] = f"   {compare_with_normal(found, span)}"
         notes[place] += "" if span.example is None else f"; {example_words(found, span.example)}"
-    width = max(len(name) for name, _ in rows)
+    texts, whole = written_sum(one)
+    width, digits = max(len(name) for name, _ in rows), max(10, *map(len, texts), len(whole))
     lines = [
-        f"  {value:+10.4f}  {name:<{width}}{note}".rstrip() for (name, value), note in zip(rows, notes, strict=True)
+        f"  {text:>{digits}}  {name:<{width}}{note}".rstrip()
+        for text, (name, _), note in zip(texts, rows, notes, strict=True)
     ]
-    return [*lines, f"  {total[1]:+10.4f}  = {total[0]}"]
+    return [*lines, f"  {whole:>{digits}}  = {total}"]

@@ -74,6 +74,7 @@ def train(
             data, data_dir=data_dir, config=config if data.startswith("recordings:") else None, seed=seed
         )
     options = {"recipe": recipe, "profile": profile, "objective": objective, "protocol": protocol}
+    _refuse_nothing_to_learn(split)
     settings = _settings(config, changes, options | {"device": find_device(device)}, split)
     started = time.perf_counter()
     with process_group(settings.device):
@@ -85,11 +86,21 @@ def train(
         if rank() > 0:
             return
     # What was interrupted is kept as it is; neither `bundle verify` nor `models activate` takes it if it is useless.
-    _refuse_useless(result, allowed=allow_useless or result.best.fitted.interrupted)
+    _refuse_useless(result, allowed=allow_useless or result.best.fitted.interrupted, quiet=as_json)
     digest = write_bundle(out, result.artefact, force=force or resume)
     if not result.best.fitted.interrupted:
         checkpoints.remove()
     _print(result, out, digest, time.perf_counter() - started, as_json)
+
+
+def _refuse_nothing_to_learn(split: "Split") -> None:
+    from anchormoe.data.inspection import uninformative_channels
+    from anchormoe.errors import DataError
+
+    notes = uninformative_channels(split.train)
+    if len(notes) == len(split.train.channels):
+        more = f"; and {len(notes) - 3} more like it" if len(notes) > 3 else ""
+        raise DataError(f"{split.train.name}: no channel can tell classes apart: {'; '.join(notes[:3])}{more}")
 
 
 def _named_before(directory: Path) -> "NamedBefore | None":
@@ -191,7 +202,8 @@ def _print(result: "TrainingResult", out: Path, digest: str, seconds: float, as_
     typer.echo(f"{out} written in {seconds:.0f} s, digest {digest[:12]}")
 
 
-def _refuse_useless(result: "TrainingResult", *, allowed: bool) -> None:
+def _refuse_useless(result: "TrainingResult", *, allowed: bool, quiet: bool) -> None:
+    """With the figures that it is judged by: where a simple model does better, they say so."""
     reasons = result.usefulness.useless
     if not reasons:
         return
@@ -199,10 +211,12 @@ def _refuse_useless(result: "TrainingResult", *, allowed: bool) -> None:
         for reason in reasons:
             typer.echo(f"warning: not a useful model: {reason}", err=True)
         return
+    for line in [] if quiet else _baseline_lines(result):
+        typer.echo(line, err=True)
     why = "\n".join(f"- {reason}" for reason in reasons)
     fail(
         f"no bundle was written, because the model is not useful:\n{why}\n"
-        "--resume --allow-useless writes it nevertheless"
+        "the same command with --resume --allow-useless writes it nevertheless"
     )
 
 

@@ -5,100 +5,28 @@ A window whose classification or event raises is `unknown` with the reason `inte
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from agent.events.columns import PreparedWindow, WindowView, prepare_windows
+from agent.events.columns import WindowView, prepare_windows
 from agent.events.evidence import explain
 from agent.events.fault import Fault
 from agent.events.group import GroupRuntime
-from agent.events.payloads import (
-    Event,
-    Origin,
-    channel_events,
-    clock_back_event,
-    gap_event,
-    no_data_event,
-    state_event,
-)
+from agent.events.outgoing import BatchResult, OutgoingEvent, WindowResult
+from agent.events.payloads import channel_events, state_event
+from agent.events.scoring import Progressed, ScoredBatches, ScoredWindow, classify_batches, without_model
 from agent.events.sensor_health import JudgedWindow, describe_findings, sensor_events, sensor_faults
 from agent.events.similar import ComparedWindow, similar_segments
-from agent.models.classifier import HISTORY_LOST, INTERNAL, UNKNOWN, Classification
-from agent.models.schedule import ActiveModel
-from agent.windows.asset_state import AssetState, StateChanges, next_state, state_one_hop_before
-from agent.windows.group import GroupWindows
+from agent.events.technical import technical_events
+from agent.models.classifier import Classification
+from agent.windows.asset_state import AssetState, next_state, state_one_hop_before
 from agent.windows.hysteresis import Said, Tracks
-from agent.windows.ingest import ClockRegression, DataGap, DueWindow, Ingested
-from agent.windows.ring_buffers import NEVER
-from anchormoe.windows import Floats
-from connectors.failpoints import IN_MODEL, raise_armed
+from agent.windows.ingest import Ingested
 from connectors.records import Partition
 
 if TYPE_CHECKING:
     from anchormoe import Prediction
-
-Progressed = Callable[[], None]
-
-_WINDOWS_PER_CALL = 64
-"""Windows per call of a model: enough to be fast, few enough that progress is reported often."""
-
-
-@dataclass(frozen=True, slots=True)
-class OutgoingEvent:
-    """An event and its asset; for an explained state also the asset's state and the window (C, T) behind it."""
-
-    event: Event
-    origin: Origin
-    channels: tuple[str, ...]
-    state: AssetState | None = None
-    window: Floats | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class WindowResult:
-    """The state of an asset after a window, published or not. `probability` is that of the most likely class."""
-
-    asset: str
-    group: str
-    state: AssetState
-    time_ns: int
-    since_ns: int
-    probability: float | None
-    reason: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class BatchResult:
-    """What follows from an ingested batch, in log order, the states that it leaves behind, and what raised."""
-
-    group: str
-    events: list[OutgoingEvent]
-    windows: list[WindowResult]
-    changes: StateChanges
-    faults: list[Fault] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class ScoredWindow:
-    """A due window, the model that is active at its end, and what that model made of it.
-
-    `error` is what was raised instead; then the window is `unknown`.
-    """
-
-    window: DueWindow
-    model: ActiveModel
-    classified: Classification
-    error: Exception | None = None
-    prepared: PreparedWindow | None = None
-    """what its event needs, where the events of many windows were prepared together"""
-
-
-ScoredBatches = list[list[ScoredWindow]]
-"""The classified windows of each of several batches."""
 
 
 class EventAssembler:
@@ -147,7 +75,7 @@ class EventAssembler:
         group, states = self._groups[batch.group], self._states.setdefault((batch.partition, batch.group), {})
         changes: dict[str, AssetState | None] = {}
         faults: list[Fault] = []
-        events, windows, cleared = _technical_events(group, batch, faults), [], deque(batch.cleared)
+        events, windows, cleared = technical_events(group, batch, faults), [], deque(batch.cleared)
 
         def clear(upto: float) -> None:
             while cleared and cleared[0].offset <= upto:
@@ -188,7 +116,7 @@ def _tell(
     except Exception as error:  # noqa: BLE001  # the last door: see agent.runtime.last_door
         if one.error is None:
             faults.append(Fault("events", error, one.window.offset))
-    unknown = replace(one, classified=_without_model(one.model, one.window))
+    unknown = replace(one, classified=without_model(one.model, one.window))
     state = _next_state(group, previous, unknown)
     try:
         return _tell_window(group, partition, unknown, previous)
@@ -200,59 +128,6 @@ def _tell_window(group: GroupRuntime, partition: Partition, one: ScoredWindow, p
     state = _next_state(group, previous, one)
     events = _window_events(group, partition, one, previous, state)
     return _Told(state, events, _window_result(group, one, state))
-
-
-def classify_batches(
-    batches: Sequence[tuple[GroupRuntime, Sequence[DueWindow]]], progressed: Progressed = lambda: None
-) -> ScoredBatches:
-    """Every window by the model that is active at its end; each model gets the windows of all batches together."""
-    models = [group.active_models(np.array([one.end for one in due], np.int64)) for group, due in batches]
-    by_model: dict[ActiveModel, list[DueWindow]] = {}
-    for (_, due), own in zip(batches, models, strict=True):
-        for window, model in zip(due, own, strict=True):
-            by_model.setdefault(model, []).append(window)
-    scored = {model: _classify(model, windows, progressed) for model, windows in by_model.items()}
-    return [[next(scored[model]) for model in own] for own in models]
-
-
-def _classify(model: ActiveModel, windows: Sequence[DueWindow], progressed: Progressed) -> Iterator[ScoredWindow]:
-    """In the order of the windows."""
-    found: list[ScoredWindow] = []
-    for low in range(0, len(windows), _WINDOWS_PER_CALL):
-        found += _classify_together(model, windows[low : low + _WINDOWS_PER_CALL])
-        progressed()
-    return iter(found)
-
-
-def _classify_together(model: ActiveModel, windows: Sequence[DueWindow]) -> list[ScoredWindow]:
-    """Where the model raises, in halves, until those that it raises for are alone: others are not affected."""
-    try:
-        # Contiguous, as everywhere else a model is asked: in the ring buffers a step's channels are side by side.
-        values = np.ascontiguousarray(np.stack([window.values for window in windows]))  # (B, C, T)
-        raise_armed(IN_MODEL, together=len(windows))
-        found = model.classifier.classify(values)
-        return [
-            ScoredWindow(window, model, _unless_lost(one, window)) for one, window in zip(found, windows, strict=True)
-        ]
-    except Exception as error:  # noqa: BLE001  # the last door: see agent.runtime.last_door
-        if len(windows) == 1:
-            return [ScoredWindow(windows[0], model, _without_model(model, windows[0]), error)]
-    half = len(windows) // 2
-    return _classify_together(model, windows[:half]) + _classify_together(model, windows[half:])
-
-
-def _without_model(model: ActiveModel, window: DueWindow) -> Classification:
-    try:
-        return _unless_lost(model.classifier.without_model(window.values, INTERNAL), window)
-    except Exception:  # noqa: BLE001  # what raised may be the coverage itself
-        return Classification(model.classifier.classes, UNKNOWN, INTERNAL, 0.0, (), None, -1)
-
-
-def _unless_lost(classified: Classification, window: DueWindow) -> Classification:
-    """A window that reaches into lost history is `unknown`, whatever the rest of it looks like."""
-    if window.complete:
-        return classified
-    return replace(classified, state=UNKNOWN, reason=HISTORY_LOST, prediction=None, at=-1)
 
 
 def _next_state(group: GroupRuntime, previous: AssetState | None, one: ScoredWindow) -> AssetState:
@@ -401,42 +276,3 @@ def _similar(
         view.values, view.channels, one.classified.classes, view.grid, view.start, one.model.expert_names, view.normal
     )
     return similar_segments(spans, prediction, one.classified.at, window=window, index=index)
-
-
-def _technical_events(group: GroupRuntime, batch: Ingested, faults: list[Fault]) -> list[OutgoingEvent]:
-    """Gaps and clocks that went back."""
-    builds = [(gap.offset, partial(_gap_event, group, batch.partition, gap)) for gap in batch.gaps]
-    builds += [(one.offset, partial(_clock_event, group, batch.partition, one)) for one in batch.clock_regressions]
-    events = []
-    for offset, build in builds:
-        try:
-            events.append(build())
-        except Exception as error:  # noqa: BLE001  # the last door: see agent.runtime.last_door
-            faults.append(Fault("events", error, offset))
-    return events
-
-
-def _gap_event(group: GroupRuntime, partition: Partition, gap: DataGap) -> OutgoingEvent:
-    origin = group.origin(gap.asset, partition)
-    event = gap_event(origin, last=gap.last, back=gap.back, offset=gap.offset)
-    return OutgoingEvent(event, origin, group.spec.channels)
-
-
-def _clock_event(group: GroupRuntime, partition: Partition, found: ClockRegression) -> OutgoingEvent:
-    origin = group.origin(found.asset, partition)
-    event = clock_back_event(origin, newest=found.newest, sample=found.index, offset=found.offset)
-    return OutgoingEvent(event, origin, group.spec.channels)
-
-
-def idle_events(
-    group: GroupRuntime, windows: GroupWindows, partition: Partition, *, now_s: float, offset: int
-) -> list[OutgoingEvent]:
-    """`no_data` for every asset that has just become idle by the wall clock. Runs on the event loop."""
-    spec, rings, events = group.spec, windows.rings, []
-    idle_after_s = spec.idle_after_steps * spec.grid.period_ns / 1e9
-    for row in windows.idle.newly_idle(now_s, idle_after_s):
-        if rings.names[row] and rings.newest[row] != NEVER:  # neither freed nor reset since
-            origin = group.origin(rings.names[row], partition)
-            event = no_data_event(origin, newest=int(rings.newest[row]), offset=offset)
-            events.append(OutgoingEvent(event, origin, spec.channels))
-    return events

@@ -3,7 +3,9 @@
 Times are in UTC. Every name is printable and of limited length, whatever a bundle or a record calls its channels.
 """
 
+import math
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 from connectors.printable import printable
@@ -14,10 +16,19 @@ _LONGEST_NAME, _LONGEST_UNIT = 40, 16
 _CHANNELS = 2
 _MISSING = 3
 _LONG_WINDOW_S, _SHORT_WINDOW_S = 7200, 10
+_FRACTIONS = ((0.1, 3), (1e-4, 6))
+"""Length of a window from which on so many decimals of a second tell its steps apart."""
 _DIGITS = (3, 4, 5, 6)
-_EPOCH = "1970-01-01"
+_EPOCH = "1970-"
+_DAY_S = 86_400
 _ABOUT_ZERO = 0.1
 """A mean of at most this share of the usual range is zero for a person."""
+_NOTHING = 0.001
+"""A mean of less than this share of the usual range is written as 0."""
+_OFF = 0.25
+"""Of a difference: what rounding may change each of the two numbers by."""
+_WIDER = 1.5
+"""As in `agent.events.comparison`."""
 _USUAL_SHAPES = ("usual", "change", "level")
 """Beginnings of what `anchormoe.profiles.shapes` says that adds nothing to a value that is as usual."""
 _UNKNOWN = {
@@ -34,17 +45,23 @@ def state_sentence(data: Json) -> str:
     alone = data["window"].get("unsettled")
     if alone is not None:  # the state is held against what this window says
         said = dict(data) | {"abstention": alone["abstention"], "window": {**data["window"], "unsettled": None}}
-        text = f"still {_class_name(data['state'])}; this window alone: {state_sentence(said)}"
+        text = f"{_held(data)}; this window alone: {state_sentence(said)}"
         return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
     if data["abstention"]:
         text = f"unknown: {_reason(data)}"
     else:
         text = _as_usual(data) if _is_normal(data) else _speaks(data) + _like(data)
     if data["abstention"] not in ("channel_missing", "low_coverage"):
-        text += _missing(data, before="; no data from ")
+        text += _missing(data, before="; little or no data from ")
     if data["abstention"] != "implausible_values":
         text += _implausible(data, before="; not used: ")
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+def _held(data: Json) -> str:
+    """Windows before may change the state in spite of what this one says."""
+    state = _class_name(data["state"])
+    return f"still {state}" if data.get("previous_state", data["state"]) == data["state"] else f"now {state}"
 
 
 def _speaks(data: Json) -> str:
@@ -62,7 +79,7 @@ def _as_usual(data: Json) -> str:
     """Of a normal state: that values are as usual is what speaks for it; one that is not is told."""
     rows = [row for row in data["evidence"]["channels"] if row["contribution"] is not None and row["mean"] is not None]
     usual = [row for row in rows if row["contribution"] > 0 and row["direction"] == "within"]
-    odd = [row for row in rows if row["direction"] not in (None, "within", "narrower")]
+    odd = [row for row in rows if row["direction"] not in (None, "within", "narrower") and not _moves_as_usual(row)]
     text = _candidates(data)
     if usual:
         text += f"; as usual: {', '.join(_value(row) for row in usual[:_CHANNELS])}"
@@ -83,7 +100,7 @@ def _reason(data: Json) -> str:
         share = f"only {_percent(data['window']['coverage'])} of the values arrived"
         if "previous_state" in data and data["previous_state"] is None:  # every asset begins like this
             return f"{share} so far; the first state follows with more data"
-        return f"{share}; check the sensors and the connection{_missing(data, before=': no data from ')}"
+        return f"{share}; check the sensors and the connection{_missing(data, before=': little or no data from ')}"
     if reason == "channel_missing":
         return f"the model needs channels that are missing{_missing(data, before=': ')}; check these sensors"
     if reason == "implausible_values":
@@ -98,18 +115,25 @@ def _reason(data: Json) -> str:
         advice = "wait for more data, or train with recordings of this state"
         return f"no state is likely enough; nearest {_candidates(data)}{_because(data)}; {advice}"
     if reason in ("low_margin", "conformal"):
-        close = f"{_score(classes[0])} and {_score(classes[1])} are too close to tell apart"
-        return f"{close}{_because(data)}; wait for more data, or train with more recordings of both"
+        why = "too close to tell apart" if reason == "low_margin" else "both possible"
+        two = f"{_score(classes[0])} and {_score(classes[1])} are {why}"
+        return f"{two}{_because(data)}; wait for more data, or train with more recordings of both"
     return f"{_words(reason)}; nearest {_candidates(data)}"
 
 
 def _outside(data: Json) -> str:
     """The channels that made the window unlike the training data, with a value and what was usual there."""
-    return "; ".join(
-        f"{_name(one['channel'])} {_number(one['value'])}{_unit(one['unit'])}, "
-        f"in training {_number(one['low'])} to {_number(one['high'])}"
-        for one in data["window"].get("outside_training", ())[:_CHANNELS]
-    )
+    return "; ".join(map(_outside_words, data["window"].get("outside_training", ())[:_CHANNELS]))
+
+
+def _outside_words(one: Json) -> str:
+    """With so many digits that the value is outside of what was usual as it is written, too."""
+    numbers = one["low"], one["value"], one["high"]
+    for digits in _DIGITS:
+        low, value, high = (_number(number, digits) for number in numbers)
+        if value not in (low, high):
+            break
+    return f"{_name(one['channel'])} {value}{_unit(one.get('unit', ''))}, in training {low} to {high}"
 
 
 def _like(data: Json) -> str:
@@ -127,7 +151,10 @@ def _recorded(start: str | None) -> str:
     if start is None:
         return ""
     date, _, clock = start[:19].partition("T")
-    return f", {clock} after its start" if date == _EPOCH else f" at {date} {clock}"
+    if date.startswith(_EPOCH):
+        days = (parse_iso(f"{date}T00:00:00Z") // NS_PER_S) // _DAY_S
+        return f", {f'{days} d ' if days else ''}{clock} after its start"
+    return f" at {date} {clock}"
 
 
 def _because(data: Json) -> str:
@@ -143,7 +170,10 @@ def _candidates(data: Json) -> str:
 
 
 def _score(row: Json) -> str:
-    return f"{_class_name(row['class'])} ({_percent(row['probability'])})"
+    """Nothing is quite certain and nothing quite impossible, also where the probability came rounded."""
+    share = row["probability"]
+    likely = "> 99 %" if share > 0.99 else "< 1 %" if share < 0.01 else _percent(share)
+    return f"{_class_name(row['class'])} ({likely})"
 
 
 def _facts(data: Json, *, outside: bool = False) -> str:
@@ -161,8 +191,18 @@ def _facts(data: Json, *, outside: bool = False) -> str:
         return "; ".join(_compare(row, data) for row in speaking[:_CHANNELS])
     if rows and not alone:
         far = "furthest from normal" if evidence["compared_with"] else "furthest from the training data"
-        return f"several channels together, {far}: {_compare(rows[0], data)}"
+        return f"several channels together, {far}: {_compare(max(rows, key=_distance), data)}"
     return _when(evidence, data)
+
+
+def _distance(row: Json) -> float:
+    """How far the mean is from what is usual, in usual ranges; the first of several that are as far is told."""
+    normal = row["normal"]
+    if row["mean"] is None or normal is None:
+        return -1.0
+    width: float = normal["high"] - normal["low"]
+    away: float = abs(row["mean"] - normal["mean"])
+    return away / width if width > 0 else math.inf if away else 0.0
 
 
 def _when(evidence: Json, data: Json) -> str:
@@ -186,15 +226,17 @@ def _compare(row: Json, data: Json) -> str:
         if spread == 0:
             return f"{name} does not vary at all, ±{usual}{unit} {_reference(data)}"
         if shape := _shape(row, data):
-            return f"{name} {shape} (±{now}{unit}, in its usual range)"
+            return f"{name} {shape} (±{_number(spread)}{unit}, in its usual range)"
         return f"{name} varies by ±{now}{unit} against ±{usual}{unit} {_reference(data)}{_direction(row, data)}"
     if row["direction"] in ("wider", "narrower"):
         how = "more" if row["direction"] == "wider" else "less"
         low, high = _distinct(row["min"], row["max"])
         return f"{name} between {low} and {high}{unit}, varying {how} than {_reference(data)}"
-    now, usual = _distinct(row["mean"], normal["mean"])
+    outside = row["direction"] in ("above", "below")
+    mean = row["mean"] if outside else _or_zero(row["mean"], normal)
+    now, usual = _distinct(mean, _or_zero(normal["mean"], normal))
     if shape := _shape(row, data):
-        return f"{name} {shape} ({now}{unit}, in its usual range)"
+        return f"{name} {shape} ({_number(row['mean'])}{unit}, in its usual range)"
     return f"{name} {now}{unit} against {usual}{unit} {_reference(data)}{_direction(row, data)}"
 
 
@@ -212,8 +254,27 @@ def _swings(row: Json) -> bool:
     if row["direction"] in ("wider", "narrower"):
         return True
     normal = row["normal"]
+    if normal.get("deviation") == 0:  # it stands still: there is no spread to speak of
+        return False
     about_zero: bool = abs(normal["mean"]) <= _ABOUT_ZERO * (normal["high"] - normal["low"])
-    return row["direction"] == "within" and about_zero
+    return about_zero and (row["direction"] == "within" or _turns(row))
+
+
+def _turns(row: Json) -> bool:
+    """Whether it rises or falls inside its usual range."""
+    return row["direction"] in ("rising", "falling") and row["since"] is None
+
+
+def _moves_as_usual(row: Json) -> bool:
+    """The window caught a breath as it went up or down, or noise: inside the usual range that is nothing odd."""
+    normal, spread = row["normal"], row.get("deviation")
+    inside = _turns(row) and normal["low"] <= row["mean"] <= normal["high"]
+    return inside and (spread is None or "deviation" not in normal or spread <= _WIDER * normal["deviation"])
+
+
+def _or_zero(mean: float, normal: Json) -> float:
+    """What is left of a mean over values on both sides of zero is nothing that a person compares."""
+    return 0.0 if abs(mean) < _NOTHING * (normal["high"] - normal["low"]) else mean
 
 
 def _reference(data: Json) -> str:
@@ -228,8 +289,16 @@ def _direction(row: Json, data: Json) -> str:
         return ""
     if row["since"] is None:
         return f", {row['direction']}"
-    before = "at least " if row["since"] == data["window"]["start"] else ""
-    return f", {row['direction']} since {before}{_clock(row['since'], data)} UTC"
+    since = f"since {'at least ' if row['since'] == data['window']['start'] else ''}{_clock(row['since'], data)} UTC"
+    return f", {row['direction']}{_side_left(row)} {since}"
+
+
+def _side_left(row: Json) -> str:
+    """`since` is when the usual range was left: of a channel that comes back to it, not when it began to."""
+    above = row["mean"] >= row["normal"]["mean"]
+    if row["direction"] == "falling" and above:
+        return ", mostly above its usual range"
+    return ", mostly below its usual range" if row["direction"] == "rising" and not above else ""
 
 
 def _missing(data: Json, *, before: str) -> str:
@@ -260,17 +329,19 @@ def _clock(stamp: str, data: Json) -> str:
     date, _, time = stamp.rstrip("Z").partition("T")
     whole, _, fraction = time.partition(".")
     if seconds < _SHORT_WINDOW_S:
-        whole = f"{whole}.{fraction[:3]:0<3}"
+        digits = next((digits for least, digits in _FRACTIONS if seconds >= least), 9)
+        whole = f"{whole}.{fraction[:digits]:0<{digits}}"
     elif seconds >= _LONG_WINDOW_S:
         whole = whole[:5]
     return whole if date == end[: len(date)] else f"{date} {whole}"
 
 
 def _distinct(one: float, other: float) -> tuple[str, str]:
-    """Three digits, or as many as it takes to see the difference."""
+    """Three digits, or as many as it takes to see the difference: not 101400 against 101300 where it is 25."""
     for digits in _DIGITS:
         texts = _number(one, digits), _number(other, digits)
-        if texts[0] != texts[1]:
+        off = max(abs(float(text) - value) for text, value in zip(texts, (one, other), strict=True))
+        if texts[0] != texts[1] and off <= _OFF * abs(one - other):
             break
     return texts
 
@@ -279,7 +350,7 @@ def _number(value: float, digits: int = _DIGITS[0]) -> str:
     """Plain decimals where they are short: 1520, 45.2, 0.00012; exponents beyond."""
     rounded = float(f"{value:.{digits}g}")
     if rounded == 0 or 1e-4 <= abs(rounded) < 1e9:
-        text = f"{rounded:.12f}".rstrip("0").rstrip(".")
+        text = f"{Decimal(repr(rounded)):f}".rstrip("0").rstrip(".")  # 99999.9, not the binary fraction next to it
         return "0" if text == "-0" else text
     return f"{rounded:.{digits}g}"
 
@@ -298,13 +369,16 @@ def _class_name(name: str) -> str:
 
 
 def _name(name: str) -> str:
-    shown = printable(name)
-    return shown if len(shown) <= _LONGEST_NAME else f"{shown[: _LONGEST_NAME - 1]}…"
+    """Both ends of a long name: plants tell tags apart by their beginning and their end."""
+    shown, end = printable(name), _LONGEST_NAME // 2
+    return shown if len(shown) <= _LONGEST_NAME else f"{shown[: _LONGEST_NAME - 1 - end]}…{shown[-end:]}"
 
 
 def _unit(unit: str) -> str:
     shown = printable(unit).strip()
-    return f" {shown[:_LONGEST_UNIT]}" if shown and shown != "1" else ""
+    if len(shown) > _LONGEST_UNIT:
+        shown = f"{shown[: _LONGEST_UNIT - 1]}…"
+    return f" {shown}" if shown and shown != "1" else ""
 
 
 def _words(reason: str) -> str:

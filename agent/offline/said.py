@@ -10,7 +10,7 @@ import orjson
 
 from agent.errors import SettingsError
 from agent.event_types import STATE, TYPE_PREFIX
-from agent.events.assemble import OutgoingEvent
+from agent.events.outgoing import OutgoingEvent
 from agent.events.payloads import event_source
 from agent.offline.inputs import Place, TopicPlace, bounded_source, missing_file, plant_cluster
 from agent.offline.replay import replay, warm_up_ms

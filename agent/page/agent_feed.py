@@ -12,8 +12,8 @@ import structlog
 
 from agent.dead_letters.letter import DeadLetter
 from agent.event_types import STATE
-from agent.events.assemble import OutgoingEvent, WindowResult
 from agent.events.group import GroupRuntime
+from agent.events.outgoing import OutgoingEvent, WindowResult
 from agent.health.http import liveness, readiness
 from agent.health.status import Histogram
 from agent.models.schedule import ActiveModel

@@ -15,6 +15,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
+from agent.alarms.roles import ROLE_OF_VERB
 from agent.event_types import NOTICE
 from agent.page import details
 from agent.page.api import (
@@ -24,7 +25,6 @@ from agent.page.api import (
     Events,
     Letters,
     Login,
-    Period,
     Rebuilt,
     Session,
 )
@@ -36,21 +36,11 @@ from agent.page.state import PageState, present_alarms
 from agent.page.static_files import CSP, StaticFiles
 from agent.page.stored_event import StoredEvent
 from agent.web.connections import KEEP_OPEN
-from agent.web.users import Role, User
+from agent.web.users import User
 
 Body = TypeVar("Body", bound=BaseModel)
 Rebuild = Callable[[StoredEvent], Awaitable[Rebuilt]]
 SendCommands = Callable[[User, str, Command], Awaitable[Accepted]]
-
-ROLE_OF_VERB: dict[str, Role] = {
-    "ack": "operate",
-    "shelve": "operate",
-    "unshelve": "operate",
-    "comment": "operate",
-    "out-of-service": "engineer",
-    "in-service": "engineer",
-    "reset": "engineer",
-}
 _REBUILD_S = 10.0
 _MAX_MS = 8_640_000_000_000_000
 """Beyond it a browser has no dates."""
@@ -150,7 +140,8 @@ class PageRoutes:
         if asset is not None and self._state.fleet.row(asset) is None:
             raise HTTPException(404, "no such asset is known")
         try:
-            client = self._hub.connect(self._sessions.key(request), after, asset)
+            key, allowed = self._sessions.key(request), lambda: self._sessions.find(request) is not None
+            client = self._hub.connect(key, after, asset, allowed)
         except TooManyStreams as error:
             raise HTTPException(429, "too many streams; ask every 5 s instead", {"Retry-After": "5"}) from error
         keep_open = getattr(request.state, KEEP_OPEN, lambda: None)
@@ -204,7 +195,9 @@ class PageRoutes:
         from_ms, to_ms = _period(request)
         if from_ms is None or to_ms is None:
             raise HTTPException(422, "from and to are required, in milliseconds")
-        found: Period = self._state.history.period(from_ms, to_ms)
+        steps = self._state.history.period(from_ms, to_ms)
+        while (found := next(steps)) is None:  # noqa: ASYNC110  # nothing is waited for: it is the turn of others
+            await asyncio.sleep(0)
         return _json(found)
 
     async def trend(self, request: Request) -> Response:

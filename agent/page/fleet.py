@@ -61,9 +61,6 @@ class FleetTable:
         self.not_shown: set[str] = set()
         self.newest_ms: int | None = None
 
-    def group_index(self, name: str) -> int | None:
-        return self._group_index.get(name)
-
     def state_index(self, name: str) -> int:
         found = self._state_index.get(name)
         if found is None:
@@ -87,6 +84,11 @@ class FleetTable:
         self.rows[at] = new
         if new.end_ms and (self.newest_ms is None or new.end_ms > self.newest_ms):
             self.newest_ms = new.end_ms
+
+    def skip(self, asset: str) -> None:
+        """Counts an asset that is not shown; that it is there must still be told."""
+        if len(self.not_shown) < self._limit:
+            self.not_shown.add(asset)
 
     def count_states(self) -> dict[str, int]:
         counted = Counter(row.state for row in self.rows if row.state >= 0)
@@ -150,9 +152,9 @@ class FleetTable:
     def _add(self, asset: str, group: str) -> int | None:
         number = self._group_index.get(group)
         if number is None or len(self.rows) >= self._limit:
-            if len(self.not_shown) < self._limit:
-                self.not_shown.add(asset)
+            self.skip(asset)
             return None
+        self.not_shown.discard(asset)
         at = self.index[asset] = len(self.rows)
         self.rows.append(Row(asset, number, changed=self.seq + 1, added=self.seq + 1))
         self._pending = True

@@ -14,6 +14,8 @@ from agent.page.trend import Trends
 
 UNKNOWN = "unknown"
 _MAX_MARKS, _MAX_ROWS, _BUCKETS = 200, 200, 120
+_SEEN_AT_ONCE = 500
+"""Runs and events: a few milliseconds."""
 
 
 @dataclass(slots=True)
@@ -133,25 +135,33 @@ class History:
             asset=asset, start_ms=start, end_ms=end, runs=merge_runs(runs, (end - start) / max(px, 1)), marks=marks
         )
 
-    def period(self, from_ms: int, to_ms: int) -> Period:
-        """Assets ranked by what was odd between two times."""
-        rows = [self._period_row(name, known, from_ms, to_ms) for name, known in self._assets.items()]
-        odd = [row for row in rows if row.abnormal_ms or row.unknown_ms or row.changes or row.technical]
-        odd.sort(key=lambda row: (-row.abnormal_ms, -row.technical, -row.unknown_ms, -row.changes, row.asset))
-        buckets = [0] * _BUCKETS
-        for known in self._assets.values():
-            for first, run in _runs_since(known.runs, from_ms):
-                if not first and from_ms <= run.start_ms < to_ms:
-                    buckets[(run.start_ms - from_ms) * _BUCKETS // (to_ms - from_ms)] += 1
-        return Period.model_construct(start_ms=from_ms, end_ms=to_ms, changes=buckets, rows=odd[:_MAX_ROWS])
+    def period(self, from_ms: int, to_ms: int) -> Iterator[Period | None]:
+        """Assets ranked by what was odd between two times: None as long as there is more to look at, then the answer.
 
-    def _period_row(self, name: str, known: _Asset, from_ms: int, to_ms: int) -> PeriodRow:
+        A day of ten thousand assets takes a while, and an event loop has other work between two steps.
+        """
+        odd, buckets, seen = [], [0] * _BUCKETS, 0
+        for name, known in list(self._assets.items()):
+            row = self._period_row(name, known, from_ms, to_ms, buckets)
+            if row.abnormal_ms or row.unknown_ms or row.changes or row.technical:
+                odd.append(row)
+            seen += 1 + len(known.runs) + len(known.events)
+            if seen >= _SEEN_AT_ONCE:
+                seen = 0
+                yield None
+        odd.sort(key=lambda row: (-row.abnormal_ms, -row.technical, -row.unknown_ms, -row.changes, row.asset))
+        yield Period.model_construct(start_ms=from_ms, end_ms=to_ms, changes=buckets, rows=odd[:_MAX_ROWS])
+
+    def _period_row(self, name: str, known: _Asset, from_ms: int, to_ms: int, buckets: list[int]) -> PeriodRow:
+        """Counts the changes in `buckets`, too."""
         abnormal = unknown = changes = 0
         for first, run in _runs_since(known.runs, from_ms):
             inside = max(min(run.end_ms, to_ms) - max(run.start_ms, from_ms), 0)
             unknown += inside if run.state == UNKNOWN else 0
             abnormal += inside if run.state != UNKNOWN and not is_normal_state(run.state) else 0
-            changes += not first and from_ms <= run.start_ms < to_ms
+            if not first and from_ms <= run.start_ms < to_ms:
+                changes += 1
+                buckets[(run.start_ms - from_ms) * _BUCKETS // (to_ms - from_ms)] += 1
         technical = sum(one.type != STATE and from_ms <= one.time_ms < to_ms for one in known.events)
         return PeriodRow.model_construct(
             asset=name,

@@ -30,11 +30,15 @@ class StreamLimits:
 
 @dataclass(slots=True, eq=False)
 class Client:
-    """`seq` is the number of the last change it was sent. `samples_to` is the index behind the last sent sample."""
+    """`seq` is the number of the last change it was sent. `samples_to` is the index behind the last sent sample.
+
+    `allowed` is asked before every heartbeat: whoever logged out or was removed must not go on watching.
+    """
 
     session: str
     seq: int
     asset: str | None = None
+    allowed: Callable[[], bool] = lambda: True
     samples_to: int | None = None
     wake: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -92,13 +96,15 @@ class Hub:
         for client in self._clients:
             client.wake.set()
 
-    def connect(self, session: str, after: int | None, asset: str | None) -> Client:
+    def connect(
+        self, session: str, after: int | None, asset: str | None, allowed: Callable[[], bool] = lambda: True
+    ) -> Client:
         """Raises TooManyStreams."""
         own = sum(client.session == session for client in self._clients)
         if own >= self._limits.per_session or len(self._clients) >= self._limits.total:
             raise TooManyStreams
         fleet = self._state.fleet
-        client = Client(session, -1 if after is None or not fleet.knows(after) else after, asset)
+        client = Client(session, -1 if after is None or not fleet.knows(after) else after, asset, allowed)
         self._clients.add(client)
         return client
 
@@ -117,8 +123,12 @@ class Hub:
             while not self._stopping:
                 keep_open()
                 await self._wait(client, next_heartbeat_s - loop.time())
+                due = loop.time() >= next_heartbeat_s or link != self._state.link_changed
+                if due and not client.allowed():
+                    yield message("bye", orjson.dumps({"reason": "the session has ended"}))
+                    return
                 parts = list(self._news(client))
-                if loop.time() >= next_heartbeat_s or link != self._state.link_changed:
+                if due:
                     next_heartbeat_s, link = loop.time() + HEARTBEAT_S, self._state.link_changed
                     parts.append(self._heartbeat())
                 if parts:

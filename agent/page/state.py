@@ -102,7 +102,10 @@ class PageState:
         self.heard()
         facts = self.groups.get(window.group)
         row = self.fleet.row(window.asset)
-        if facts is None or (row is not None and window.end_ms < row.end_ms):
+        if facts is None:
+            self.fleet.skip(window.asset)
+            return
+        if row is not None and window.end_ms < row.end_ms:
             return
         self.fleet.update(
             window.asset,
@@ -191,6 +194,7 @@ class PageState:
             heard_ms=self._heard_ms,
             lag=self.lag(),
             agents_ms=self.agents_ms(),
+            not_shown=len(self.fleet.not_shown),
         )
 
     def note_trend(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from agent.page.api import Sum
 
 _PRINTED = Decimal("1e-9")
-"""Published numbers have at most as many digits; what is smaller is not visible."""
+"""Of the largest number: published ones have at most as many digits; what is smaller is not visible."""
 
 
 def score_sum(data: Mapping[str, Any]) -> Sum | None:
@@ -46,6 +46,7 @@ def _sum(parts: Mapping[str, Any], published: Any) -> Sum | None:
     difference = added - total
     if not difference.is_finite():
         return None
+    visible = _PRINTED * max(abs(total), *map(abs, summands))
     return Sum(
-        total=float(added), published=float(total), difference=float(difference), exact=abs(difference) < _PRINTED
+        total=float(added), published=float(total), difference=float(difference), exact=abs(difference) <= visible
     )

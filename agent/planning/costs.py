@@ -21,8 +21,6 @@ CLIENT_BYTES = 30_000_000
 BASE_BYTES = 300e6
 ASSET_EXTRA_BYTES = 1_500
 """Beside the ring buffer: its state, its name, its rows in tables."""
-CHANGES_PER_HOUR = 2.0
-"""Of one asset, where nobody says otherwise: about two short faults in an hour."""
 
 _ASSUMED = {
     "record_s": 6e-6,
@@ -159,10 +157,8 @@ class Running:
     window_s: float
     event_s: float
     events_per_window: float
-    windows_per_record: float
     resident_bytes: float
     assets: float
-    cpu_share: float
 
 
 def between_scrapes(first: str, second: str, seconds: float) -> Running:
@@ -197,10 +193,8 @@ def between_scrapes(first: str, second: str, seconds: float) -> Running:
         window_s=share["window"] / windows if events else (share["window"] + share["event"]) / windows,
         event_s=share["event"] / events if events else 0.0,
         events_per_window=events / windows,
-        windows_per_record=windows / records,
         resident_bytes=after.get(("process_resident_memory_bytes", ""), 0.0),
         assets=sum(value for (name, _), value in after.items() if name == "anchormoe_assets"),
-        cpu_share=cpu_s / seconds,
     )
 
 

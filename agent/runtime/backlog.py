@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from agent.runtime.ingestion import IngestedBatch
-from agent.runtime.ownership import OwnedPartition
+from agent.runtime.partitions.owned import OwnedPartition
 from connectors.records import Batch
 
 Ingest = Callable[[OwnedPartition, Batch], Iterator[IngestedBatch]]

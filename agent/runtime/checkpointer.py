@@ -9,7 +9,7 @@ from typing import Literal
 import structlog
 
 from agent.logs import WRITE_REFUSED
-from agent.runtime.ownership import OwnedPartition
+from agent.runtime.partitions.owned import OwnedPartition
 from agent.windows.snapshot import layout_digest, make_checkpoint
 from connectors.base import ClaimLost, Fenced, Source, WindowStore
 from connectors.errors import ConnectorError, TransientError

@@ -19,7 +19,8 @@ from agent.health.progress import Progress
 from agent.runtime.control_records import Reset, split_at_resets
 from agent.runtime.instruments import Instruments
 from agent.runtime.last_door import LastDoor
-from agent.runtime.ownership import OwnedPartition, Ownership
+from agent.runtime.partitions.owned import OwnedPartition
+from agent.runtime.partitions.ownership import Ownership
 from agent.runtime.skipped_records import SKIPPED, SkippedRecord, SkippedRecords
 from agent.windows.group import all_or_nothing
 from agent.windows.ingest import Ingested, ingest, reset_asset

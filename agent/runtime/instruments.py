@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from agent.dead_letters.letter import DeadLetter
-from agent.events.assemble import OutgoingEvent, WindowResult
+from agent.events.outgoing import OutgoingEvent, WindowResult
 from agent.health.counters import Counters
 from agent.health.status import RuntimeStatus
 

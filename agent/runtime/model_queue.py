@@ -7,7 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from agent.events.assemble import BatchResult, ScoredBatches
+from agent.events.outgoing import BatchResult
+from agent.events.scoring import Progressed, ScoredBatches
 from agent.health.status import RuntimeStatus
 from agent.runtime.model_thread import ModelThread
 from agent.windows.asset_state import AssetState
@@ -15,9 +16,6 @@ from agent.windows.ingest import Ingested
 from connectors.records import Partition
 
 Results = asyncio.Future[list[BatchResult]]
-
-
-Progressed = Callable[[], None]
 
 
 class Assembler(Protocol):

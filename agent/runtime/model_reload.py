@@ -11,8 +11,8 @@ from threading import Lock
 
 import structlog
 
-from agent.events.assemble import OutgoingEvent
 from agent.events.group import GroupRuntime
+from agent.events.outgoing import OutgoingEvent
 from agent.events.payloads import model_refused_event
 from agent.health.status import RuntimeStatus
 from agent.models.activations import Activation, decode_activation

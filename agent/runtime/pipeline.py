@@ -3,18 +3,17 @@
 import asyncio
 import math
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import structlog
 
-from agent.events.assemble import EventAssembler, OutgoingEvent, idle_events
-from agent.events.fault import Fault
+from agent.events.assemble import EventAssembler
 from agent.events.group import GroupRuntime
-from agent.events.payloads import log_replaced_event, lost_records_event
+from agent.events.outgoing import OutgoingEvent
 from agent.health.progress import Progress
 from agent.models.classifier import ModelName
+from agent.runtime.announcer import Announcer
 from agent.runtime.backlog import Backlog
 from agent.runtime.breaker import BreakerLimits
 from agent.runtime.checkpointer import Checkpointer, OutagePolicy
@@ -23,18 +22,17 @@ from agent.runtime.ingestion import Ingestion
 from agent.runtime.instruments import Instruments
 from agent.runtime.last_door import LastDoor
 from agent.runtime.lifecycle import close_within, limit_time, run_with_helpers
-from agent.runtime.log_changes import CommitMoved, LogChange, LogReplaced, RecordsLost
 from agent.runtime.measured_store import MeasuredStore
 from agent.runtime.model_queue import ModelLimits, ModelQueue
 from agent.runtime.model_reload import ModelReloader
-from agent.runtime.ownership import OwnedPartition, Ownership
+from agent.runtime.partitions.owned import OwnedPartition
+from agent.runtime.partitions.ownership import Ownership
+from agent.runtime.partitions.takeover import Takeover
 from agent.runtime.poller import Poller
 from agent.runtime.publisher import Publisher
 from agent.runtime.skipped_records import SkippedRecords
-from agent.runtime.takeover import Takeover
-from agent.windows.ring_buffers import NEVER
 from anchormoe.windows import Floats
-from connectors.base import Fenced, OffsetOutOfRange, Sink, Source, WindowStore
+from connectors.base import OffsetOutOfRange, Sink, Source, WindowStore
 from connectors.decoding import Decoder
 from connectors.errors import ConnectorError
 from connectors.records import Batch, Partition
@@ -110,10 +108,13 @@ class Pipeline:
         self.groups, self._limits, self._clock = groups, limits, clock
         self._door = LastDoor(self.counters, limits.breaker)
         specs = [group.spec for group in groups.values()]
-        self._ownership = Ownership(self._source, self._store, specs, self._announce_change)
-        self._takeover = Takeover(self._take, deadline_s=limits.takeover_deadline_s)
         self._checkpointer = Checkpointer(self._source, self._store, clock, limits.outage, self.status.committed)
         self._publisher = Publisher(self._sink, groups, self.instruments, self._door)
+        self._announcer = Announcer(
+            self._publisher, self._checkpointer, groups, door=self._door, counters=self.counters, clock=clock
+        )
+        self._ownership = Ownership(self._source, self._store, specs, self._announcer.announce_change)
+        self._takeover = Takeover(self._take, deadline_s=limits.takeover_deadline_s)
         self._poller = Poller(self._source, leave_within_s=limits.revoke_deadline_s)
         self._model = ModelQueue(
             EventAssembler(groups),
@@ -149,7 +150,7 @@ class Pipeline:
         self._checkpoint_waits = False
         self._restart_wanted = False
         self._last_checkpoint_s, self._records_since_checkpoint = clock(), 0
-        self.status.assets, self.status.models = self._count_assets, self._name_models
+        self.status.assets, self.status.models = self._ownership.count_states, self._name_models
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop` or the end of a bounded source. A normal end checkpoints; an error commits nothing more."""
@@ -208,12 +209,13 @@ class Pipeline:
                 self._model.flush()
             await self._publish_ready()
             if polled == [] and not self._paused and not self._backlog:
-                await self._announce_idle()
+                await self._announcer.announce_idle(list(self._ownership.partitions.values()))
             due = self._checkpoint_due()
             self._checkpoint_waits = due and not await self._wait_for_results(down_to=0)
             if due and not self._checkpoint_waits:
                 await self._checkpoint(list(self._ownership.partitions.values()))
-                await self._republish_states()
+                owned = list(self._ownership.partitions.values())
+                await self._announcer.republish_states(owned, self._limits.republish_states_every_s)
 
     async def _poll(self) -> list[Batch] | None:
         """Paused partitions are polled only from time to time: Kafka evicts a member that does not poll at all."""
@@ -278,12 +280,7 @@ class Pipeline:
 
     def recent_samples(self, asset: str) -> tuple[str, int, Floats] | None:
         """Of an asset, for a live view: its group, the index after its newest sample, and samples (C, T)."""
-        for owned in self._ownership.partitions.values():
-            for name, windows in owned.groups.items():
-                row = windows.rings.rows.get(asset)
-                if row is not None and windows.rings.newest[row] != NEVER:
-                    return (name, *windows.rings.recent(row))
-        return None
+        return self._ownership.recent_samples(asset)
 
     async def lag(self) -> Mapping[Partition, int] | None:
         """Records still to be read; None while there is no source to ask."""
@@ -337,17 +334,6 @@ class Pipeline:
             self._give_up([partition])
             self._takeover.add([partition])
 
-    async def _announce_change(self, change: LogChange) -> None:
-        """Counted, and told as an event of every group; before the change has any effect on what is stored."""
-        if isinstance(change, CommitMoved):
-            self.counters.moved_commits += 1
-            return
-        if isinstance(change, LogReplaced):
-            self.counters.replaced_logs[change.reason] += 1
-        else:
-            self.counters.lost_records += change.count
-        await self._publisher.announce([_change_event(group, change) for group in self.groups.values()])
-
     def _owned(self, partitions: Collection[Partition]) -> list[OwnedPartition]:
         return [self._ownership.partitions[each] for each in partitions if each in self._ownership.partitions]
 
@@ -366,13 +352,6 @@ class Pipeline:
     def _report_partitions(self) -> None:
         self.progress.advanced()
         self.status.owns({at: owned.claim.epoch for at, owned in self._ownership.partitions.items()})
-
-    def _count_assets(self) -> Mapping[tuple[str, str], int]:
-        counts: Counter[tuple[str, str]] = Counter()
-        for owned in self._ownership.partitions.values():
-            for group, states in owned.states.items():
-                counts.update((group, asset.state) for asset in states.values())
-        return counts
 
     def _name_models(self) -> Mapping[str, ModelName]:
         return {name: group.current_model.name for name, group in self.groups.items()}
@@ -430,31 +409,6 @@ class Pipeline:
         else:
             self._source.resume(owned)
 
-    async def _announce_idle(self) -> None:
-        """Nothing was polled, so the records of an asset that seems idle are not waiting in a backlog."""
-        for owned in list(self._ownership.partitions.values()):
-            events = [event for name in owned.groups for event in self._idle_events(owned, name)]
-            if events and await self._still_owns(owned):
-                await self._publisher.announce(events)
-
-    def _idle_events(self, owned: OwnedPartition, name: str) -> list[OutgoingEvent]:
-        """They are technical and belong to no record, so one that cannot be built is only counted."""
-        group, windows, offset = self.groups[name], owned.groups[name], max(owned.position - 1, 0)
-        try:
-            return idle_events(group, windows, owned.partition, now_s=self._clock(), offset=offset)
-        except Exception as error:  # noqa: BLE001  # the last door
-            self._door.note(Fault("announce", error), str(owned.partition))
-            return []
-
-    async def _still_owns(self, owned: OwnedPartition) -> bool:
-        """False for one that a revocation has given up meanwhile. Raises `Fenced` when another agent has claimed it."""
-        try:
-            await self._checkpointer.verify(owned)
-        except Fenced:
-            if not owned.given_up:
-                raise
-        return not owned.given_up
-
     def _checkpoint_due(self) -> bool:
         if self._door.holds_commits:
             return False
@@ -464,8 +418,7 @@ class Pipeline:
 
     def _checkpoint_factor(self) -> float:
         """Where there are many assets, more records: each asset's ring is a write of its own, however little is new."""
-        owned = self._ownership.partitions.values()
-        assets = sum(len(windows.rings.rows) for each in owned for windows in each.groups.values())
+        assets = sum(self._ownership.count_assets(group) for group in self.groups)
         return max(assets / _ASSETS_PER_CHECKPOINT, 1.0)
 
     async def _checkpoint(self, partitions: Collection[OwnedPartition]) -> None:
@@ -488,24 +441,3 @@ class Pipeline:
             owned.overdue = owned.partial
         self.counters.checkpoints += saved
         self._last_checkpoint_s, self._records_since_checkpoint = self._clock(), 0
-
-    async def _republish_states(self) -> None:
-        """After a take-over and from time to time; not during a rebuild, when newer states were published already."""
-        for owned in list(self._ownership.partitions.values()):
-            age_s = self._clock() - owned.states_published_s
-            due = not owned.rebuilding and age_s >= self._limits.republish_states_every_s
-            if due and await self._still_owns(owned):
-                await self._publisher.publish_states(owned)
-                owned.states_published_s = self._clock()
-
-
-def _change_event(group: GroupRuntime, change: LogReplaced | RecordsLost) -> OutgoingEvent:
-    origin = group.origin(group.spec.name, change.partition)
-    position, first, time_ms = change.position, change.first, change.time_ms
-    if isinstance(change, LogReplaced):
-        event = log_replaced_event(
-            origin, reason=change.reason, position=position, first=first, end=change.end, time_ms=time_ms
-        )
-    else:
-        event = lost_records_event(origin, position=position, first=first, time_ms=time_ms)
-    return OutgoingEvent(event, origin, group.spec.channels)

@@ -61,11 +61,13 @@ class Poller:
     async def keep_alive(self) -> None:
         """Poll without taking anything: a member that does not poll for long is thrown out. Partitions must be paused.
 
+        Where the loop resumes one while the source still looks at something else, what it gives is to be read again.
         What is wrong with the log is found again by the next poll.
         """
         async with self._busy:
             with suppress(OffsetOutOfRange):
-                await self._source.poll(max_records=1, timeout_s=0)
+                for batch in await self._source.poll(max_records=1, timeout_s=0):
+                    self._source.seek(batch.partition, batch.records[0].offset)
 
     def interrupt(self) -> None:
         """End the current poll, if there is one. What it has fetched by then is returned by the next poll."""

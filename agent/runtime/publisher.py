@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from agent.dead_letters.letter import DeadLetter
 from agent.event_types import SENSOR_UNHEALTHY
-from agent.events.assemble import BatchResult, OutgoingEvent
 from agent.events.fault import Fault
 from agent.events.group import GroupRuntime
+from agent.events.outgoing import BatchResult, OutgoingEvent
 from agent.events.payloads import Origin, event_message, state_message
 from agent.runtime.instruments import Instruments
 from agent.runtime.last_door import LastDoor
-from agent.runtime.ownership import OwnedPartition
+from agent.runtime.partitions.owned import OwnedPartition
 from agent.windows.asset_state import AssetState
 from connectors.base import Sink
 from connectors.failpoints import AFTER_PUBLISH, AFTER_STATES, hit

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from agent.settings.problems import Path, Problem, info, warning
 from agent.settings.resolve import ResolvedGroup
 from agent.settings.units import Duration
+from connectors.timestamps import NS_PER_MS
 
 if TYPE_CHECKING:
     from connectors.kafka.inspection import ClusterFacts, TopicFacts
@@ -19,7 +20,6 @@ Problems = Iterator[Problem]
 _REPLICAS = 3
 _IN_SYNC = 2
 _UNLIMITED = -1
-_NS_PER_MS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Needs:
 
 def retention_needed_ms(groups: Sequence[ResolvedGroup]) -> int:
     """Twice what a rebuild may have to read, for the group that needs most."""
-    return max(-(-2 * _rebuilt_steps(group) * group.grid.period_ns // _NS_PER_MS) for group in groups)
+    return max(-(-2 * _rebuilt_steps(group) * group.grid.period_ns // NS_PER_MS) for group in groups)
 
 
 def _rebuilt_steps(group: ResolvedGroup) -> int:
@@ -255,7 +255,7 @@ def _number(topic: "TopicFacts", name: str, default: int) -> int:
 
 def _time(milliseconds: int) -> str:
     """For people: three digits in the largest suitable unit."""
-    nanoseconds = milliseconds * _NS_PER_MS
+    nanoseconds = milliseconds * NS_PER_MS
     for unit in ("d", "h", "m", "s"):
         if nanoseconds >= 2 * Duration.UNITS[unit]:
             return f"{nanoseconds / Duration.UNITS[unit]:.3g}{unit}"

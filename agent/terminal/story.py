@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal, localcontext
 from typing import Any
 
 from agent.event_types import (
@@ -17,12 +18,16 @@ from agent.event_types import (
     SENSOR_UNHEALTHY,
     STATE,
 )
-from agent.events.assemble import OutgoingEvent
+from agent.events.outgoing import OutgoingEvent
 from agent.terminal.sparkline import span_marks, sparkline
 from anchormoe.model.reasons import short_reason
 from connectors.timestamps import NS_PER_S, parse_iso
 
 Json = dict[str, Any]
+_LARGEST = 400
+"""Digits of the largest float, with its decimals."""
+_ROUNDING = Decimal("0.0025")
+"""Four numbers of three places cannot miss their sum by more, where it is exact."""
 
 
 def clock(stamp: str) -> str:
@@ -50,7 +55,7 @@ def headline(data: Json) -> str:
         return f"{data['group']}: {data['count']} records of {_place(data)} were deleted before they were read"
     if data["type"] in (SENSOR_UNHEALTHY, SENSOR_HEALTHY):
         return f"{data['asset']}: {_sensor(data)}"
-    words = {CHANNEL_DROPOUT: "has no data", CHANNEL_BACK: "has data again"}.get(data["type"], data["type"])
+    words = {CHANNEL_DROPOUT: "has little or no data", CHANNEL_BACK: "has data again"}.get(data["type"], data["type"])
     return f"{data['asset']}: channel {data.get('channel', '')} {words}"
 
 
@@ -83,19 +88,29 @@ def span_lines(evidence: Json) -> list[str]:
     """One line per published span, strongest first."""
     return [
         f"{clock(span.start)}–{clock(span.end)}  {span.contribution:+.3f} ({span.share:.0%})"
-        f"  {', '.join(span.channels) or '-'}  by {span.expert or '-'}"
+        f"  {', '.join(span.channels) or '-'}  expert: {span.expert or '-'}"
         for span in sorted(shown_spans(evidence), key=lambda span: -abs(span.contribution))
     ]
 
 
 def sum_line(data: Json) -> str:
-    """How the score adds up, from the published numbers."""
+    """How the score adds up, from the published numbers; the rest has the rounding to three places."""
     evidence = data["evidence"]
-    shown = sum(span.contribution for span in shown_spans(evidence))
-    return (
-        f"context {evidence['context']:+.3f}  shown {shown:+.3f}  rest {evidence['remainder']:+.3f}"
-        f"  =  score of {evidence['class']} {_logit(data):+.3f}"
-    )
+    spans = sum((_decimal(span.contribution) for span in shown_spans(evidence)), Decimal(0))
+    context, shown, score = map(_rounded, (_decimal(evidence["context"]), spans, _decimal(_logit(data))))
+    rest, left = _rounded(_decimal(evidence["remainder"])), score - context - shown
+    rest = left if abs(rest - left) < _ROUNDING else rest
+    return f"context {context:+f}  shown {shown:+f}  rest {rest:+f}  =  score of {evidence['class']} {score:+f}"
+
+
+def _decimal(number: float) -> Decimal:
+    """As it is written."""
+    return Decimal(repr(float(number)))
+
+
+def _rounded(number: Decimal) -> Decimal:
+    with localcontext(prec=_LARGEST):
+        return round(number, 3) + 0  # -0 is 0
 
 
 def why_lines(data: Json) -> list[str]:
@@ -184,10 +199,12 @@ def _logit(data: Json) -> float:
 
 
 def _probability(data: Json) -> str:
+    """Of the state, which may be held against what its window says; of `unknown`, that of the most likely class."""
     if "classes" in data:
-        likely = data["classes"][0]["probability"] if data["classes"] else None
+        found = {row["class"]: row["probability"] for row in data["classes"] or ()}
     else:
-        likely = max(data["probabilities"].values()) if data["probabilities"] else None
+        found = data["probabilities"] or {}
+    likely = found.get(data["state"], max(found.values(), default=None))
     return "" if likely is None else f"  p={likely:.2f}"
 
 

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agent.event_types import STATE, is_normal_state
-from agent.events.assemble import OutgoingEvent, WindowResult
+from agent.events.outgoing import OutgoingEvent, WindowResult
 from agent.health.counters import Counters
 from agent.models.classifier import UNKNOWN
 from agent.page.state import strongest_evidence

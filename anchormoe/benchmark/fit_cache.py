@@ -9,7 +9,7 @@ import logging
 import platform
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -69,7 +69,7 @@ def _key(task: FitTask, settings: RecipeSettings) -> str:
     digest = hashlib.sha256()
     made_by = code_digest(settings.recipe), platform.machine(), [version(one) for one in _LIBRARIES]
     digest.update(repr(made_by).encode())
-    digest.update(repr((sorted(asdict(settings).items()), task.n_classes, task.seed, task.device)).encode())
+    digest.update(repr((sorted(settings.to_dict().items()), task.n_classes, task.seed, task.device)).encode())
     digest.update(fingerprint(task.cases, task.y).encode())
     for array in (task.groups, task.ends, task.sample_weight):
         digest.update(b"-" if array is None else array.tobytes())

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from anchormoe.cases import rare_below
 from anchormoe.data.dataset import Dataset, Split
 from anchormoe.data.fold_notes import fold_notes
-from anchormoe.data.resampling import Recording
+from anchormoe.data.resampling import UNLABELLED, Recording
 
 HALF_MISSING = 0.5
 
@@ -100,7 +100,9 @@ def inspect(split: Split, recordings: Sequence[Recording] = ()) -> Inspection:
         recordings=seen,
         notes=(
             *_channel_notes(channels),
+            *_precision_notes(split.train.channels, recordings),
             *_class_notes(train, test),
+            *_label_notes(recordings),
             *fold_notes(split.train),
             *_overlap_notes(overlap),
             *_recording_notes(seen),
@@ -222,6 +224,14 @@ def _channel_notes(channels: Sequence[ChannelFacts]) -> Iterator[str]:
             yield f"channel {one.name} is missing for {one.missing_train:.0%} of TRAIN"
 
 
+def _precision_notes(names: Sequence[str], recordings: Sequence[Recording]) -> Iterator[str]:
+    for channel in sorted({channel for one in recordings for channel in one.coarse}):
+        yield (
+            f"channel {names[channel]} changes by less than single precision can tell at its level, so models cannot "
+            "see it; record it with a constant subtracted, or its differences"
+        )
+
+
 def _class_notes(train: PartFacts, test: PartFacts) -> Iterator[str]:
     for name, count in train.class_counts.items():
         if not count:
@@ -231,6 +241,26 @@ def _class_notes(train: PartFacts, test: PartFacts) -> Iterator[str]:
             yield f"class {name} has {share}; training gives it more weight (class_weight: auto)"
         if test.class_counts[name] == 0:
             yield f"class {name} has no test case"
+    for alike in _alike(list(train.class_counts)):
+        yield f"classes {' and '.join(map(repr, alike))} differ only in capitals; labels.names makes them one"
+
+
+def _alike(names: Sequence[str]) -> list[list[str]]:
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(" ".join(name.casefold().split()), []).append(name)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _label_notes(recordings: Sequence[Recording]) -> Iterator[str]:
+    """Steps that hold a sample and no label; a class called `None` would be among them."""
+    there = sum(int((~np.isnan(one.steps)).any(axis=1).sum()) for one in recordings)
+    without = sum(int(((~np.isnan(one.steps)).any(axis=1) & (one.labels == UNLABELLED)).sum()) for one in recordings)
+    if without:
+        yield (
+            f"{without / there:.1%} of the samples have no label and are not used: they are outside of every interval, "
+            "or their cell is empty, NA, NaN, null, None or -; labels.default gives them one"
+        )
 
 
 def _overlap_notes(overlap: OverlapFacts) -> Iterator[str]:

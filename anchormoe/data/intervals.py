@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from anchormoe.data.csv_files import CsvFormat, read_header
 from anchormoe.data.recording_config import RecordingConfig
-from anchormoe.data.tables import SUFFIXES, label_text, read_table, sniff_separator
+from anchormoe.data.tables import SUFFIXES, Columns, label_text, read_table
 from anchormoe.data.timestamps import to_nanoseconds
 from anchormoe.errors import DataError
 
@@ -33,13 +34,14 @@ def read_intervals(directory: Path, name: str, config: RecordingConfig) -> list[
     directory: a misspelt name would otherwise lose its labels silently.
     """
     path = directory / name
-    columns = ["start", "end", "label", *(["recording"] if _names_recordings(path, config.separator) else [])]
-    table = read_table(path, columns, separator=config.separator)
+    table = _read(path, config)
     starts, ends = (
-        to_nanoseconds(path, table[side], offset_ns=config.offset_ns, unit=config.timestamp_unit)
+        to_nanoseconds(
+            path, table[side], offset_ns=config.offset_ns, unit=config.timestamp_unit, pattern=config.timestamp_format
+        )
         for side in ("start", "end")
     )
-    names = [str(name) for name in table["recording"]] if "recording" in table else [None] * len(starts)
+    names: Sequence[str | None] = _names(directory, path, table) if "recording" in table else [None] * len(starts)
     rows = [
         LabelInterval(int(start), int(end), _label(path, row, label), name)
         for row, (start, end, label, name) in enumerate(zip(starts, ends, table["label"], names, strict=True), start=1)
@@ -48,6 +50,27 @@ def read_intervals(directory: Path, name: str, config: RecordingConfig) -> list[
     _refuse_backward(path, rows)
     _refuse_overlap(path, rows)
     return sorted(rows, key=lambda row: row.start_ns)
+
+
+def _read(path: Path, config: RecordingConfig) -> Columns:
+    """The file may have another separator than the recordings: people write it by hand."""
+    form = CsvFormat(encoding=config.encoding, texts=("recording",))
+    _, header = read_header(path, form)
+    columns = ["start", "end", "label", *(["recording"] if "recording" in header else [])]
+    return read_table(path, columns, form)
+
+
+def _names(directory: Path, path: Path, table: Columns) -> list[str]:
+    """Each row's recording without the suffix, which some people write."""
+    found = {file.relative_to(directory) for file in directory.rglob("*") if file.suffix.lower() in SUFFIXES}
+    by_file = {file.as_posix(): file.with_suffix("").as_posix() for file in found}
+    names = []
+    for row, value in enumerate(table["recording"], start=1):
+        name = label_text(value)
+        if name is None:
+            raise DataError(f"{path}, row {row}: the recording is missing")
+        names.append(by_file.get(name, name))
+    return names
 
 
 def _label(path: Path, row: int, value: object) -> str:
@@ -68,15 +91,6 @@ def labels_at(
     return labels
 
 
-def _names_recordings(path: Path, separator: str | None) -> bool:
-    try:
-        with path.open(encoding="utf-8-sig") as file:
-            header = file.readline().strip()
-    except OSError as error:
-        raise DataError(f"{path}: {error.strerror}") from error
-    return "recording" in [name.strip().strip('"') for name in header.split(separator or sniff_separator(header))]
-
-
 def _refuse_unknown(directory: Path, path: Path, rows: Sequence[LabelInterval]) -> None:
     files = (file for file in directory.rglob("*") if file.suffix.lower() in SUFFIXES and file != path)
     known = sorted({file.relative_to(directory).with_suffix("").as_posix() for file in files})
@@ -89,11 +103,15 @@ def _refuse_unknown(directory: Path, path: Path, rows: Sequence[LabelInterval]) 
 def _refuse_backward(path: Path, rows: Sequence[LabelInterval]) -> None:
     for at, row in enumerate(rows):
         if row.end_ns <= row.start_ns:
-            raise DataError(f"{path}, row {at + 1}: the interval ends before it starts")
+            raise DataError(f"{path}, row {at + 1}: the interval does not end after its start")
 
 
 def _refuse_overlap(path: Path, rows: Sequence[LabelInterval]) -> None:
     order = sorted(range(len(rows)), key=lambda at: (rows[at].recording or "", rows[at].start_ns))
     for before, after in pairwise(order):
         if rows[before].recording == rows[after].recording and rows[after].start_ns < rows[before].end_ns:
-            raise DataError(f"{path}: rows {before + 1} and {after + 1} overlap in time")
+            one, other = (f"{rows[at].label!r}" for at in (before, after))
+            raise DataError(
+                f"{path}: rows {before + 1} and {after + 1} ({one} and {other}) overlap in time; "
+                "a sample has one label: end the earlier one where the later begins"
+            )

@@ -15,7 +15,7 @@ HEADER = ("recording", "start", "end", "label")
 
 def read_labels(text: str) -> Iterator[tuple[str, str, str]]:
     """Start, end and label of each period, in the file's order. Raises DataError that names the line."""
-    for number, row in enumerate(csv.reader(text.splitlines()), 1):
+    for number, row in _rows(text):
         cells = [cell.strip() for cell in row]
         if not any(cells):
             continue
@@ -25,6 +25,14 @@ def read_labels(text: str) -> Iterator[tuple[str, str, str]]:
         if end <= start:
             raise DataError(f"line {number}: the end {cells[1]} is not after the start {cells[0]}")
         yield start.isoformat(), end.isoformat(), _label(cells[2] if len(cells) > 2 else "")
+
+
+def _rows(text: str) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(text.splitlines())
+    try:
+        yield from enumerate(reader, 1)
+    except csv.Error as error:
+        raise DataError(f"line {reader.line_num}: {error}") from error
 
 
 def as_intervals(text: str, recordings: Sequence[str]) -> list[tuple[str, str, str, str]]:

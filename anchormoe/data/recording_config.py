@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
 
 import yaml
@@ -10,12 +10,15 @@ from msgspec import Meta
 
 from anchormoe.cases import Alignment
 from anchormoe.conversion import Count, Share, from_settings
+from anchormoe.data.csv_files import CsvFormat
 from anchormoe.errors import DataError
 from anchormoe.windows import FillKind, FillRule, Grid, WindowShape
 
 SECTION = "recordings"
 LabelRule = Literal["majority", "last", "any"]
 """Majority over the last `hop` steps; the last labelled step; any event in the window, the latest if several."""
+ALL_FILES = ("**/*.csv", "**/*.parquet", "**/*.npz", "**/*.edf", "**/*.hea", "**/*.h5", "**/*.hdf5")
+"""Also where the suffix is in capitals, as on Windows."""
 OTHER_SECTIONS = ("data", "train")
 _OFFSET = re.compile(r"([+-])(\d\d):(\d\d)")
 
@@ -79,7 +82,10 @@ class WindowConfig:
     min_coverage: Share = 0.5
 
     def __post_init__(self) -> None:
-        WindowShape(self.length, self.hop)
+        if self.hop > self.length:
+            raise ValueError(
+                f"need 1 <= hop <= length: with hop {self.hop} and length {self.length} samples are left out"
+            )
         if (self.period_s is None) == (self.rate_hz is None):
             raise ValueError("give either period_s or rate_hz")
 
@@ -111,14 +117,16 @@ class RecordingConfig:
     labels: LabelConfig
     window: WindowConfig
     split: SplitConfig = field(default_factory=SplitConfig)
-    files: tuple[str, ...] = ("**/*.csv", "**/*.parquet", "**/*.npz", "**/*.edf", "**/*.hea", "**/*.h5", "**/*.hdf5")
+    files: tuple[str, ...] = ALL_FILES
     asset: str = "file"
-    utc_offset: str | None = None
+    utc_offset: str | int | None = None
     timestamp_unit: Literal["s", "ms", "us", "ns"] | None = None
+    timestamp_format: str | None = None
     separator: str | None = None
     decimal: Literal[".", ","] = "."
-    missing: tuple[str, ...] = ()
-    """words that stand for no value, such as `Bad Input`"""
+    encoding: str = "utf-8"
+    missing: tuple[str | float, ...] = ()
+    """words and numbers that stand for no value, such as `Bad Input` or -1"""
     alignment: Alignment = "sliding"
 
     def __post_init__(self) -> None:
@@ -126,8 +134,36 @@ class RecordingConfig:
             raise ValueError("channels: at least one is needed")
         if self.asset not in ("file", "folder") and not self.asset_column:
             raise ValueError(f"asset: expected file, folder or column:NAME, not {self.asset!r}")
+        if isinstance(self.utc_offset, int):
+            raise ValueError(
+                f'utc_offset: write it in quotes, such as "+02:00"; YAML reads {self.utc_offset} otherwise'
+            )
         if self.utc_offset is not None and not _OFFSET.fullmatch(self.utc_offset):
             raise ValueError(f"utc_offset: expected a value like +02:00, not {self.utc_offset!r}")
+        if self.timestamp_unit is not None and self.timestamp_format is not None:
+            raise ValueError("give either timestamp_unit, for numbers, or timestamp_format, for texts")
+        self._refuse_wrong_files()
+
+    def _refuse_wrong_files(self) -> None:
+        if self.separator is not None and len(self.separator) != 1:
+            tab = r'; a tab is "\t" in double quotes' if "t" in self.separator else ""
+            raise ValueError(f"separator: expected a single character, not {self.separator!r}{tab}")
+        if self.separator == self.decimal:
+            raise ValueError(f"separator: {self.separator!r} is the decimal sign, too")
+        if not _is_text_encoding(self.encoding):
+            raise ValueError(f"encoding: {self.encoding!r} is not known; try utf-8, windows-1252 or utf-16")
+        for pattern in self.files:
+            parts = PurePosixPath(pattern).parts
+            if not parts or pattern.startswith("/") or any("**" in part and part != "**" for part in parts):
+                raise ValueError(f"files: {pattern!r}: expected a pattern below the directory, such as '**/*.csv'")
+
+    @property
+    def csv_format(self) -> CsvFormat:
+        return CsvFormat(self.separator, self.decimal, self.encoding)
+
+    @property
+    def missing_words(self) -> tuple[str, ...]:
+        return tuple(str(each) for each in self.missing)
 
     @property
     def asset_column(self) -> str | None:
@@ -137,7 +173,7 @@ class RecordingConfig:
     @property
     def offset_ns(self) -> int | None:
         """Subtracted from a local time to get UTC; None when not set."""
-        found = _OFFSET.fullmatch(self.utc_offset or "")
+        found = _OFFSET.fullmatch(str(self.utc_offset or ""))
         if found is None:
             return None
         seconds = int(found[2]) * 3600 + int(found[3]) * 60
@@ -154,6 +190,16 @@ class RecordingConfig:
     @property
     def fill_rules(self) -> list[FillRule]:
         return [FillRule(channel.fill, channel.max_age) for channel in self.channels.values()]
+
+
+def _is_text_encoding(name: str) -> bool:
+    try:
+        b"?".decode(name)
+    except LookupError:
+        return False
+    except UnicodeError:
+        pass  # a single byte is too few for it
+    return True
 
 
 def read_config(path: Path | None) -> RecordingConfig:

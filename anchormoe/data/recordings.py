@@ -14,8 +14,14 @@ from anchormoe.data.recording_files import RawRecording, read_recordings
 from anchormoe.data.resampling import UNLABELLED, LabelledWindows, Recording, Samples, cut_windows, resample
 from anchormoe.data.splitting import group_overlapping, overlaps_any, select_test, split_by_time
 from anchormoe.errors import DataError
+from anchormoe.windows import step_words
 
 Flags = npt.NDArray[np.bool_]
+SHOWN_NAMES = 5
+MANY_CLASSES, FEW_SAMPLES = 50, 10
+"""More labels, each of so few samples, are not states."""
+UNKNOWN = "unknown"
+"""What the agent says instead of a class."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +66,7 @@ def split_windows(name: str, recordings: RecordingSet, config: RecordingConfig) 
     owned = _cut_all(recordings, config)
     train, test = _split_flags(recordings, owned, config)
     mixed = owned.windows.mixed
-    _refuse_an_empty_part(name, recordings, owned, train & ~mixed, test & ~mixed)
+    _refuse_an_empty_part(name, recordings, owned, (train & ~mixed, test & ~mixed), config)
     _refuse_lost_classes(name, recordings, owned, train & ~mixed, test & ~mixed)
     return Split(
         train=_dataset(name, recordings, owned, config, train & ~mixed),
@@ -76,8 +82,24 @@ def _classes(directory: Path, raw: Sequence[RawRecording], config: RecordingConf
         raise DataError(f"{directory}: no sample has a label; check `labels` in the configuration")
     if len(seen) < 2:
         raise DataError(f"{directory}: every label is {min(seen)!r}; at least two classes are needed")
+    _refuse_measurements(directory, raw, seen)
+    if UNKNOWN in seen:
+        raise DataError(
+            f"{directory}: class {UNKNOWN!r} is what the agent says where it has no answer; give it another name with "
+            "labels.names, or leave those samples without a label"
+        )
     named = list(dict.fromkeys(config.labels.names.values()))
     return tuple(name for name in named if name in seen) or tuple(sorted(seen))
+
+
+def _refuse_measurements(directory: Path, raw: Sequence[RawRecording], seen: set[str]) -> None:
+    samples = sum(int((one.labels != None).sum()) for one in raw)  # noqa: E711  # of each element
+    if len(seen) > MANY_CLASSES and len(seen) * FEW_SAMPLES > samples:
+        some = ", ".join(map(repr, sorted(seen)[:3]))
+        raise DataError(
+            f"{directory}: {len(seen):,} different labels in {samples:,} samples, such as {some}: "
+            "labels.column must be a column of states, not of measurements"
+        )
 
 
 def _with_codes(raw: RawRecording, codes: dict[str, int]) -> Samples:
@@ -140,11 +162,14 @@ def _groups(recordings: RecordingSet, owner: npt.NDArray[np.int64]) -> npt.NDArr
     return np.asarray(present[roots][np.searchsorted(present, owner)])
 
 
-def _refuse_an_empty_part(name: str, recordings: RecordingSet, owned: _OwnedWindows, train: Flags, test: Flags) -> None:
+def _refuse_an_empty_part(
+    name: str, recordings: RecordingSet, owned: _OwnedWindows, parts: tuple[Flags, Flags], config: RecordingConfig
+) -> None:
     if not len(owned.owner):
         problem = "no recording holds a whole window with enough coverage and a label"
-        raise DataError(f"{name}: {problem}; {_longest(recordings)}")
-    for part, flags in (("TRAIN", train), ("TEST", test)):
+        asked = f"a window is {config.window.length:,} steps, {step_words(config.grid.period_ns / 1e9)}"
+        raise DataError(f"{name}: {problem}; {_longest(recordings)}; {asked}")
+    for part, flags in zip(("TRAIN", "TEST"), parts, strict=True):
         if not flags.any():
             raise DataError(f"{name}: the split leaves no window for {part}; shorten the window or change the split")
 
@@ -159,12 +184,23 @@ def _longest(recordings: RecordingSet) -> str:
 def _refuse_lost_classes(name: str, recordings: RecordingSet, owned: _OwnedWindows, train: Flags, test: Flags) -> None:
     in_train, in_test = set(owned.windows.labels[train]), set(owned.windows.labels[test])
     for label in sorted(in_test - in_train):
-        raise DataError(f"{name}: class {recordings.classes[label]!r} is in TEST but not in TRAIN; change the split")
+        raise DataError(
+            f"{name}: class {recordings.classes[label]!r} is in TEST but not in TRAIN; "
+            f"{_split_remedy(recordings, owned, label)}"
+        )
     for label in sorted(set(range(len(recordings.classes))) - in_train):
         raise DataError(
             f"{name}: class {recordings.classes[label]!r} covers half of no TRAIN window; shorten the window, "
             "label short events with labels.rule: any, or give its samples another label with labels.names"
         )
+
+
+def _split_remedy(recordings: RecordingSet, owned: _OwnedWindows, label: int) -> str:
+    """A class of a single recording can only be in both parts where recordings are divided."""
+    holders = sorted({recordings.recordings[at].name for at in owned.owner[owned.windows.labels == label]})
+    if len(holders) == 1:
+        return f"only recording {holders[0]} has it: take `split: {{by: time}}`, which divides every recording"
+    return f"it is in {', '.join(holders[:SHOWN_NAMES])}: keep one of them out of split.test, or change test_share"
 
 
 def _dataset(

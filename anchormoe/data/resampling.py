@@ -12,6 +12,8 @@ from anchormoe.errors import DataError
 
 UNLABELLED = -1
 MAX_STEPS = 50_000_000
+COARSE = 0.1
+"""Of a channel's standard deviation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class Recording:
     """samples that share their step with an earlier one"""
     out_of_order: int
     """timestamps earlier than the one before"""
+    coarse: tuple[int, ...] = ()
+    """channels whose changes single precision cannot tell at their level, such as totals of a billion"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,7 @@ def resample(samples: Samples, config: RecordingConfig) -> Recording:
         samples=len(index),
         same_step=len(index) - len(np.unique(index)),
         out_of_order=int((np.diff(samples.times_ns) < 0).sum()),
+        coarse=_coarse_channels(samples.values),
     )
 
 
@@ -116,6 +121,17 @@ def _label_share(codes: npt.NDArray[np.int64], label: npt.NDArray[np.int64]) -> 
     return np.asarray((codes == label[:, None]).sum(axis=1) / np.maximum(labelled, 1), dtype=np.float64)
 
 
+def _coarse_channels(values: npt.NDArray[np.float64]) -> tuple[int, ...]:
+    """By what rounding to single precision moves, beside what the values differ by."""
+    found = []
+    for channel, column in enumerate(values.T):
+        own = column[~np.isnan(column)]
+        moved = float(np.abs(own - own.astype(np.float32)).max(initial=0.0))
+        if moved > COARSE * float(own.std() if len(own) else 0.0) > 0:
+            found.append(channel)
+    return tuple(found)
+
+
 def _labels_by_step(step: npt.NDArray[np.int64], labels: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
     codes = np.full(size, UNLABELLED, dtype=np.int64)
     given = labels != UNLABELLED
@@ -128,4 +144,5 @@ def _refuse_implausible_span(name: str, index: npt.NDArray[np.int64], period_s: 
     span = int(index.max()) - int(index.min()) + 1
     if span > MAX_STEPS:
         row = int(np.abs(index - np.median(index)).argmax()) + 1
-        raise DataError(f"{name}: spans {span:,} steps of {period_s:g} s; check the timestamp in row {row}")
+        spans = f"{name}: spans {span:,} steps of {period_s:g} s"
+        raise DataError(f"{spans}; check the timestamp in row {row}, and window.period_s")

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from anchormoe.data.csv_files import CsvFormat
 from anchormoe.errors import DataError
 
 ANNOTATIONS, SYMBOL, RHYTHM = "annotations", "symbol", "rhythm"
@@ -28,7 +29,7 @@ _MOST_PACKED, _SMALL = 2_000, 1 << 20
 """How far a dataset may be compressed (gzip reaches a thousand), beside a size that does no harm."""
 
 Columns = dict[str, Any]
-Reader = Callable[[Path, Sequence[str], str | None, str], Columns]
+Reader = Callable[[Path, Sequence[str], CsvFormat], Columns]
 
 
 def _guarded(extra: str) -> Callable[[Reader], Reader]:
@@ -36,9 +37,9 @@ def _guarded(extra: str) -> Callable[[Reader], Reader]:
 
     def guard(read: Reader) -> Reader:
         @wraps(read)
-        def guarded(path: Path, columns: Sequence[str], separator: str | None, decimal: str) -> Columns:
+        def guarded(path: Path, columns: Sequence[str], form: CsvFormat) -> Columns:
             try:
-                return read(path, columns, separator, decimal)
+                return read(path, columns, form)
             except DataError:
                 raise
             except ImportError as error:
@@ -54,7 +55,7 @@ def _guarded(extra: str) -> Callable[[Reader], Reader]:
 
 
 @_guarded("clinical")
-def read_edf(path: Path, columns: Sequence[str], _separator: str | None, _decimal: str) -> Columns:
+def read_edf(path: Path, columns: Sequence[str], _form: CsvFormat) -> Columns:
     """EDF and EDF+C. A file with gaps (EDF+D) is refused: its times would be wrong."""
     from edfio import read_edf as read
 
@@ -103,7 +104,7 @@ def _check_edf_range(path: Path, name: str, limits: tuple[float, float]) -> None
 
 
 @_guarded("clinical")
-def read_wfdb(path: Path, columns: Sequence[str], _separator: str | None, _decimal: str) -> Columns:
+def read_wfdb(path: Path, columns: Sequence[str], _form: CsvFormat) -> Columns:
     """The record of a header; its annotations are those in the .atr file beside it."""
     import wfdb
 
@@ -159,7 +160,7 @@ def _number(text: str) -> float:
 
 
 @_guarded("train")
-def read_hdf5(path: Path, columns: Sequence[str], _separator: str | None, _decimal: str) -> Columns:
+def read_hdf5(path: Path, columns: Sequence[str], _form: CsvFormat) -> Columns:
     """Each column is a dataset of one dimension, named by its path such as `run/flow`."""
     import h5py
 

@@ -3,9 +3,8 @@
 Errors name the row of a bad cell; rows are counted from 1, the first after the header.
 """
 
-import csv
-import warnings
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -13,25 +12,29 @@ from zipfile import BadZipFile
 import numpy as np
 import numpy.typing as npt
 
+from anchormoe.data.column_names import refuse_absent, refuse_repeated
+from anchormoe.data.csv_files import MISSING_VALUES, CsvFormat, read_csv, wrong_encoding
 from anchormoe.data.signal_files import read_edf, read_hdf5, read_wfdb
 from anchormoe.errors import DataError
 
-SEPARATORS = (",", ";", "\t", "|")
-MISSING_VALUES = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "-")
-
 Columns = dict[str, Any]
+_NUMBERS = "fiub"
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?")
+_THOUSANDS = r"[+-]?\d{1,3}(?:\.\d{3})+"
+_PLAIN_CSV = CsvFormat()
 
 
-def read_table(path: Path, columns: Sequence[str], *, separator: str | None = None, decimal: str = ".") -> Columns:
+def read_table(path: Path, columns: Sequence[str], form: CsvFormat = _PLAIN_CSV) -> Columns:
     """The named columns as pandas Series of equal length. DataError names the file and the column that is missing."""
     if path.is_file() and not path.stat().st_size:
         raise DataError(f"{path}: the file is empty")
+    reader = _READERS.get(path.suffix.lower())
+    if reader is None:
+        raise DataError(f"{path}: unknown file type; known are {', '.join(_READERS)}")
     try:
-        table = _READERS[path.suffix.lower()](path, columns, separator, decimal)
-    except KeyError:
-        raise DataError(f"{path}: unknown file type; known are {', '.join(_READERS)}") from None
+        table = reader(path, columns, form)
     except UnicodeError as error:
-        raise DataError(f"{path}: not a text file in UTF-8: {error}") from error
+        raise DataError(wrong_encoding(path, form, error)) from error
     except (OSError, ValueError, BadZipFile) as error:
         raise DataError(f"{path}: {str(error).splitlines()[0]}") from error
     if not len(next(iter(table.values()))):
@@ -45,91 +48,98 @@ def to_numbers(
     """NaN where a cell is empty, in MISSING_VALUES or in `missing`. Other text and infinities are refused."""
     import pandas
 
-    if missing and values.dtype.kind not in "fiub":
-        values = _without_words(values, missing, decimal)
-    parsed = pandas.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
-    if values.dtype.kind not in "fiub":
-        _refuse_text(path, column, values, parsed)
+    if values.dtype.kind in "Mmc":
+        kind = "complex numbers" if values.dtype.kind == "c" else "times"
+        raise DataError(f"{path}, column {column!r}: these are {kind}, not plain numbers; it cannot be a channel")
+    texts = values
+    if values.dtype.kind not in _NUMBERS:
+        texts = _without_words(values, missing, decimal)
+    parsed = pandas.to_numeric(texts, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    if values.dtype.kind not in _NUMBERS:
+        _refuse_text(path, column, values, np.isnan(parsed) & texts.notna().to_numpy(), decimal)
+    parsed = np.where(np.isin(parsed, _as_numbers(missing)), np.nan, parsed)
     # The model works in float32; a value beyond it would become infinite there.
     huge = np.flatnonzero(np.abs(parsed) > np.finfo(np.float32).max)
     if len(huge):
         value = f"{values.iloc[huge[0]]}"
-        raise DataError(f"{path}, row {huge[0] + 1}, column {column!r}: {value} is not a finite number")
+        raise DataError(
+            f"{path}, row {huge[0] + 1}, column {column!r}: {value} is not a finite number; "
+            "if it stands for no value, list it in recordings.missing"
+        )
     return np.asarray(parsed)
 
 
 def _without_words(values: Any, missing: Sequence[str], decimal: str) -> Any:
-    """A column with words in it was read as text, decimal signs included."""
+    """A column with a word or a blank in it was read as text, decimal signs included."""
+    if decimal == "." and not missing:
+        return values
     texts = values.astype("string").str.strip()
-    kept = texts.where(~texts.isin(list(missing)))
-    return (kept if decimal == "." else kept.str.replace(decimal, ".", regex=False)).astype(object)
+    kept = texts.where(~texts.isin([*missing, *MISSING_VALUES]))
+    if decimal != ".":
+        grouped = kept.str.fullmatch(_THOUSANDS).fillna(False).astype(bool)
+        # Where commas are decimal signs, 1.234 is a thousand and more, and must not become 1 and a bit.
+        commas = bool(kept.str.contains(decimal, regex=False).fillna(False).any())
+        kept = kept.mask(grouped & commas, "?").str.replace(decimal, ".", regex=False)
+    return kept.astype(object)
+
+
+def _as_numbers(words: Sequence[str]) -> list[float]:
+    """The words that a column of numbers would hold as numbers, such as -9999."""
+    import pandas
+
+    numbers = pandas.to_numeric(pandas.Series(list(words), dtype=object), errors="coerce")
+    return [float(number) for number in numbers if number == number]
 
 
 def label_text(value: Any) -> str | None:
     """A label as text; 1.0 and 1 are the same label, and an empty cell has none."""
     if value is None or value != value:
         return None
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
     if isinstance(value, float | np.floating) and float(value).is_integer():
         return str(int(value))
     return str(value).strip() or None
 
 
-def _refuse_text(path: Path, column: str, values: Any, parsed: npt.NDArray[np.float64]) -> None:
-    wrong = np.flatnonzero(np.isnan(parsed) & values.notna().to_numpy())
-    for at in wrong:
-        if str(values.iloc[at]).strip() not in MISSING_VALUES:
-            raise DataError(
-                f"{path}, row {at + 1}, column {column!r}: {values.iloc[at]!r} is not a number; "
-                "if it stands for no value, list it in recordings.missing"
-            )
+def _refuse_text(path: Path, column: str, values: Any, wrong: npt.NDArray[np.bool_], decimal: str) -> None:
+    for at in np.flatnonzero(wrong):
+        text = str(values.iloc[at]).strip()
+        if text not in MISSING_VALUES:
+            where = f"{path}, row {at + 1}, column {column!r}: {values.iloc[at]!r} is not a number"
+            raise DataError(f"{where}; {_text_remedy(text, decimal)}")
 
 
-def sniff_separator(header: str) -> str:
-    """The candidate that occurs most often in the header line."""
-    return max(SEPARATORS, key=header.count)
+def _text_remedy(text: str, decimal: str) -> str:
+    if decimal == "." and _DECIMAL_COMMA.fullmatch(text):
+        return "if the comma is the decimal sign, set recordings.decimal: ','"
+    if decimal == "," and any(each.isdigit() for each in text) and "." in text:
+        return "the decimal sign is ','; write numbers without points between thousands"
+    return (
+        "if it stands for no value, list it in recordings.missing; a column of words cannot be a channel unless it is "
+        "written in numbers"
+    )
 
 
-def _read_csv(path: Path, columns: Sequence[str], separator: str | None, decimal: str) -> Columns:
-    import pandas
-
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        first = file.readline()
-    used = separator or sniff_separator(first)
-    header = next(csv.reader([first], delimiter=used))
-    _refuse_absent(path, columns, header)
-    _refuse_repeated(path, columns, header)
-    _refuse_surplus(path, used, len(header))
-    with warnings.catch_warnings():
-        # Many loggers end their lines with a separator; index_col=False keeps such cells in their columns.
-        warnings.simplefilter("ignore", pandas.errors.ParserWarning)
-        table = pandas.read_csv(
-            path,
-            sep=used,
-            decimal=decimal,
-            encoding="utf-8-sig",
-            usecols=list(columns),
-            index_col=False,
-            keep_default_na=False,
-            na_values=list(MISSING_VALUES),
-            low_memory=False,
-        )
-    return {name: table[name] for name in columns}
-
-
-def _read_parquet(path: Path, columns: Sequence[str], _separator: str | None, _decimal: str) -> Columns:
-    import pandas
+def _read_parquet(path: Path, columns: Sequence[str], _form: CsvFormat) -> Columns:
     from pyarrow import parquet
 
-    _refuse_absent(path, columns, parquet.read_schema(path).names)
-    table = pandas.read_parquet(path, columns=list(columns))
+    with parquet.ParquetFile(path) as file:
+        refuse_absent(path, columns, file.schema_arrow.names)
+        refuse_repeated(path, columns, file.schema_arrow.names)
+        # Without pandas' metadata: what was the index when it was written is a column, too.
+        table = file.read(columns=list(columns)).to_pandas(ignore_metadata=True)
     return {name: table[name] for name in columns}
 
 
-def _read_npz(path: Path, columns: Sequence[str], _separator: str | None, _decimal: str) -> Columns:
+def _read_npz(path: Path, columns: Sequence[str], _form: CsvFormat) -> Columns:
     import pandas
 
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-        _refuse_absent(path, columns, archive.files)
+    with path.open("rb") as file:
+        archive = np.load(file, allow_pickle=False)
+        if isinstance(archive, np.ndarray):
+            raise DataError(f"{path}: a single array; write the columns by name with numpy.savez")
+        refuse_absent(path, columns, archive.files)
         arrays = {name: archive[name] for name in columns}
     for name, array in arrays.items():
         if array.ndim != 1 or len(array) != len(arrays[columns[0]]):
@@ -137,29 +147,8 @@ def _read_npz(path: Path, columns: Sequence[str], _separator: str | None, _decim
     return {name: pandas.Series(array) for name, array in arrays.items()}
 
 
-def _refuse_absent(path: Path, columns: Sequence[str], there: Sequence[str]) -> None:
-    for name in columns:
-        if name not in there:
-            raise DataError(f"{path}: no column {name!r}; there are {', '.join(map(str, there))}")
-
-
-def _refuse_repeated(path: Path, columns: Sequence[str], header: Sequence[str]) -> None:
-    for name in columns:
-        if header.count(name) > 1:
-            raise DataError(f"{path}: column {name!r} appears {header.count(name)} times in the header")
-
-
-def _refuse_surplus(path: Path, separator: str, cells: int) -> None:
-    """pandas would silently drop extra cells of a row, though its columns may have shifted."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        for row, line in enumerate(file):
-            # Quoted cells may hold separators and line ends; such rows are left to the reader.
-            if line.count(separator) >= cells and '"' not in line and "".join(line.split(separator)[cells:]).strip():
-                raise DataError(f"{path}, row {row}: more than {cells} cells; is the separator also the decimal sign?")
-
-
-_READERS = {
-    ".csv": _read_csv,
+_READERS: dict[str, Callable[[Path, Sequence[str], CsvFormat], Columns]] = {
+    ".csv": read_csv,
     ".parquet": _read_parquet,
     ".npz": _read_npz,
     ".edf": read_edf,
@@ -167,4 +156,4 @@ _READERS = {
     ".h5": read_hdf5,
     ".hdf5": read_hdf5,
 }
-SUFFIXES = frozenset(_READERS)
+SUFFIXES = tuple(_READERS)

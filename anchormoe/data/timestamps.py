@@ -11,6 +11,7 @@ from anchormoe.errors import DataError
 
 Nanoseconds = npt.NDArray[np.int64]
 NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+ISO_REMEDY = ", such as 2026-01-31T08:00:00; timestamp_format describes another kind, such as '%d.%m.%Y %H:%M:%S'"
 MOST_NS = 2.0**63
 FIRST_YEAR, LAST_YEAR = 1678, 2261
 """The range of nanoseconds in 64 bits, in whole years."""
@@ -24,12 +25,20 @@ _ISO_TIME = re.compile(
 )
 
 
-def to_nanoseconds(path: Path, values: Any, *, offset_ns: int | None, unit: Unit | None) -> Nanoseconds:
-    """`offset_ns` is subtracted from times without a zone; numbers need a `unit`. DataError names file and row."""
+def to_nanoseconds(
+    path: Path, values: Any, *, offset_ns: int | None, unit: Unit | None, pattern: str | None = None
+) -> Nanoseconds:
+    """`offset_ns` is subtracted from times without a zone; numbers need a `unit`. DataError names file and row.
+
+    A `pattern` of strptime is for texts that are not ISO 8601, and for numbers such as 20260131.
+    """
     _refuse_empty(path, values)
-    if values.dtype.kind in "fiu":
+    if values.dtype.kind in "fiu" and pattern is None:
         return _from_numbers(path, values, unit)
-    parsed = values if values.dtype.kind == "M" else _parse_text(path, values)
+    if values.dtype.kind == "M":
+        parsed = values
+    else:
+        parsed = _parse_text(path, values) if pattern is None else _parse_pattern(path, values, pattern)
     _refuse_out_of_range(path, values, parsed)
     if getattr(parsed.dtype, "tz", None) is not None:
         return _utc(parsed)
@@ -41,13 +50,13 @@ def to_nanoseconds(path: Path, values: Any, *, offset_ns: int | None, unit: Unit
 def _refuse_empty(path: Path, values: Any) -> None:
     empty = np.flatnonzero(values.isna().to_numpy())
     if len(empty):
-        raise DataError(f"{path}, row {empty[0] + 1}: the timestamp is missing")
+        raise DataError(f"{path}, row {empty[0] + 1}: the timestamp is missing; every row needs one")
 
 
 def _from_numbers(path: Path, values: Any, unit: Unit | None) -> Nanoseconds:
     if unit is None:
         raise DataError(
-            f"{path}, row 1: the timestamp {values.iloc[0]!r} is a number; set timestamp_unit (s, ms, us, ns)"
+            f"{path}, row 1: the timestamp {values.iloc[0]} is a number; set timestamp_unit (s, ms, us, ns)"
         )
     far = np.flatnonzero(~(np.abs(values.to_numpy(dtype=np.float64)) < MOST_NS / NANOSECONDS[unit]))
     if len(far):
@@ -79,12 +88,28 @@ def _parse_text(path: Path, values: Any) -> Any:
     parsed = pandas.to_datetime(texts.where(known), format="ISO8601", errors="coerce", utc=True)
     wrong = np.flatnonzero(parsed.isna().to_numpy())
     if len(wrong):
-        raise DataError(f"{path}, row {wrong[0] + 1}: {str(values.iloc[wrong[0]])!r} is not an ISO 8601 time")
+        found = f"{path}, row {wrong[0] + 1}: {str(values.iloc[wrong[0]])!r}"
+        raise DataError(f"{found} is not an ISO 8601 time{ISO_REMEDY}")
     zoned = np.array([matched is not None and matched["zone"] is not None for matched in matches])
     if zoned.any() and not zoned.all():
         odd = np.flatnonzero(zoned != zoned[0])[0]
         raise DataError(f"{path}, row {odd + 1}: some timestamps have a time zone and some have none")
     return parsed if zoned.all() else parsed.dt.tz_localize(None)
+
+
+def _parse_pattern(path: Path, values: Any, pattern: str) -> Any:
+    import pandas
+
+    texts = values.astype(str).str.strip()
+    try:
+        parsed = pandas.to_datetime(texts, format=pattern, errors="coerce", utc="%z" in pattern)
+    except ValueError as error:
+        raise DataError(f"timestamp_format {pattern!r}: {error}") from error
+    wrong = np.flatnonzero(parsed.isna().to_numpy())
+    if len(wrong):
+        found = f"{path}, row {wrong[0] + 1}: {str(values.iloc[wrong[0]])!r}"
+        raise DataError(f"{found} does not fit timestamp_format {pattern!r}, or there is no such time")
+    return parsed
 
 
 def _utc(parsed: Any) -> Nanoseconds:

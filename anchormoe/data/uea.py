@@ -15,6 +15,7 @@ from anchormoe.errors import DataError
 
 DIRECTORY_VARIABLE = "ANCHORMOE_DATA"
 EXTENSIONS = (".ts", ".arff")
+_NOT_READ = (["@classlabel", "false"], ["@targetlabel", "true"], ["@timestamps", "true"])
 
 
 class DatasetNotFound(DataError):
@@ -72,8 +73,10 @@ def _read(path: Path) -> _Part:
     try:
         series = _values(path)
         labels, declared = _labels(path)
-    except (OSError, ValueError, IndexError, UnicodeError) as error:
-        raise DataError(f"{path}: {error}") from error
+    except UnicodeError as error:
+        raise DataError(f"{path}: not a text file in UTF-8: {error}; save it as UTF-8") from error
+    except (OSError, ValueError, IndexError) as error:
+        raise DataError(f"{path}: {error}{_reason(path)}") from error
     if not series:
         raise DataError(f"{path}: no cases (is the line @data missing?)")
     if len(labels) != len(series):
@@ -96,6 +99,29 @@ def _refuse_wrong_header(path: Path, header: dict[str, Any]) -> None:
         raise DataError(f"{path}: the header says @classLabel false; a classifier needs labels")
     if header["timestamps"]:
         raise DataError(f"{path}: the header says @timeStamps true; only evenly spaced series are read")
+
+
+def _reason(path: Path) -> str:
+    """Which line of a .ts file cannot be read: aeon's reader does not say."""
+    lines = path.read_text(encoding="utf-8-sig").splitlines() if path.suffix == ".ts" else []
+    begin = next((at for at, line in enumerate(lines) if line.strip().lower() == "@data"), len(lines))
+    for number, line in enumerate(lines[:begin], start=1):
+        if line.lower().split()[:2] in _NOT_READ:
+            return f" (line {number}: the header says {line.strip()}; only labelled, evenly spaced series are read)"
+    for number, line in enumerate(lines[begin + 1 :], start=begin + 2):
+        for cell in (cell.strip() for part in line.split(":")[:-1] for cell in part.split(",")):
+            if cell != "?" and not _is_number(cell):
+                shown = f"{cell[:40]!r} is not" if cell else "an empty cell is not"
+                return f" (line {number}: {shown} a number; a missing value is `?`, and values are parted by commas)"
+    return ""
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
 
 
 def _labels(path: Path) -> tuple[list[str], tuple[str, ...]]:
@@ -133,7 +159,10 @@ def _refuse_other_channels(train: _Part, test: _Part) -> None:
 
 
 def _dataset(name: str, part: _Part, classes: tuple[str, ...]) -> Dataset:
-    cases = Cases.from_arrays(part.series)
+    try:
+        cases = Cases.from_arrays(part.series)
+    except DataError as error:
+        raise DataError(f"{part.path}: {error}") from error
     channels = cases.x.shape[1]
     return Dataset(
         name=name,

@@ -10,15 +10,19 @@ from anchormoe.explain.explanation import Explanation, Span, Sum
 from anchormoe.explain.plot import OPPOSE, SUPPORT, expert_lines, plot_explanation
 from anchormoe.explain.words import (
     FINDING_WORDS,
+    add_up,
+    beside,
     channels_of,
     class_name,
-    clock,
     compare_with_normal,
     example_words,
+    has_name,
     headline,
     number,
+    recorded,
     when,
     window_words,
+    written_sum,
 )
 
 _CLASSES = 20
@@ -52,31 +56,32 @@ def explanation_html(explanation: Explanation, plot: bytes, *, title: str) -> st
 
 def _score_table(explanation: Explanation) -> str:
     """context + spans + everything else = score, each span with what a person compares."""
-    one = explanation.score
-    rows = [["context", "", "", f"{one.context:+.4f}", "", ""]]
-    rows += [_span_row(explanation, span) for span in one.spans]
-    rows.append(["everything else", "", "", f"{one.remainder:+.4f}", "", ""])
-    total = [f"score of {class_name(explanation.state)}", "", "", f"{one.total:+.4f}", "", ""]
+    (context, *values, remainder), score = written_sum(explanation.score)
+    rows = [["context", "", "", context, "", ""]]
+    rows += [_span_row(explanation, *each) for each in zip(explanation.score.spans, values, strict=True)]
+    rows.append(["everything else", "", "", remainder, "", ""])
+    total = [f"score of {class_name(explanation.state)}", "", "", score, "", ""]
     head = ["channel", "when", "what", "contribution", "expert", "most similar in TRAIN"]
     return _table(head, rows, total, numbers=(3,))
 
 
-def _span_row(explanation: Explanation, span: Span) -> list[str]:
+def _span_row(explanation: Explanation, span: Span, value: str) -> list[str]:
     example = "" if span.example is None else example_words(explanation, span.example)
     return [
         channels_of(explanation, span.term), when(explanation, span.start, span.stop),
-        compare_with_normal(explanation, span), f"{span.value:+.4f}", span.expert, example,
+        compare_with_normal(explanation, span), value, span.expert, example,
     ]  # fmt: skip
 
 
 def _margin_table(explanation: Explanation, one: Sum) -> str:
-    rows = [["context", "", f"{one.context:+.4f}"]]
+    (context, *values, remainder), margin = written_sum(one)
+    rows = [["context", "", context]]
     rows += [
-        [channels_of(explanation, span.term), when(explanation, span.start, span.stop), f"{span.value:+.4f}"]
-        for span in one.spans
+        [channels_of(explanation, span.term), when(explanation, span.start, span.stop), value]
+        for span, value in zip(one.spans, values, strict=True)
     ]
-    rows.append(["everything else", "", f"{one.remainder:+.4f}"])
-    return _table(["channel", "when", "difference"], rows, ["margin", "", f"{one.total:+.4f}"], numbers=(2,))
+    rows.append(["everything else", "", remainder])
+    return _table(["channel", "when", "difference"], rows, ["margin", "", margin], numbers=(2,))
 
 
 def _channel_table(explanation: Explanation) -> str:
@@ -84,50 +89,53 @@ def _channel_table(explanation: Explanation) -> str:
     totals = explanation.by_term
     order = [int(one) for one in np.argsort(-np.abs(totals), kind="stable") if totals[one] != 0]
     shown, rest = order[:_CHANNELS], order[_CHANNELS:]
-    rows = [["context", f"{explanation.context:+.4f}", "", ""]]
-    for at in shown:
+    parts = [explanation.context, *(float(totals[at]) for at in shown), float(totals[rest].sum())]
+    (context, *values, others), score = add_up(parts, explanation.logit)
+    rows = [["context", context, "", ""]]
+    for at, value in zip(shown, values, strict=True):
         term = explanation.terms[at]
         now, normal = ("", "") if len(term) > 1 else _now_and_normal(explanation, term[0])
-        rows.append([channels_of(explanation, term), f"{totals[at]:+.4f}", now, normal])
-    if rest:
-        rows.append([f"{len(rest)} others", f"{float(totals[rest].sum()):+.4f}", "", ""])
-    total = [f"score of {class_name(explanation.state)}", f"{explanation.logit:+.4f}", "", ""]
+        rows.append([channels_of(explanation, term), value, now, normal])
+    if rest or float(others):
+        rows.append([f"{len(rest)} others" if rest else "rounding", others, "", ""])
+    total = [f"score of {class_name(explanation.state)}", score, "", ""]
     usual = "all of TRAIN" if explanation.normal.label is None else "normal"
     return _table(["channel", "contribution", "mean (range) in the window", usual], rows, total, numbers=(1,))
 
 
 def _now_and_normal(explanation: Explanation, channel: int) -> tuple[str, str]:
     unit = explanation.config.units[channel]
-    unit = f" {unit}" if unit else ""
+    unit = f" {unit}" if has_name(unit) else ""
     values = explanation.window[channel][explanation.mask[channel]].astype(np.float64)
     normal = explanation.normal
-    usual = f"{number(float(normal.mean[channel]))} ({_range(float(normal.low[channel]), float(normal.high[channel]))})"
-    if not len(values):
+    low, high = float(normal.low[channel]), float(normal.high[channel])
+    told = [float(normal.mean[channel])]
+    told += [float(values.mean()), float(values.min()), float(values.max())] if len(values) else []
+    (mean, *now), between = beside(told, low, high)
+    usual = f"{mean} ({between}){unit}"
+    if not now:
         lost = any(one.channel == channel for one in explanation.findings)
-        return "no value that can be right" if lost else "no data", usual + unit
-    now = f"{number(float(values.mean()))} ({_range(float(values.min()), float(values.max()))})"
-    return now + unit, usual + unit
-
-
-def _range(low: float, high: float) -> str:
-    return f"{number(low)} to {number(high)}"
+        return "no value that can be right" if lost else "no data", usual
+    return f"{now[0]} ({now[1]} to {now[2]}){unit}", usual
 
 
 def _expert_table(explanation: Explanation) -> str:
     """All experts; with the context they, too, add up to the score. Each with its prototypes."""
-    rows = [["context", f"{explanation.context:+.4f}", "", "", "", ""]]
+    shown, rest = explanation.experts[:_EXPERTS], explanation.experts[_EXPERTS:]
+    parts = [explanation.context, *(one.contribution for one in shown), sum(one.contribution for one in rest)]
+    (context, *values, others), score = add_up(parts, explanation.logit)
+    rows = [["context", context, "", "", "", ""]]
     pictures = [""]
-    for one in explanation.experts[:_EXPERTS]:
+    for one, value in zip(shown, values, strict=True):
         rows.append([
-            one.title, f"{one.contribution:+.4f}", _figure(one.weight), _figure(one.reliability),
+            one.title, value, _figure(one.weight), _figure(one.reliability),
             expert_lines(explanation, one.name), "" if one.title == one.name else one.name,
         ])  # fmt: skip
         pictures.append(_prototypes(explanation, one.name))
-    rest = explanation.experts[_EXPERTS:]
-    if rest:
-        rows.append([f"{len(rest)} others", f"{sum(one.contribution for one in rest):+.4f}", "", "", "", ""])
+    if rest or float(others):
+        rows.append([f"{len(rest)} others" if rest else "rounding", others, "", "", "", ""])
         pictures.append("")
-    total = [f"score of {class_name(explanation.state)}", f"{explanation.logit:+.4f}", "", "", "", ""]
+    total = [f"score of {class_name(explanation.state)}", score, "", "", "", ""]
     head = ["expert", "contribution", "weight", "reliability", "what it knows, by TRAIN", "internal name"]
     body = "".join(
         _row(row, numbers=(1, 2, 3)) + (f"<tr><td colspan=6>{picture}</td></tr>" if picture else "")
@@ -146,7 +154,7 @@ def _prototypes(explanation: Explanation, name: str) -> str:
         place = int(segments.recording[row])
         where = f"case {int(segments.case[row])}" if place < 0 else profiles.recordings[place]
         known = int(segments.start_ns[row]) > np.iinfo(np.int64).min
-        time = f" {clock(int(segments.start_ns[row]), explanation.config.period_ns, date=True)}" if known else ""
+        time = recorded(int(segments.start_ns[row]), explanation.config.period_ns) if known else ""
         label = class_name(explanation.config.classes[int(segments.label[row])])
         channel = explanation.config.channels[int(segments.channel[row])]
         contribution = float(segments.contribution[row])
@@ -198,7 +206,7 @@ def _unused(explanation: Explanation) -> str:
     rows = [
         [
             explanation.config.channels[one.channel], FINDING_WORDS[one.kind],
-            when(explanation, one.first, one.last + 1), f"{one.count}", number(one.value),
+            when(explanation, one.first, one.last + 1), f"{one.count}", number(one.value, 6),
         ]
         for one in explanation.findings
     ]  # fmt: skip

@@ -12,10 +12,12 @@ from anchormoe.explain.words import (
     class_name,
     clock,
     example_words,
+    has_name,
     headline,
     number,
     waterfall,
     window_words,
+    written_sum,
 )
 from anchormoe.profiles.names import shape_words, shorten_name, term_words
 
@@ -105,10 +107,18 @@ def _draw_channel(axis: Any, explanation: Explanation, channel: int) -> None:
         axis.text(0.5, 0.5, words, transform=axis.transAxes, ha="center", va="center", fontsize=9, color=GREY)
     unit = explanation.config.units[channel]
     name = "\n".join(textwrap.wrap(shorten_name(explanation.config.channels[channel], 30), 16))
-    axis.set_ylabel(_plain(name + (f"\n[{unit}]" if unit else "")), fontsize=8, rotation=0, ha="right", va="center")
+    axis.set_ylabel(
+        _plain(name + (f"\n[{unit}]" if has_name(unit) else "")), fontsize=8, rotation=0, ha="right", va="center"
+    )
+    axis.yaxis.set_major_formatter(lambda value, _: tick_text(value))
     axis.margins(y=0.12)
     axis.set_xlim(-0.5, length - 0.5)
     _hide_spines(axis)
+
+
+def tick_text(value: float) -> str:
+    """The whole number: beside `20` and a `+1.013e5` above the axis nobody reads 101320."""
+    return number(value, 9) if value == 0 or 1e-4 <= abs(value) < 1e7 else f"{value:.4g}"
 
 
 def _gaps(valid: Any) -> list[tuple[int, int]]:
@@ -159,7 +169,7 @@ def _label_times(axis: Any, explanation: Explanation) -> None:
         axis.set_xlabel("seconds from the start of the window", fontsize=9)
         return
     axis.set_xticks(ticks, [clock(start + int(step) * config.period_ns, config.period_ns) for step in ticks])
-    axis.set_xlabel(f"UTC; {window_words(explanation)}", fontsize=9)
+    axis.set_xlabel(window_words(explanation), fontsize=9)
 
 
 def _draw_right(part: Any, explanation: Explanation) -> None:
@@ -183,12 +193,13 @@ def _draw_waterfall(part: Any, rows: list[tuple[str, float]], one: Sum, total: s
     ends = np.cumsum([value for _, value in rows])
     starts = np.concatenate(([0.0], ends[:-1]))
     last = len(rows) - 1
-    for place, ((_, value), start) in enumerate(zip(rows, starts, strict=True)):
+    texts, sum_text = written_sum(one, places=3)
+    for place, ((_, value), start, text) in enumerate(zip(rows, starts, texts, strict=True)):
         colour = GREY if place in (0, last) else SUPPORT if value > 0 else OPPOSE
         axis.barh(place, value, left=start, color=colour, height=0.66)
-        _label(axis, place, max(start, start + value), f"{value:+.3f}")
+        _label(axis, place, max(start, start + value), text)
     axis.barh(len(rows), one.total, color=INK, height=0.66)
-    _label(axis, len(rows), max(0.0, one.total), f"{one.total:+.3f}")
+    _label(axis, len(rows), max(0.0, one.total), sum_text)
     names = [*(name for name, _ in rows), total]
     axis.set_yticks(range(len(names)), [_plain(name) for name in names], fontsize=7.5)
     axis.invert_yaxis()

@@ -1,6 +1,8 @@
 """Times, channels and evidence of an explanation in words. Pure."""
 
+import math
 from collections.abc import Sequence
+from decimal import Decimal, localcontext
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
     from anchormoe.explain.explanation import Explanation, Span, Sum
 
 _SHORT = 26
+_DIGITS = (4, 5, 6)
+_NOTHING = 0.001
+"""Of the usual range: a value about zero that is less is written as 0."""
 FINDING_WORDS = {
     "sentinel": "a code instead of a value",
     "frozen": "a flat line",
@@ -24,8 +29,10 @@ FINDING_WORDS = {
     "noise": "a signal without its noise",
 }
 """What samples look like that cannot be measurements."""
-_MOVING = ("wide variation", "little variation", "spike", "short dip", "dip", "hump", "oscillation")
-"""Shapes that are told by their lowest and highest value."""
+_LEVELS = ("level above normal", "level below normal", "usual level")
+"""Shapes that are told by their mean; of all others, which move, it says nothing: they are told by their range."""
+_EPOCH = "1970-"
+_DAY_NS = 86_400_000_000_000
 _UNLIKE = 1.5
 """A TRAIN segment that is so much further away than two of them usually are is no example."""
 
@@ -35,9 +42,44 @@ def class_name(state: str) -> str:
     return f"class {state}" if state.replace(".", "", 1).isdecimal() else state
 
 
-def number(value: float) -> str:
+def number(value: float, digits: int = _DIGITS[0]) -> str:
     """Four digits, without an exponent where a person would not write one."""
-    return f"{value:.4g}" if value == 0 or 1e-4 <= abs(value) < 1e7 else f"{value:.3e}"
+    rounded = float(f"{value:.{digits}g}")
+    if rounded == 0:
+        return "0"
+    if not 1e-4 <= abs(rounded) < 1e7:
+        return f"{value:.{digits - 1}e}"
+    text = f"{Decimal(repr(rounded)):f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def beside(values: Sequence[float], low: float, high: float) -> tuple[list[str], str]:
+    """Values, and `low to high` beside them: with the digits that it takes to see where the values are.
+
+    A mean of values on both sides of zero is nothing that a person compares: next to nothing is 0.
+    """
+    nothing = _NOTHING * (high - low)
+    values = [0.0 if low < 0 < high and abs(value) < nothing else value for value in values]
+    pairs = [(value, bound) for value in values for bound in (low, high) if value != bound]
+    apart = (digits for digits in _DIGITS if all(number(a, digits) != number(b, digits) for a, b in pairs))
+    digits = next(apart, _DIGITS[0])
+    return [number(value, digits) for value in values], f"{number(low, digits)} to {number(high, digits)}"
+
+
+def add_up(parts: Sequence[float], total: float, *, places: int = 4) -> tuple[list[str], str]:
+    """Parts and their total as decimals that add up as they are written: the last part has the rounding.
+
+    Very small sums have more places, very large ones none.
+    """
+    largest = max(map(abs, (*parts, total)))
+    if largest and not 10.0 ** (2 - places) <= largest < 1e6:
+        places = min(max(5 - math.floor(math.log10(largest)), 0), 22)
+    one = Decimal(1).scaleb(-places)
+    with localcontext(prec=400):
+        whole = Decimal(total).quantize(one) + 0
+        rounded = [Decimal(part).quantize(one) + 0 for part in parts]  # -0 is 0
+        rounded[-1] += whole - sum(rounded, Decimal(0))
+    return [f"{part:+f}" for part in rounded], f"{whole:+f}"
 
 
 def percent(share: float) -> str:
@@ -57,6 +99,15 @@ def clock(time_ns: int, period_ns: int | None, *, date: bool = False) -> str:
     day, _, time = str(np.datetime_as_string(np.datetime64(time_ns, "ns"), unit=unit)).partition("T")
     time = time.rstrip("0").rstrip(".") if "." in time else time
     return f"{day} {time}" if date else time
+
+
+def recorded(time_ns: int, period_ns: int | None) -> str:
+    """Where in a recording: ` at 2026-01-02 03:04:05`; one whose times count from zero has no date."""
+    at = clock(time_ns, period_ns, date=True)
+    if not at.startswith(_EPOCH):
+        return f" at {at}"
+    days = time_ns // _DAY_NS
+    return f", {f'{days} d ' if days else ''}{clock(time_ns, period_ns)} after its start"
 
 
 def when(explanation: "Explanation", start: int, stop: int) -> str:
@@ -97,7 +148,7 @@ def span_name(explanation: "Explanation", span: "Span", most: int = _SHORT) -> s
 
 
 def compare_with_normal(explanation: "Explanation", span: "Span") -> str:
-    """What a person compares: `rising, 45.2 % against 41 to 43 normal`."""
+    """What a person compares: `level above normal, 45.2 % against 41 to 43 normal`."""
     channel, part = span.channel, slice(span.start, span.stop)
     values, valid = explanation.window[channel, part].astype(np.float64), explanation.mask[channel, part]
     if not valid.any():
@@ -109,29 +160,39 @@ def compare_with_normal(explanation: "Explanation", span: "Span") -> str:
     period_s = None if explanation.config.period_ns is None else explanation.config.period_ns / 1e9
     words = shape.words + (f" {frequency_words(shape.cycles, period_s)}" if shape.cycles else "")
     known = values[valid]
-    now = number(float(known.mean()))
-    if shape.words in _MOVING:
-        now = f"{number(float(known.min()))} to {number(float(known.max()))}"
-    among = "in TRAIN" if normal.label is None else "normal"
-    against = f"against {number(usual.low)} to {number(usual.high)} {among}"
-    if shape.words in _MOVING:  # ends of a peak are no match for where nine of ten values are
+    moving = shape.words not in _LEVELS
+    told = [known.min(), known.max()] if moving else [known.mean()]
+    texts, between = beside([float(one) for one in told], usual.low, usual.high)
+    against = f"against {between} {'in TRAIN' if normal.label is None else 'normal'}"
+    if moving:  # ends of a peak are no match for where nine of ten values are
         all_of = "values in TRAIN" if normal.label is None else "normal values"
-        against = f"where 90 % of {all_of} are {number(usual.low)} to {number(usual.high)}"
+        against = f"where 90 % of {all_of} are {between}"
     lead = "" if len(span.term) == 1 else f"{explanation.config.channels[channel]} "
-    return f"{lead}{words}, {_with_unit(now, explanation.config.units[channel])} {against}"
+    return f"{lead}{words}, {_with_unit(' to '.join(texts), explanation.config.units[channel])} {against}"
 
 
 def _with_unit(value: str, unit: str) -> str:
-    return f"{value} {unit}" if unit else value
+    return f"{value} {unit}" if has_name(unit) else value
+
+
+def has_name(unit: str) -> bool:
+    """Not that of a plain number."""
+    return unit.strip() not in ("", "1")
 
 
 def example_words(explanation: "Explanation", example: Example) -> str:
     """`like normal in pump-003 at 12:00:04, distance 0.31`."""
     label = class_name(explanation.config.classes[example.label])
     place = f"case {example.case}" if example.recording is None else example.recording
-    time = "" if example.start_ns is None else f" at {clock(example.start_ns, explanation.config.period_ns, date=True)}"
+    time = "" if example.start_ns is None else recorded(example.start_ns, explanation.config.period_ns)
     where = f"{label} in {place}{time}, distance {example.distance:.2f}"
     return f"nothing alike; nearest is {where}" if example.distance > _UNLIKE else f"like {where}"
+
+
+def written_sum(one: "Sum", *, places: int = 4) -> tuple[list[str], str]:
+    """Its context, spans and remainder as decimals that add up to the last one; the remainder has the rounding."""
+    parts = [one.context, *(span.value for span in one.spans), one.remainder]
+    return add_up(parts, one.total, places=places)
 
 
 def waterfall(explanation: "Explanation", one: "Sum", most: int = _SHORT) -> list[tuple[str, float]]:
@@ -148,7 +209,8 @@ def headline(explanation: "Explanation") -> str:
         predicted = f"unknown ({short_reason(explanation.abstention)}); most probable: {predicted}"
     truth = "" if explanation.truth is None else f", true class {class_name(explanation.truth)}"
     logit, context = explanation.logit, explanation.context
-    return f"{predicted}{truth};  score {logit:+.3f} = context {context:+.3f} evidence {logit - context:+.3f}"
+    (base, evidence), score = add_up([context, logit - context], logit, places=3)
+    return f"{predicted}{truth};  score {score} = context {base} evidence {evidence}"
 
 
 def sentence(explanation: "Explanation") -> str:
@@ -167,12 +229,10 @@ def sentence(explanation: "Explanation") -> str:
         ]
         text += f", mainly by {' and '.join(against)}" if against else ""
     lost = {one.channel for one in explanation.findings}
-    gone = [
-        explanation.config.channels[one]
-        for one, share in explanation.missing.items()
-        if share > 0.5 and one not in lost
-    ]
-    text += f". No data from {_list(gone)}." if gone else "."
+    gone = {one: share for one, share in explanation.missing.items() if share > 0.5 and one not in lost}
+    how_much = "No" if min(gone.values(), default=1.0) == 1 else "Little or no"
+    names = [explanation.config.channels[one] for one in gone]
+    text += f". {how_much} data from {_list(names)}." if gone else "."
     if unused := unused_words(explanation):
         text += f" Not used: {_list(unused)}."
     return f"{text} {advice}" if (advice := what_to_do(explanation)) else text
@@ -180,17 +240,16 @@ def sentence(explanation: "Explanation") -> str:
 
 def outside_words(explanation: "Explanation") -> list[str]:
     """`flow 71.9 m³/h, in training 38.3 to 62.7` for each channel that made the window unlike the training data."""
-    config = explanation.config
-    return [
-        f"{config.channels[one.channel]} {_with_unit(number(one.value), config.units[one.channel])}, "
-        f"in training {number(one.low)} to {number(one.high)}"
-        for one in explanation.outside
-    ]
+    channels, units, told = explanation.config.channels, explanation.config.units, []
+    for one in explanation.outside:
+        [value], between = beside([one.value], one.low, one.high)
+        told.append(f"{channels[one.channel]} {_with_unit(value, units[one.channel])}, in training {between}")
+    return told
 
 
 def unused_words(explanation: "Explanation") -> list[str]:
     """`flow (sentinel -9999)` for each channel of which the model did not get some samples."""
-    found = {one.channel: f"{one.kind} {number(one.value)}" for one in reversed(explanation.findings)}
+    found = {one.channel: f"{one.kind} {number(one.value, _DIGITS[-1])}" for one in reversed(explanation.findings)}
     return [f"{explanation.config.channels[one]} ({words})" for one, words in sorted(found.items())]
 
 

@@ -128,6 +128,8 @@ def _scores(model: ExplainsCases, windows: Dataset, label: Int64, pairs: WindowP
 
 
 def _correlation(one: Float64, other: Float64) -> float:
+    if not one.size:  # a model of constant channels has no evidence to compare
+        return float("nan")
     one, other = one.ravel() - one.mean(), other.ravel() - other.mean()
     size = np.sqrt((one**2).mean()), np.sqrt((other**2).mean())
     if min(size) <= _LEAST_DEVIATION:

@@ -10,7 +10,8 @@ from connectors.decoding import diagnose
 from connectors.decoding.assets import Key
 from connectors.decoding.avro_columns import ColumnReader
 from connectors.decoding.avro_schema import Step, compile_schema
-from connectors.decoding.readings import Indices, RawReadings, Rejections, Times, Values, concatenate
+from connectors.decoding.fast_json import epoch_ns
+from connectors.decoding.readings import Indices, RawReadings, Rejections, Times, Values, in_log_order
 from connectors.decoding.registered import Schema, SchemaGroup, SchemaSource, by_schema
 from connectors.errors import RecordError, list_names
 from connectors.record_schema import GroupLayout, RecordFormat
@@ -46,8 +47,7 @@ class AvroDecoder:
                 rejections.update(dict.fromkeys(found.rows, plan))
             else:
                 parts.append(self._read(plan, found, stamps_ns, rejections))
-        together = concatenate(parts, len(self._column))
-        return together if len(parts) < 2 else _in_log_order(together)
+        return in_log_order(parts, len(self._column))
 
     def check(self, schema: Schema) -> None:
         """Raises `RecordError`."""
@@ -132,12 +132,9 @@ class AvroDecoder:
         if step.kind == "string":
             return self._read_slowly(step, [_text(reader, start, length) for start, length in column.tolist()], bad)
         absent = reader.missing if column.dtype == np.int64 else np.isnan(column)
-        factor = NS_PER_UNIT[self._format.time_unit]
-        inside = ~absent & (column >= 0) & (column < END_NS // factor)
-        whole = np.where(inside, np.floor(column) if column.dtype == np.float64 else column, 0)
-        times: Times = whole.astype(np.int64) * factor
-        if column.dtype == np.float64:
-            times += np.rint(np.where(inside, column - whole, 0) * factor).astype(np.int64)
+        unit = self._format.time_unit
+        inside = ~absent & (column >= 0) & (column < END_NS // NS_PER_UNIT[unit])
+        times = epoch_ns(np.where(inside, column, 0), unit)
         for row in np.flatnonzero(~inside).tolist():
             alone = Rejections()
             times[row] = self._read_slowly(step, [None if absent[row] else column[row].item()], alone)[0]
@@ -211,11 +208,6 @@ class AvroAssetField:
 
 def _text(reader: ColumnReader, start: int, length: int) -> str | None:
     return None if length < 0 else reader.text(start, length).decode(errors="replace")
-
-
-def _in_log_order(readings: RawReadings) -> RawReadings:
-    order = np.argsort(readings.row, kind="stable")
-    return RawReadings(readings.row[order], readings.time_ns[order], readings.values[order], readings.ignored)
 
 
 def _mismatch(detail: str, field: str) -> RecordError:

@@ -79,7 +79,8 @@ class BirthTables:
         last = self.find(place, offset)
         if not place[1] and last is not None and None not in (session, last.session) and session != last.session:
             return False
-        self._add(place, Birth(offset, None))
+        if place in self._births:
+            self._add(place, Birth(offset, None))
         if not place[1]:
             self._end_devices(place[0], offset)
         return True
@@ -122,12 +123,22 @@ class BirthTables:
             self._add((each.node, each.device), Birth(each.offset, each.names, each.session, each.kinds, each.aliases))
 
     def _in_force(self, position: int) -> Iterator[tuple[Place, Birth]]:
-        for place, births in self._births.items():
+        for place, births in list(self._births.items()):
             at = bisect_left(births, position, key=lambda birth: birth.offset)
             if at > 1:
                 del births[: at - 1]
             if at and births[0].names is not None:
                 yield place, births[0]
+            elif at and len(births) == 1:
+                self._forget(place)
+
+    def _forget(self, place: Place) -> None:
+        """The dead say no more than those that nobody has heard of, and there is room for so many only."""
+        del self._births[place]
+        devices = self._devices.get(place[0], set())
+        devices.discard(place[1])
+        if not devices:
+            self._devices.pop(place[0], None)
 
     def _add(self, place: Place, birth: Birth) -> None:
         births = self._births.get(place)
@@ -142,8 +153,10 @@ class BirthTables:
             self._devices.setdefault(place[0], set()).add(place[1])
 
     def _end_devices(self, node: str, offset: int) -> None:
+        """Only of those that live: else births of a node with many devices would cost each device an entry each."""
         for device in self._devices.get(node, ()):
-            self._add((node, device), Birth(offset, None))
+            if self._births[node, device][-1].names is not None:
+                self._add((node, device), Birth(offset, None))
 
 
 def _runs(aliases: Iterable[int]) -> Runs | None:

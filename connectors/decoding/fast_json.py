@@ -87,7 +87,7 @@ def read_times(
         return np.array(list(_iso_times(times, reader, field, index, rejections)), dtype=np.int64)
     if reader.unit == "ns":
         return np.array(times, dtype=np.int64)
-    return _epoch_ns(np.array(times, dtype=np.float64), reader.unit)
+    return epoch_ns(np.array(times, dtype=np.float64), reader.unit)
 
 
 def _iso_times(
@@ -105,9 +105,11 @@ def _iso_times(
             yield 0
 
 
-def _epoch_ns(times: NDArray[np.float64], unit: TimeUnit) -> NDArray[np.int64]:
+def epoch_ns(times: NDArray[np.float64] | NDArray[np.int64] | NDArray[np.uint64], unit: TimeUnit) -> NDArray[np.int64]:
     """Exact for whole numbers: the fraction is scaled apart. `times` must lie in [0, END_NS / unit)."""
     factor = NS_PER_UNIT[unit]
+    if times.dtype != np.float64:
+        return times.astype(np.int64) * factor
     whole = np.floor(times)
     nanoseconds: NDArray[np.int64] = whole.astype(np.int64) * factor
     nanoseconds += np.rint((times - whole) * factor).astype(np.int64)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from connectors.decoding.assets import AssetField, Key
-from connectors.decoding.readings import Indices, RawReadings, Rejections, Times, concatenate
+from connectors.decoding.readings import Indices, RawReadings, Rejections, Times, in_log_order
 from connectors.decoding.registered import SchemaSource, by_schema
 from connectors.decoding.wide import WideDecoder
 from connectors.record_schema import GroupLayout, RecordFormat
@@ -29,11 +29,7 @@ class JsonSchemaDecoder:
             readings = self._wide.decode(found.bodies, stamps_ns[rows], bad)
             rejections.update({found.rows[row]: error for row, error in bad.items()})
             parts.append(readings._replace(row=rows[readings.row]))
-        together = concatenate(parts, self._channels)
-        if len(parts) < 2:
-            return together
-        order = np.argsort(together.row, kind="stable")
-        return RawReadings(together.row[order], together.time_ns[order], together.values[order], together.ignored)
+        return in_log_order(parts, self._channels)
 
 
 class JsonSchemaAssetField:

@@ -26,7 +26,7 @@ class Postprocessor:
 
     def scale(self, readings: RawReadings, rejections: Rejections) -> NDArray[np.float32]:
         """Rejects what is infinite or, after scaling, too large for a 32-bit float (3.4e38)."""
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):  # a NaN that signals is a missing value like any other
             values = readings.values if self._unscaled else readings.values * self._scale + self._offset
             scaled = values.astype(np.float32)
         infinite = np.isinf(scaled)

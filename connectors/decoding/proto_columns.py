@@ -1,4 +1,4 @@
-"""Reads flat Protobuf messages over a whole batch: one pass of numpy per field of the longest one. Pure.
+"""Reads flat Protobuf messages over a whole batch: a few passes of numpy per field of the longest one. Pure.
 
 Fields may come in any order, some not at all, some twice: the last one counts. Each message has its own place in one
 joined buffer and its own end, so that a damaged one cannot touch its neighbours.
@@ -15,6 +15,7 @@ from connectors.errors import RecordError
 
 _PADDING = 16
 _VARINT_BYTES = 10
+_UNWANTED = -1
 _FLOATS = {"double": "<f8", "float": "<f4"}
 _FIXED = {"fixed64": "<u8", "sfixed64": "<i8", "fixed32": "<u4", "sfixed32": "<i4", **_FLOATS}
 
@@ -44,12 +45,10 @@ class ProtoReader:
         self._good = np.ones(len(bodies), bool)
         self._max_fields = max_fields
         self._numbers = np.zeros(len(bodies), np.uint64)
-        self._wanted = np.empty(0, np.uint64)
 
     def read(self, fields: Mapping[int, ProtoField]) -> dict[int, Column]:
-        """The columns of the wanted fields by number; all others are stepped over."""
-        columns = {number: self._column(field) for number, field in fields.items()}
-        self._wanted = np.fromiter(fields, np.uint64, len(fields))
+        """The columns of the wanted fields by number, at least one; all others are stepped over."""
+        table = _Table([fields[number] for number in sorted(fields)], len(self._at))
         rounds = 0
         while (open_ := self._good & (self._at < self._end)).any():
             rounds += 1
@@ -61,73 +60,44 @@ class ProtoReader:
             if (beyond := open_ & ((tags < 8) | (tags >> np.uint64(32) != 0))).any():
                 self._fail(beyond, "a tag that no encoder writes")
                 open_ &= self._good
-            self._read_fields(open_, tags, fields, columns)
-        return columns
+            self._read_fields(open_, tags, table)
+        return table.columns()
 
-    def _read_fields(
-        self, rows: Bools, tags: NDArray[np.uint64], fields: Mapping[int, ProtoField], columns: Mapping[int, Column]
-    ) -> None:
-        """The wanted ones by tag; all others by wire type, since a sender may invent as many tags as it likes."""
+    def _read_fields(self, rows: Bools, tags: NDArray[np.uint64], table: "_Table") -> None:
+        """By wire type, not by field: a sender may leave out any of them, in any order, and invent as many."""
         self._numbers = numbers = tags >> np.uint64(3)
-        wires = tags & np.uint64(7)
-        wanted = rows & np.isin(numbers, self._wanted)
-        for tag in np.unique(tags[wanted]).tolist():
-            self._read_field(wanted & (tags == tag), tag & 7, fields[tag >> 3], columns[tag >> 3])
-        others = rows & ~wanted
-        for wire in np.unique(wires[others]).tolist():
-            self._step_over(others & (wires == wire), wire)
+        wires, (slots, known) = tags & np.uint64(7), table.find(numbers)
+        known &= rows
+        wrong = known & (table.wires[slots] != wires)
+        for tag in np.unique(tags[wrong]).tolist():
+            field = table.fields[int(slots[wrong & (tags == tag)][0])]
+            self._fail(wrong & (tags == tag), f"{field.name} has the wire type {tag & 7}, not that of a {field.kind}")
+        for wire in np.unique(wires[rows & ~wrong]).tolist():
+            self._read_wire(rows & ~wrong & (wires == wire), wire, np.where(known, slots, _UNWANTED), table)
+
+    def _read_wire(self, rows: Bools, wire: int, slots: Ints, table: "_Table") -> None:
+        lengths = None
+        if wire == VARINT:
+            found = self._varint(rows)
+            rows = rows & self._good
+        elif wire == BYTES:
+            lengths, found = self._varint(rows).astype(np.int64), self._at.astype(np.uint64)
+            rows = self._advance(rows & self._good, lengths)
+        elif wire in (FIXED64, FIXED32):
+            size, at = 8 if wire == FIXED64 else 4, self._at
+            rows = self._advance(rows, np.int64(size))
+            found = self._word(at, size)
+        else:
+            self._fail(rows, f"field {{field}} with the wire type {wire}")
+            return
+        table.keep(np.flatnonzero(rows & (slots != _UNWANTED)), slots, found, lengths)
 
     def text(self, start: int, length: int) -> bytes:
         return self._buffer[start : start + length].tobytes()
 
-    def _column(self, field: ProtoField) -> Column:
-        count = len(self._at)
-        lengths = np.zeros(count, np.int64) if field.wire == BYTES else None
-        present = np.zeros(count, bool)
-        if field.kind in _FLOATS:
-            return Column(np.zeros(count, np.float64), present, lengths)
-        unsigned = field.kind in ("uint64", "fixed64")
-        return Column(np.zeros(count, np.uint64) if unsigned else np.zeros(count, np.int64), present, lengths)
-
-    def _read_field(self, rows: Bools, wire: int, field: ProtoField, column: Column) -> None:
-        if field.wire != wire:
-            self._fail(rows, f"{field.name} has the wire type {wire}, not that of a {field.kind}")
-        elif wire == VARINT:
-            value = self._varint(rows)
-            self._keep(column, rows & self._good, _as_integer(value, field.kind))
-        elif wire == BYTES:
-            length = self._varint(rows).astype(np.int64)
-            start = self._at.copy()
-            rows = self._advance(rows & self._good, length)
-            if (before := column.lengths) is not None:
-                self._keep(column, rows, start)
-                column.lengths = np.where(rows, length, before)
-        else:
-            self._fixed(rows, 8 if wire == FIXED64 else 4, field.kind, column)
-
-    def _step_over(self, rows: Bools, wire: int) -> None:
-        if wire == VARINT:
-            self._varint(rows)
-        elif wire == BYTES:
-            length = self._varint(rows).astype(np.int64)
-            self._advance(rows & self._good, length)
-        elif wire in (FIXED64, FIXED32):
-            self._advance(rows, np.int64(8 if wire == FIXED64 else 4))
-        else:
-            self._fail(rows, f"field {{field}} with the wire type {wire}")
-
-    def _fixed(self, rows: Bools, size: int, kind: str, column: Column) -> None:
-        at = self._at.copy()
-        rows = self._advance(rows, np.int64(size))
+    def _word(self, at: Ints, size: int) -> NDArray[np.uint64]:
         places = np.minimum(at, len(self._buffer) - _PADDING)[:, None] + np.arange(size)
-        raw = np.ascontiguousarray(self._buffer[places]).view(_FIXED[kind])[:, 0]
-        with np.errstate(invalid="ignore"):  # a NaN that signals is a missing value like any other
-            self._keep(column, rows, raw.astype(column.numbers.dtype))
-
-    @staticmethod
-    def _keep(column: Column, rows: Bools, value: NDArray[np.generic]) -> None:
-        column.numbers = np.where(rows, value, column.numbers)
-        column.present = column.present | rows
+        return np.ascontiguousarray(self._buffer[places]).view(f"<u{size}")[:, 0].astype(np.uint64)
 
     def _advance(self, rows: Bools, size: Ints | np.int64) -> Bools:
         """The messages that had as many bytes. Compares with what is left: the sum with a huge size would overflow."""
@@ -166,6 +136,45 @@ class ProtoReader:
             said = what.replace("{field}", str(self._numbers[row]))
             self.errors[row] = RecordError("bad_protobuf", f"at byte {byte}: {said}")
         self._good = self._good & ~rows
+
+
+class _Table:
+    """The wanted fields of all messages: their bits as they were read, a column per field in the order of numbers."""
+
+    def __init__(self, fields: Sequence[ProtoField], count: int) -> None:
+        self.fields = fields
+        self.wires = np.array([field.wire for field in fields], np.uint64)
+        self._numbers = np.array([field.number for field in fields], np.uint64)
+        self._bits = np.zeros((count, len(fields)), np.uint64)
+        self._present = np.zeros((count, len(fields)), bool)
+        self._lengths = np.zeros((count, len(fields) if BYTES in self.wires else 0), np.int64)
+
+    def find(self, numbers: NDArray[np.uint64]) -> tuple[Ints, Bools]:
+        """The columns of fields by number, and which of them are wanted at all."""
+        slots = np.minimum(np.searchsorted(self._numbers, numbers), len(self._numbers) - 1)
+        return slots, self._numbers[slots] == numbers
+
+    def keep(self, rows: Ints, slots: Ints, bits: NDArray[np.uint64], lengths: Ints | None) -> None:
+        columns = slots[rows]
+        self._bits[rows, columns], self._present[rows, columns] = bits[rows], True
+        if lengths is not None and len(rows):
+            self._lengths[rows, columns] = lengths[rows]
+
+    def columns(self) -> dict[int, Column]:
+        return {field.number: self._column(slot, field) for slot, field in enumerate(self.fields)}
+
+    def _column(self, slot: int, field: ProtoField) -> Column:
+        bits, present = np.ascontiguousarray(self._bits[:, slot]), self._present[:, slot]
+        if field.wire == VARINT:
+            return Column(_as_integer(bits, field.kind), present)
+        if field.wire == BYTES:
+            return Column(bits.astype(np.int64), present, self._lengths[:, slot])
+        size = 8 if field.wire == FIXED64 else 4
+        numbers = bits.astype(f"<u{size}").view(_FIXED[field.kind])
+        if field.kind in _FLOATS:
+            with np.errstate(invalid="ignore"):  # a NaN that signals is a missing value like any other
+                return Column(numbers.astype(np.float64), present)
+        return Column(bits if field.kind == "fixed64" else numbers.astype(np.int64), present)
 
 
 def _as_integer(value: NDArray[np.uint64], kind: str) -> NDArray[np.int64] | NDArray[np.uint64]:

@@ -7,6 +7,7 @@ types of scalar fields.
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from connectors.errors import RecordError, list_names, shorten
 
@@ -18,6 +19,7 @@ _WIRE = {
 }  # fmt: skip
 NUMBERS = frozenset(_WIRE) - {"bool", "string", "bytes"}
 MAX_TOKENS, MAX_DEPTH, MAX_FIELDS = 50_000, 32, 4_096
+_MAX_PARSED = 64
 _LABELS = ("optional", "required", "repeated")
 _TOKEN = re.compile(
     r"\s+|//[^\n]*|/\*.*?\*/|(?P<word>[A-Za-z_.][A-Za-z0-9_.]*)|(?P<number>[+-]?[0-9][0-9A-Za-z_.+-]*)"
@@ -57,7 +59,9 @@ def find_message(text: str, indexes: Sequence[int]) -> tuple[ProtoField, ...]:
 
     Raises `RecordError` (`schema_mismatch`).
     """
-    top = _Parser(text).parse()
+    top = _parse(text)
+    if isinstance(top, str):
+        raise _mismatch(top)
     enums, message = set(top.enums), top
     for index in indexes:
         if not 0 <= index < len(message.messages):
@@ -67,6 +71,15 @@ def find_message(text: str, indexes: Sequence[int]) -> tuple[ProtoField, ...]:
     return tuple(
         replace(each, kind="int32") if each.kind.rpartition(".")[2] in enums else each for each in message.fields
     )
+
+
+@lru_cache(maxsize=_MAX_PARSED)
+def _parse(text: str) -> Message | str:
+    """The file, or why it cannot be read. Remembered, since every record may name another message of it."""
+    try:
+        return _Parser(text).parse()
+    except RecordError as error:
+        return error.detail
 
 
 class _Parser:

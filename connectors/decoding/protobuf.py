@@ -8,9 +8,10 @@ import numpy as np
 
 from connectors.decoding import diagnose
 from connectors.decoding.assets import Key
+from connectors.decoding.fast_json import epoch_ns
 from connectors.decoding.proto_columns import Column, ProtoReader
 from connectors.decoding.proto_schema import BYTES, NUMBERS, ProtoField, find_message, names_of
-from connectors.decoding.readings import Indices, RawReadings, Rejections, Times, Values, concatenate
+from connectors.decoding.readings import Indices, RawReadings, Rejections, Times, Values, in_log_order
 from connectors.decoding.registered import Schema, SchemaSource, by_schema
 from connectors.errors import RecordError, shorten
 from connectors.record_schema import GroupLayout, RecordFormat
@@ -62,11 +63,7 @@ class ProtobufDecoder:
                 rejections.update(dict.fromkeys(found.rows, plan))
             else:
                 parts.append(self._read(plan, found, stamps_ns, rejections))
-        together = concatenate(parts, len(self._column))
-        if len(parts) < 2:
-            return together
-        order = np.argsort(together.row, kind="stable")
-        return RawReadings(together.row[order], together.time_ns[order], together.values[order], together.ignored)
+        return in_log_order(parts, len(self._column))
 
     def check(self, schema: Schema) -> None:
         """Its first message. Raises `RecordError`."""
@@ -133,12 +130,9 @@ class ProtobufDecoder:
     def _times(self, reader: ProtoReader, field: ProtoField, column: Column, bad: Rejections) -> Times:
         if field.wire == BYTES:
             return self._read_slowly(reader, field, column, bad)
-        factor, numbers = NS_PER_UNIT[self._format.time_unit], column.numbers
-        inside = column.present & (numbers >= 0) & (numbers < END_NS // factor)
-        whole = np.where(inside, np.floor(numbers) if numbers.dtype == np.float64 else numbers, 0)
-        times: Times = whole.astype(np.int64) * factor
-        if numbers.dtype == np.float64:
-            times += np.rint(np.where(inside, numbers - whole, 0) * factor).astype(np.int64)
+        unit, numbers = self._format.time_unit, column.numbers
+        inside = column.present & (numbers >= 0) & (numbers < END_NS // NS_PER_UNIT[unit])
+        times = epoch_ns(np.where(inside, numbers, 0), unit)
         for row in np.flatnonzero(~inside).tolist():
             try:
                 times[row] = self._reader.read(self._require(column, row, field, numbers[row].item()), field.name)

@@ -120,6 +120,15 @@ def concatenate(parts: list[RawReadings], channels: int) -> RawReadings:
     return RawReadings(np.concatenate(row), np.concatenate(time_ns), np.concatenate(values), sum(ignored))
 
 
+def in_log_order(parts: list[RawReadings], channels: int) -> RawReadings:
+    """For parts that were read by schema or by kind of message: their rows alternate in the log."""
+    together = concatenate(parts, channels)
+    if len(parts) < 2:
+        return together
+    order = np.argsort(together.row, kind="stable")
+    return RawReadings(together.row[order], together.time_ns[order], together.values[order], together.ignored)
+
+
 ReadRows = Callable[[bytes, int], tuple[list[int], list[list[float]], int]]
 """From a value and its stamp: times, numbers, and how many unknown channels there are. Raises RecordError."""
 

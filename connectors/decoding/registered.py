@@ -107,8 +107,8 @@ def _find(prefix: bytes, schemas: SchemaSource, kind: str) -> Schema:
             "no_schema_id", f"a zero byte and the id of a schema must come first, not {shorten(prefix)}{hint}"
         )
     schema = schemas.get(found[0])
-    if isinstance(schema, RecordError):
-        raise schema
+    if isinstance(schema, RecordError):  # a new one each time: raised again, it would hold on to every batch it met
+        raise RecordError(schema.reason, schema.detail, field=schema.field)
     if schema.kind != kind:
         raise RecordError("schema_mismatch", f"{schema} is {shorten(schema.kind)}; records.format needs {kind}")
     return schema

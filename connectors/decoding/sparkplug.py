@@ -4,7 +4,7 @@ Each record is first resolved with the tables of its partition into an asset and
 then read like any other record of its group.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -109,12 +109,27 @@ class SparkplugResolver:
 
 
 def _birth(topic: Topic, payload: Payload, record: RecordLike, tables: BirthTables) -> list[list[object]]:
-    """Its values are samples too."""
-    names = {metric.alias: metric.name for metric in payload.metrics if metric.alias is not None and metric.name}
+    """Its values are samples too. An alias that may mean two things means nothing: DATA that uses it is refused."""
+    names, shared = _aliases(payload, tables.wanted)
     kinds = {metric.name: metric.kind for metric in payload.metrics if metric.name and metric.kind}
     tables.born(topic.place, record.offset, names, kinds, _session(payload))
+    if shared:
+        detail = f"{topic.asset}: the alias {min(shared)} is that of several metrics, of which a channel reads one"
+        raise RecordError("bad_sparkplug", detail)
     wanted = [metric for metric in payload.metrics if metric.name in tables.wanted]
     return [_row(metric, metric.name, metric.value, payload, record) for metric in wanted]
+
+
+def _aliases(payload: Payload, wanted: Collection[str]) -> tuple[dict[int, str], set[int]]:
+    """Names by alias, and the aliases of several metrics of which a channel reads one."""
+    names, shared = dict[int, str](), set[int]()
+    for metric in payload.metrics:
+        if metric.alias is None or not metric.name:
+            continue
+        before = names.setdefault(metric.alias, metric.name)
+        if before != metric.name and (before in wanted or metric.name in wanted):
+            shared.add(metric.alias)
+    return {alias: name for alias, name in names.items() if alias not in shared}, shared
 
 
 def _data(topic: Topic, payload: Payload, record: RecordLike, tables: BirthTables) -> list[list[object]]:
@@ -151,8 +166,9 @@ _SAMPLES: dict[str, Callable[[Topic, Payload, RecordLike, BirthTables], list[lis
 
 
 def _session(payload: Payload) -> int | None:
+    """None where it is no number that could be told from another one."""
     found = next((metric.value for metric in payload.metrics if metric.name == _BD_SEQ), None)
-    return None if found is None else int(found)
+    return None if found is None or not np.isfinite(found) else int(found)
 
 
 def _row(metric: Metric, name: str, value: float | None, payload: Payload, record: RecordLike) -> list[object]:

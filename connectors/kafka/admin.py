@@ -40,7 +40,7 @@ class TopicPlan:
 
 async def ensure_topics(cluster: Cluster, plans: Sequence[TopicPlan], *, timeout_ms: int = 30_000) -> None:
     """Creates the missing topics and leaves the others alone. Raises ConnectorError."""
-    async with _admin_client(cluster, timeout_ms, "cannot create topics") as admin:
+    async with admin_client(cluster, timeout_ms, "cannot create topics") as admin:
         await _create_missing(admin, plans)
         await _check_partitions(admin, plans)
 
@@ -50,7 +50,7 @@ async def ensure_compacted_topic(cluster: Cluster, name: str, *, timeout_ms: int
 
     Raises ConnectorError, also when the topic exists and is not compacted.
     """
-    async with _admin_client(cluster, timeout_ms, f"cannot use topic {name}") as admin:
+    async with admin_client(cluster, timeout_ms, f"cannot use topic {name}") as admin:
         await _create_missing(admin, [TopicPlan(name, 1, replication=None, config=COMPACTED)])
         while not (partitions := await _led_partitions(admin, name)):  # noqa: ASYNC110  # there is no event for it
             await asyncio.sleep(_LEADER_CHECK_S)
@@ -60,7 +60,7 @@ async def ensure_compacted_topic(cluster: Cluster, name: str, *, timeout_ms: int
 
 async def existing_topics(cluster: Cluster, *, timeout_ms: int = 30_000) -> set[str]:
     """Raises ConnectorError."""
-    async with _admin_client(cluster, timeout_ms, "cannot list topics") as admin:
+    async with admin_client(cluster, timeout_ms, "cannot list topics") as admin:
         return set(await admin.list_topics())
 
 
@@ -68,7 +68,7 @@ async def topic_partitions(
     cluster: Cluster, topics: Sequence[str], *, timeout_ms: int = 30_000
 ) -> list[TopicPartition]:
     """All partitions of the topics. Raises ConnectorError naming the topics that do not exist."""
-    async with _admin_client(cluster, timeout_ms, "cannot describe topics") as admin:
+    async with admin_client(cluster, timeout_ms, "cannot describe topics") as admin:
         # All of them, because a broker may create a topic that is asked for by name.
         existing = set(await admin.list_topics())
         missing = [topic for topic in topics if topic not in existing]
@@ -80,14 +80,14 @@ async def topic_partitions(
 
 async def delete_topics(cluster: Cluster, names: Sequence[str], *, timeout_ms: int = 30_000) -> None:
     """Those of the topics that exist. Raises ConnectorError."""
-    async with _admin_client(cluster, timeout_ms, "cannot delete topics") as admin:
+    async with admin_client(cluster, timeout_ms, "cannot delete topics") as admin:
         existing = set(await admin.list_topics())
         await admin.delete_topics([name for name in names if name in existing], timeout_ms=timeout_ms)
 
 
 async def configure_topic(cluster: Cluster, name: str, config: Mapping[str, str], *, timeout_ms: int = 30_000) -> None:
     """Sets exactly this configuration; everything else returns to the broker's defaults. Raises ConnectorError."""
-    async with _admin_client(cluster, timeout_ms, f"cannot configure {name}") as admin:
+    async with admin_client(cluster, timeout_ms, f"cannot configure {name}") as admin:
         resource = ConfigResource(ConfigResourceType.TOPIC, name, configs=dict(config))
         for response in await admin.alter_configs([resource]):
             for code, message, *_ in response.resources:
@@ -97,7 +97,7 @@ async def configure_topic(cluster: Cluster, name: str, config: Mapping[str, str]
 
 async def max_message_bytes(cluster: Cluster, names: Sequence[str], *, timeout_ms: int = 30_000) -> dict[str, int]:
     """The largest batch that each topic takes; without the topics whose configuration this login may not read."""
-    async with _admin_client(cluster, timeout_ms, "cannot read the configuration of topics") as admin:
+    async with admin_client(cluster, timeout_ms, "cannot read the configuration of topics") as admin:
         wanted = {"max.message.bytes": None}
         resources = [ConfigResource(ConfigResourceType.TOPIC, name, configs=wanted) for name in names]
         return {
@@ -158,7 +158,8 @@ async def _require_compaction(admin: AIOKafkaAdminClient, topic: str) -> None:
 
 
 @asynccontextmanager
-async def _admin_client(cluster: Cluster, timeout_ms: int, what: str) -> AsyncIterator[Any]:
+async def admin_client(cluster: Cluster, timeout_ms: int, what: str) -> AsyncIterator[Any]:
+    """Raises ConnectorError, which begins with `what` could not be done."""
     admin = AIOKafkaAdminClient(request_timeout_ms=timeout_ms, **cluster.arguments())
     try:
         await admin.start()

@@ -13,6 +13,7 @@ from connectors.kafka import lean_records
 from connectors.kafka.admin import topic_partitions
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.errors import translate_errors
+from connectors.kafka.partitioning import as_topic_partition
 from connectors.kafka.tolerant import TolerantReader, fetch_tolerantly, is_undecodable
 from connectors.log_range import LogPosition, LogRange, OffsetRange
 from connectors.records import Batch, Partition, Position, RecordLike
@@ -108,8 +109,8 @@ class BoundedKafkaSource:
 
     def seek(self, partition: Partition, offset: int) -> None:
         self._require(partition)
-        self._consumer.seek(_topic_partition(partition), offset)
-        self._reader.moved(_topic_partition(partition), offset)
+        self._consumer.seek(as_topic_partition(partition), offset)
+        self._reader.moved(as_topic_partition(partition), offset)
         self._positions[partition] = offset
         if offset < self.offset_ranges[partition].end:
             self._resume([partition])
@@ -121,7 +122,7 @@ class BoundedKafkaSource:
         self._committed.update(positions)
 
     def pause(self, partitions: Collection[Partition]) -> None:
-        self._consumer.pause(*(_topic_partition(each) for each in partitions if each in self._positions))
+        self._consumer.pause(*(as_topic_partition(each) for each in partitions if each in self._positions))
 
     def resume(self, partitions: Collection[Partition]) -> None:
         self._resume([each for each in partitions if each in self._positions and not self._at_end(each)])
@@ -193,14 +194,14 @@ class BoundedKafkaSource:
     async def _advance(self) -> None:
         """The consumer's position also passes what is not a record: transaction markers, compacted ends."""
         for partition in self._positions:
-            self._positions[partition] = int(await self._consumer.position(_topic_partition(partition)))
+            self._positions[partition] = int(await self._consumer.position(as_topic_partition(partition)))
         self._pause_ended()
 
     def _pause_ended(self) -> None:
-        self._consumer.pause(*(_topic_partition(each) for each in self._positions if self._at_end(each)))
+        self._consumer.pause(*(as_topic_partition(each) for each in self._positions if self._at_end(each)))
 
     def _resume(self, partitions: Collection[Partition]) -> None:
-        paused, wanted = self._consumer.paused(), map(_topic_partition, partitions)
+        paused, wanted = self._consumer.paused(), map(as_topic_partition, partitions)
         self._consumer.resume(*(at for at in wanted if at in paused))
 
     def _at_end(self, partition: Partition) -> bool:
@@ -245,7 +246,3 @@ async def read_records(
         async for batch in batches:
             for record in batch.records:
                 yield record
-
-
-def _topic_partition(partition: Partition) -> TopicPartition:
-    return TopicPartition(partition.topic, partition.number)

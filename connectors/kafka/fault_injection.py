@@ -6,12 +6,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
+from aiokafka.admin import NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.errors import KafkaError
 from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 from aiokafka.structs import OffsetAndMetadata
 
 from connectors.errors import ConnectorError
+from connectors.kafka.admin import admin_client
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.errors import describe_error, translate_errors
 from connectors.records import Record
@@ -60,20 +61,20 @@ async def write_and_abort(
 
 async def add_partitions(cluster: Cluster, topic: str, total: int) -> None:
     """Returns when all have leaders."""
-    async with _admin(cluster) as admin:
+    async with admin_client(cluster, _REQUEST_MS, "cannot change topics") as admin:
         await admin.create_partitions({topic: NewPartitions(total)})
         await _wait_for_leaders(admin, topic, total)
 
 
 async def delete_records(cluster: Cluster, topic: str, before: Mapping[int, int]) -> None:
     """Moves the beginning of each log to the offset, as retention does."""
-    async with _admin(cluster) as admin:
+    async with admin_client(cluster, _REQUEST_MS, "cannot change topics") as admin:
         await admin.delete_records({TopicPartition(topic, at): RecordsToDelete(to) for at, to in before.items()})
 
 
 async def replace_topic(cluster: Cluster, topic: str, partitions: int, *, replication: int) -> None:
     """Deletes it and makes it again: same name, no records, another topic id."""
-    async with _admin(cluster) as admin:
+    async with admin_client(cluster, _REQUEST_MS, "cannot change topics") as admin:
         await admin.delete_topics([topic])
         while topic in await admin.list_topics():  # noqa: ASYNC110  # there is no event for it
             await asyncio.sleep(_CHECK_S)
@@ -82,7 +83,7 @@ async def replace_topic(cluster: Cluster, topic: str, partitions: int, *, replic
 
 
 async def replication_of(cluster: Cluster, topic: str) -> int:
-    async with _admin(cluster) as admin:
+    async with admin_client(cluster, _REQUEST_MS, "cannot change topics") as admin:
         [described] = await admin.describe_topics([topic])
         return len(described["partitions"][0]["replicas"])
 
@@ -124,18 +125,6 @@ async def _producer(cluster: Cluster, **options: Any) -> AsyncIterator[Any]:
         raise ConnectorError(f"cannot write to Kafka at {cluster.bootstrap}: {describe_error(error)}") from error
     finally:
         await producer.stop()
-
-
-@asynccontextmanager
-async def _admin(cluster: Cluster) -> AsyncIterator[Any]:
-    admin: Any = AIOKafkaAdminClient(request_timeout_ms=_REQUEST_MS, **cluster.arguments())
-    try:
-        await admin.start()
-        yield admin
-    except (KafkaError, OSError) as error:
-        raise ConnectorError(f"cannot change topics at {cluster.bootstrap}: {describe_error(error)}") from error
-    finally:
-        await admin.close()
 
 
 async def _wait_for_leaders(admin: Any, topic: str, partitions: int) -> None:

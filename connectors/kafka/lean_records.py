@@ -9,6 +9,12 @@ from typing import Any
 
 from aiokafka.consumer import fetcher
 from aiokafka.consumer.fetcher import PartitionRecords
+from aiokafka.record.control_record import ABORT_MARKER, ControlRecord
+
+from connectors.records import Record
+
+_NO_TIMESTAMP = -1
+_MARKER_BYTES = 4
 
 
 def as_decoded(key: bytes | None) -> bytes | None:
@@ -18,14 +24,21 @@ def as_decoded(key: bytes | None) -> bytes | None:
 
 def install() -> None:
     """Replaces the class that the fetcher makes for a fetched piece of log. Calling it again changes nothing."""
-    fetcher.PartitionRecords = _Records
+    fetcher.PartitionRecords = LeanRecords
 
 
-class _Records(PartitionRecords):  # type: ignore[misc]  # aiokafka is untyped
+class LeanRecords(PartitionRecords):  # type: ignore[misc]  # aiokafka is untyped
     def _consumer_record(self, tp: Any, record: Any) -> Any:
-        if self._key_deserializer is as_decoded:
-            return record
-        return super()._consumer_record(tp, record)
+        if self._key_deserializer is not as_decoded:
+            return super()._consumer_record(tp, record)
+        if record.timestamp is None:  # message format 0 has none
+            return Record(record.offset, _NO_TIMESTAMP, record.key, record.value)
+        return record
+
+    def _contains_abort_marker(self, next_batch: Any) -> bool:
+        """Compaction may leave a control batch without its record; aiokafka would raise, again at every fetch."""
+        key = getattr(next(next_batch, None), "key", None) or b""
+        return len(key) >= _MARKER_BYTES and ControlRecord.parse(key) == ABORT_MARKER
 
     def __iter__(self) -> Iterator[Any]:
         """The generator itself: the step through `__next__` costs a call per record. `None` after its end."""

@@ -13,6 +13,7 @@ from connectors.base import LogIdentity
 from connectors.errors import TransientError
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.errors import translate_errors
+from connectors.kafka.partitioning import as_topic_partition
 from connectors.kafka.record_batch import UNDECODABLE_RECORD
 from connectors.kafka.tolerant import fetch_record, is_undecodable
 from connectors.kafka.topic_ids import TopicIdRequest, log_identity
@@ -33,18 +34,18 @@ class LogInspector:
         self._opening, self._reading = asyncio.Lock(), asyncio.Lock()
 
     async def first_offset(self, partition: Partition) -> int:
-        at = _topic_partition(partition)
+        at = as_topic_partition(partition)
         async with self._opened(f"cannot read the first offset of {partition}") as consumer:
             return int((await consumer.beginning_offsets([at]))[at])
 
     async def end_offset(self, partition: Partition) -> int:
-        at = _topic_partition(partition)
+        at = as_topic_partition(partition)
         async with self._opened(f"cannot read the end of {partition}") as consumer:
             return int((await consumer.end_offsets([at]))[at])
 
     async def offset_at(self, partition: Partition, time_ms: int) -> int:
         """The end where no record is as new as that."""
-        at = _topic_partition(partition)
+        at = as_topic_partition(partition)
         async with self._opened(f"cannot search {partition} by time") as consumer:
             found = (await consumer.offsets_for_times({at: max(time_ms, 0)}))[at]
             return int((await consumer.end_offsets([at]))[at]) if found is None else int(found.offset)
@@ -55,7 +56,7 @@ class LogInspector:
         if not first <= offset < end:
             return None
         async with self._opened(f"cannot read {partition}@{offset}") as consumer, self._reading:
-            at = _topic_partition(partition)
+            at = as_topic_partition(partition)
             consumer.assign([at])
             consumer.seek(at, offset)
             try:
@@ -139,7 +140,3 @@ async def _read_exactly(consumer: Any, at: TopicPartition, offset: int) -> Recor
             return found if found.offset == offset else None
         if await consumer.position(at) > offset:
             return None
-
-
-def _topic_partition(partition: Partition) -> TopicPartition:
-    return TopicPartition(partition.topic, partition.number)

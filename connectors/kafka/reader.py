@@ -12,6 +12,7 @@ from aiokafka.errors import CommitFailedError, IllegalStateError, UnknownTopicOr
 from connectors.errors import ConnectorError
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.errors import translate_errors
+from connectors.kafka.partitioning import as_topic_partition
 from connectors.kafka.tolerant import TolerantReader
 from connectors.records import Batch, Partition
 
@@ -87,11 +88,11 @@ class TopicReader:
 
     def is_new(self, partition: Partition, offset: int) -> bool:
         """False for the records of `look_back`."""
-        return offset >= self._first.get(_topic_partition(partition), 0)
+        return offset >= self._first.get(as_topic_partition(partition), 0)
 
     def handled(self, partition: Partition, offset: int) -> None:
         """The group need not read this record and those before it again; an older offset changes nothing."""
-        if (first := self._first.get(at := _topic_partition(partition))) is not None:
+        if (first := self._first.get(at := as_topic_partition(partition))) is not None:
             self._handled[at] = max(offset + 1, self._handled.get(at, first))
 
     async def commit(self) -> None:
@@ -216,7 +217,3 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka is
         except ConnectorError as error:
             self._reader.fail(error)
             raise
-
-
-def _topic_partition(partition: Partition) -> TopicPartition:
-    return TopicPartition(partition.topic, partition.number)

@@ -17,6 +17,7 @@ from connectors.kafka.assignors import DEFAULT, Assignor, strategies
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.errors import retry, translate_errors
 from connectors.kafka.log_inspector import LogInspector
+from connectors.kafka.partitioning import as_topic_partition
 from connectors.kafka.tolerant import Polled, TolerantReader
 from connectors.records import Batch, Partition, Position, RecordLike
 
@@ -89,7 +90,7 @@ class KafkaSource:
 
     async def committed(self, partition: Partition) -> Position | None:
         """From the admin client, because the consumer does not give the metadata."""
-        at = _topic_partition(partition)
+        at = as_topic_partition(partition)
         with translate_errors(f"cannot read the committed offset of {partition}"):
             return (await self._commits([at])).get(at)
 
@@ -119,7 +120,7 @@ class KafkaSource:
         return await self._inspector.offset_at(partition, time_ms)
 
     def seek(self, partition: Partition, offset: int) -> None:
-        at = _topic_partition(partition)
+        at = as_topic_partition(partition)
         self._consumer.seek(at, offset)
         self._reader.moved(at, offset)
         self._without_position.discard(at)
@@ -127,7 +128,7 @@ class KafkaSource:
     async def commit(self, positions: Mapping[Partition, Position]) -> None:
         with translate_errors("commit refused"):
             await self._consumer.commit(
-                {_topic_partition(at): OffsetAndMetadata(to.offset, to.metadata) for at, to in positions.items()}
+                {as_topic_partition(at): OffsetAndMetadata(to.offset, to.metadata) for at, to in positions.items()}
             )
 
     def pause(self, partitions: Collection[Partition]) -> None:
@@ -252,7 +253,7 @@ class KafkaSource:
 
     def _assigned(self, partitions: Collection[Partition]) -> list[TopicPartition]:
         assigned = self._consumer.assignment()
-        return [at for at in map(_topic_partition, partitions) if at in assigned]
+        return [at for at in map(as_topic_partition, partitions) if at in assigned]
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka is untyped
@@ -274,7 +275,3 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka is
         except Exception as error:
             self._source.fail(error)
             raise
-
-
-def _topic_partition(partition: Partition) -> TopicPartition:
-    return TopicPartition(partition.topic, partition.number)

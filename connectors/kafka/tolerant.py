@@ -4,18 +4,20 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from gzip import BadGzipFile
 from typing import Any
 
 from aiokafka import TopicPartition
 from aiokafka.client import AIOKafkaClient
-from aiokafka.consumer.fetcher import READ_COMMITTED, READ_UNCOMMITTED, PartitionRecords
+from aiokafka.consumer.fetcher import READ_COMMITTED, READ_UNCOMMITTED
 from aiokafka.errors import ConsumerStoppedError, CorruptRecordException, KafkaError, UnsupportedCodecError, for_code
 from aiokafka.protocol.fetch import FetchRequest
 
 from connectors.errors import ConnectorError
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.errors import translate_errors
+from connectors.kafka.lean_records import LeanRecords
 from connectors.kafka.record_batch import TolerantBatches
 from connectors.records import Partition, RecordLike, RejectedRecord
 
@@ -62,7 +64,8 @@ class TolerantReader:
             return {}  # fetched ahead of the first seek, which makes the consumer forget it
         for at in reading:
             consumer.seek(at, self._next[at])
-        read = {at: await self._fetch(consumer, at) for at in reading}
+        pieces = {at: await self._fetch(consumer, at) for at in reading}
+        read = {at: piece.records for at, piece in pieces.items()}
         # Mostly one partition is to blame, and the consumer reads the others again. If none is, what was read counts.
         blamed = {at: records for at, records in read.items() if any(map(_is_unreadable, records))} or read
         found: dict[TopicPartition, Sequence[RecordLike]] = {}
@@ -71,15 +74,34 @@ class TolerantReader:
                 found[at] = records[:max_records]
                 max_records -= len(found[at])
                 consumer.seek(at, found[at][-1].offset + 1)
+        if not found and self._pass_over(consumer, pieces):
+            return {}
         if not found:
             raise ConnectorError(f"polling failed: {type(error).__name__}: {error}") from error
         places = ", ".join(f"{Partition(*at)}@{records[0].offset}" for at, records in found.items())
         log.warning("records from %s on cannot be decoded and become dead letters: %r", places, error)
         return found
 
-    async def _fetch(self, consumer: Any, at: TopicPartition) -> list[RecordLike]:
+    def _pass_over(self, consumer: Any, pieces: Mapping[TopicPartition, "_Piece"]) -> bool:
+        """Goes on behind what holds nothing more: a damaged batch that one record stood for, markers, aborted data."""
+        passed = {at: piece.behind for at, piece in pieces.items() if piece.behind > self._next[at]}
+        for at, behind in passed.items():
+            if at in consumer.assignment():
+                consumer.seek(at, behind)
+                self._next[at] = behind
+        return bool(passed)
+
+    async def _fetch(self, consumer: Any, at: TopicPartition) -> "_Piece":
         committed = bool(consumer._isolation_level == "read_committed")
-        return await fetch_tolerantly(self._cluster, Partition(*at), self._next[at], read_committed=committed)
+        return await _fetch_piece(self._cluster, Partition(*at), self._next[at], read_committed=committed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """What one fetch gave, and the offset to go on from."""
+
+    records: list[RecordLike]
+    behind: int
 
 
 async def fetch_tolerantly(
@@ -89,6 +111,10 @@ async def fetch_tolerantly(
 
     Raises ConnectorError.
     """
+    return (await _fetch_piece(cluster, partition, offset, read_committed=read_committed)).records
+
+
+async def _fetch_piece(cluster: Cluster, partition: Partition, offset: int, *, read_committed: bool) -> _Piece:
     at = TopicPartition(partition.topic, partition.number)
     isolation = READ_COMMITTED if read_committed else READ_UNCOMMITTED
     request = FetchRequest(
@@ -101,10 +127,11 @@ async def fetch_tolerantly(
     if error_code:
         error = for_code(error_code)
         if error.__name__ == "OffsetOutOfRangeError":
-            return []
+            return _Piece([], offset)
         raise ConnectorError(f"cannot read {partition} at {offset}: {error.__name__}")
     aborted = rest[2] if response.API_VERSION >= 11 else rest[-2]
-    return list(_Records(at, TolerantBatches(bytes(rest[-1] or b"")), aborted, offset, None, None, False, isolation))
+    walk = _Records(at, TolerantBatches(bytes(rest[-1] or b"")), aborted, offset, None, None, False, isolation)
+    return _Piece(list(walk), walk.next_fetch_offset)
 
 
 async def fetch_record(cluster: Cluster, partition: Partition, offset: int) -> RecordLike | None:
@@ -113,7 +140,7 @@ async def fetch_record(cluster: Cluster, partition: Partition, offset: int) -> R
     return next((record for record in records if record.offset == offset), None)
 
 
-class _Records(PartitionRecords):  # type: ignore[misc]  # aiokafka is untyped
+class _Records(LeanRecords):
     """aiokafka's own walk over batches, with its rules for transactions, over batches that do not raise."""
 
     def _consumer_record(self, tp: TopicPartition, record: RecordLike) -> RecordLike:

@@ -43,8 +43,9 @@ class _Batches:
 class _Batch:
     def __init__(self, quick: Any, tolerant: TolerantBatch) -> None:
         self._tolerant = tolerant
-        self.producer_id, self.base_offset, self.next_offset = quick.producer_id, quick.base_offset, quick.next_offset
-        self.is_transactional, self.is_control_batch = quick.is_transactional, quick.is_control_batch
+        self.producer_id, self.base_offset = quick.producer_id, quick.base_offset
+        self.next_offset = tolerant.next_offset
+        self.is_transactional, self.is_control_batch = tolerant.is_transactional, tolerant.is_control_batch
         self._records = self._read(quick)
 
     def validate_crc(self) -> bool:

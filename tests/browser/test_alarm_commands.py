@@ -1,5 +1,6 @@
 """Alarms by mouse and by keyboard: choose, acknowledge, shelve with a reason and an end, and see what became of it."""
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -112,8 +113,30 @@ async def test_shelving_needs_a_reason_and_an_end_and_the_shelf_warns_before_it(
     assert [(by, verb, len(alarms)) for by, verb, alarms in server.sent] == [("operate", "shelve", 3)]
     await page.goto(f"{server.url}/#/shelf")
     row = page.locator("tr[data-row]")
+    await expect(row).to_have_count(1)  # no longer the three of the view before
     await expect(row).to_contain_text("ada: waits for a part")
     await expect(row).to_contain_text("ends in")
+
+
+async def test_the_end_of_the_shift_is_a_full_hour_of_the_plant_and_stays_chosen(
+    visit: Visit, guarded: tuple[PageServer, dict[str, str]]
+) -> None:
+    """It was a number of minutes, which was no longer that of the choice once a minute had passed."""
+    server, tokens = guarded
+    visitor = visit(server.url)
+    page = await visitor.open("#/alarms", await visitor.context(timezone_id="Asia/Kolkata"))  # UTC+5:30
+    await expect(page.get_by_label("Token")).to_be_focused()
+    await log_in(page, tokens["operate"])
+    await page.get_by_label("choose wear:pump-1").check()
+    await page.get_by_role("button", name="Shelve (1)").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("end of the shift").check()
+    await expect(dialog).to_contain_text(re.compile(r"Until (\d{4}-\d\d-\d\d )?(00|08|16):30:00 UTC\."))
+    await page.evaluate("const real = Date.now; Date.now = () => real() + 61000")
+    await page.wait_for_timeout(1_500)
+    await expect(dialog.get_by_label("end of the shift")).to_be_checked()
+    await dialog.get_by_label("15 minutes").check()
+    await expect(dialog.get_by_label("or minutes")).to_have_value("15")
 
 
 async def test_somebody_who_may_only_look_is_offered_no_command(
@@ -172,3 +195,17 @@ async def test_an_alarm_shows_the_evidence_that_raised_it_and_the_strongest_sinc
         state.add_alarm(alarm("wear:pump-1", raised_by={**event, "evidence": {"spans": None}}, strongest=None))
         await expect(falls).to_have_count(0)
         await expect(page.get_by_role("heading", name="Raised by")).to_be_visible()
+
+
+async def test_an_alarm_that_is_opened_among_many_is_seen(visit: Visit) -> None:
+    state = busy_state()
+    for number in range(120):
+        state.add_alarm(alarm(f"rule-{number:03}:pump-1", priority="low"))
+    async with serving_page(state) as server:
+        page = await visit(server.url).open("#/alarms")
+        await page.get_by_role("link", name="rule-119").click()
+        heading = page.get_by_role("heading", name="rule-119:pump-1")
+        await expect(heading).to_be_in_viewport()
+        await page.keyboard.press("Escape")
+        await expect(heading).to_have_count(0)
+        assert page.url.endswith("#/alarms")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from playwright.async_api import Page, expect
 
-from agent.page.state import PageState, WindowFacts
-from agent.web.users import add_user
+from agent.page.state import Bounds, PageState, WindowFacts
+from agent.web.users import add_user, remove_user
 from tests.browser.conftest import Visit
 from tests.support.page_plant import busy_state, page_state, serving_page
 from tests.support.services.ports import free_port
@@ -69,6 +69,17 @@ async def test_old_data_and_no_data_do_not_look_like_all_is_well(visit: Visit) -
         await expect(page.get_by_text("All 2 assets are normal")).to_be_visible()
         calm = await page.evaluate("getComputedStyle(document.querySelector('main')).backgroundImage")
         assert (calm, "gradient" in lined) == ("none", True)
+
+
+async def test_assets_that_do_not_fit_are_not_called_normal(visit: Visit) -> None:
+    state = well(page_state(bounds=Bounds(assets=2)))
+    async with serving_page(state) as server:
+        page = await visit(server.url).open()
+        await expect(page.get_by_text("All 2 assets are normal")).to_be_visible()
+        now_ms = int(time.time() * 1000)
+        state.add_window(WindowFacts("pump-3", "pumps", "worn", now_ms, now_ms, 0.9))
+        await expect(page.get_by_role("note")).to_contain_text("1 further asset is not shown")
+        await expect(page.get_by_text("All 2 assets that are shown are normal")).to_be_visible()
 
 
 async def test_where_only_changes_are_published_a_calm_plant_is_not_called_silent(visit: Visit) -> None:
@@ -177,3 +188,18 @@ async def test_a_wrong_token_is_told_and_the_right_one_opens_the_page(visit: Vis
         assert token not in page.url
         await page.get_by_role("button", name="Log out ada").click()
         await expect(page.get_by_label("Token")).to_be_visible()
+
+
+async def test_somebody_who_is_removed_is_asked_to_log_in_while_they_look(visit: Visit, tmp_path: Path) -> None:
+    users = tmp_path / "users.yaml"
+    token = add_user(users, "ada", "operate")
+    async with serving_page(busy_state(), users=users) as server:
+        visitor = visit(server.url)
+        page = await visitor.open("#/asset/pump-1")
+        await page.get_by_label("Token").fill(token)
+        await page.get_by_role("button", name="Log in").click()
+        await expect(page.locator(".uplot")).to_have_count(2)
+        remove_user(users, "ada")
+        await expect(page.get_by_label("Token")).to_be_visible()
+        await expect(page.locator(".uplot")).to_have_count(0)
+        visitor.seen.errors.clear()  # 401: that is how the page knows

@@ -2,11 +2,13 @@
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any, Literal
 from urllib.parse import quote
 
+import numpy as np
 import orjson
 import pytest
 import pytest_asyncio
@@ -15,6 +17,7 @@ from playwright.async_api import Page, expect
 from agent.page.history import Wanted
 from agent.page.state import Bounds, PageState, WindowFacts, event_head
 from agent.page.stored_event import StoredEvent
+from agent.page.traces import Recent
 from tests.bench.page.server import FAST, fast_group, fast_samples
 from tests.browser.conftest import Visit
 from tests.support.browser import overflow, violations
@@ -204,6 +207,18 @@ async def test_everything_can_be_reached_by_the_keyboard(visit: Visit, server: P
     await expect(page.locator("main h1")).to_have_text("Help")  # single keys are off
 
 
+async def test_the_keyboard_and_a_screen_reader_go_on_at_the_new_view(visit: Visit, server: PageServer) -> None:
+    page = await visit(server.url).open()
+    await page.get_by_role("link", name="Health").press("Enter")
+    await expect(page.locator("main h1")).to_have_text("Health")
+    await expect(page.locator("main")).to_be_focused()
+    await expect(page.locator("#polite")).to_have_text("Health")
+    await page.keyboard.press("g")
+    await expect(page.locator("#polite")).to_have_text("Fleet")
+    await page.keyboard.press("Tab")
+    await expect(page.locator("#search")).to_be_focused()  # not the first link of the frame again
+
+
 async def test_an_address_leads_a_colleague_to_the_same_view(visit: Visit, server: PageServer) -> None:
     visitor = visit(server.url)
     page = await visitor.open()
@@ -243,6 +258,7 @@ async () => {
   const folder = document.querySelector('script[type=module]').src.replace('app.js', '');
   const { sureText, comparedTexts, strongestFirst } = await import(folder + 'core/evidence.js');
   const { sureOf, whyOf } = await import(folder + 'core/fleet.js');
+  const { addUp } = await import(folder + 'core/decimal.js');
   const fleet = {
     states: ['worn', 'unknown'], normal: [false, false], state: [0, 1, 0], p: [100, 97, -1],
     reason: ['', 'channel missing', 'flow above normal'], flags: [0, 1, 1],
@@ -255,6 +271,8 @@ async () => {
     narrower: comparedTexts({ ...channel, direction: 'narrower' }),
     above: comparedTexts({ ...channel, direction: 'above' }),
     order: strongestFirst(['a', 'b', 'c'], { channels: [{ name: 'c' }] }),
+    sums: [[1.23457e-12, -2.3e-13, 1.00457e-12], [3e22, 1e12, 3.0000000001e22], [1, 2, 3.1]].map(
+      ([one, other, total]) => addUp([one, other], total)?.difference === 0n),
   };
 }
 """
@@ -269,6 +287,7 @@ async def test_how_sure_and_why_are_said_against_the_right_figures(visit: Visit,
         "narrower": {"value": "±0.25 bar", "normal": "±0.5 bar"},
         "above": {"value": "3 bar", "normal": "1 … 2 bar"},
         "order": ["c", "a", "b"],
+        "sums": [True, True, False],
     }
 
 
@@ -283,6 +302,116 @@ async def test_a_phone_draws_two_of_many_channels_until_all_are_asked_for(visit:
         await expect(phone.locator(".uplot")).to_have_count(8)
         desk = await visit(server.url).open("#/asset/pump-1")
         await expect(desk.locator(".uplot")).to_have_count(8)
+
+
+async def test_of_forty_channels_a_dozen_is_drawn_until_all_are_asked_for(visit: Visit) -> None:
+    state = busy_state()
+    facts = state.groups["pumps"]
+    channels = tuple(replace(facts.channels[0], name=f"channel-{number}") for number in range(40))
+    state.groups["pumps"] = replace(facts, channels=channels, units=("Pa",) * 40)
+    end = int(time.time())
+    values = (1_000_000 + np.arange(40 * 60, dtype=np.float32)).reshape(40, 60)
+    state.recent = lambda asset: Recent("pumps", end, values)
+    async with serving_page(state) as server:
+        page = await visit(server.url).open("#/asset/pump-1")
+        await expect(page.locator(".uplot")).to_have_count(12)
+        await expect(page.locator(".channel .now").first).to_contain_text("1000060 Pa")
+        await page.get_by_role("button", name="All 40 channels").click()
+        await expect(page.locator(".uplot")).to_have_count(40)
+
+
+_NUMBERS = """
+async () => {
+  const folder = document.querySelector('script[type=module]').src.replace('app.js', '');
+  const { tickTexts, valueText } = await import(folder + 'core/evidence.js');
+  const { appendSamples, silentFor, withNewer } = await import(folder + 'core/samples.js');
+  const trace = (values) => ({ name: 'p', values, filled: [], marks: [], normal: null, now: null });
+  const signals = (start_ms, values) =>
+    ({ start_ms, period_ms: 10, steps: values.length, window: null, channels: [trace(values)] });
+  const late = appendSamples(signals(0, [1, 2, 3]), { start_ms: 10, values: [[5, 6]], late: [[0]] }, 9);
+  return {
+    ticks: [[1010000, 1012000], [0, 2.5, 5], [-0.0001, 0], [0, 1e-7], [2e9, 4e9]].map(tickTexts),
+    values: [101325, 1013250, 0.00012, 2e9, -0.5].map((value) => valueText(value, 'Pa')), plain: valueText(3, '1'),
+    newer: withNewer(signals(0, [1, 2, 3]), signals(10, [2, 3, 4, 5]), 9).channels[0].values,
+    same: withNewer(signals(0, [1, 2, 3]), signals(-10, [0, 1]), 9).channels[0].values,
+    late: appendSamples(late, { start_ms: 10, values: [[5, 6, 7]], late: [[0]] }, 9).channels[0].marks.length,
+    silent: [[1, null, null], [null], [1]].map((values) => silentFor(trace(values), 10)).map(String),
+  };
+}
+"""
+
+
+async def test_numbers_are_written_out_and_samples_that_came_meanwhile_are_kept(
+    visit: Visit, server: PageServer
+) -> None:
+    page = await visit(server.url).open()
+    assert await page.evaluate(_NUMBERS) == {
+        "ticks": [["1010000", "1012000"], ["0.0", "2.5", "5.0"], ["−0.0001", "0.0000"], ["0", "1e−7"], ["2e9", "4e9"]],
+        "values": ["101325 Pa", "1013250 Pa", "0.00012 Pa", "2.00e9 Pa", "−0.5 Pa"],
+        "plain": "3",
+        "newer": [1, 2, 3, 4, 5],
+        "same": [1, 2, 3],
+        "late": 1,
+        "silent": ["20", "NaN", "0"],
+    }
+
+
+_WRITTEN = """
+window.written = [];
+const write = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, ...where) {
+  window.written.push(text);
+  return write.call(this, text, ...where);
+};
+"""
+
+
+async def test_the_axes_of_the_signals_follow_the_choice_of_zone(visit: Visit, server: PageServer) -> None:
+    """Times in two zones on one screen would be worse than either."""
+    visitor = visit(server.url)
+    context = await visitor.context(timezone_id="Pacific/Kiritimati")  # UTC+14
+    await context.add_init_script(_WRITTEN)
+    page = await visitor.open("#/asset/pump-1", context)
+    await expect(page.locator(".uplot")).to_have_count(2)
+    hour = int(await page.evaluate("new Date().getUTCHours()"))
+    await page.get_by_role("button", name="Freeze").click()
+    await page.evaluate("window.written = []")
+    await page.get_by_role("button", name="switch to local time").click()
+    local = [f"{(hour + 14 + more) % 24:02}:" for more in (-1, 0, 1)]
+    assert await page.evaluate("window.written") == []  # a frozen view stays as it is
+    await page.get_by_role("button", name="Frozen").click()
+    await page.wait_for_function(
+        "hours => window.written.some(text => hours.some(hour => String(text).startsWith(hour)))", arg=local
+    )
+    await page.evaluate("window.written = []")
+    await page.get_by_role("button", name="switch to UTC").click()
+    await page.wait_for_function("() => window.written.some(text => /^\\d\\d:\\d\\d:/.test(text))")
+    times = [text for text in await page.evaluate("window.written") if str(text)[2:3] == ":"]
+    assert not [text for text in times if text[:3] in local]
+
+
+async def test_what_came_while_a_view_was_frozen_is_no_gap_afterwards(visit: Visit, server: PageServer) -> None:
+    page = await visit(server.url).open("#/asset/pump-1")
+    await expect(page.locator(".uplot")).to_have_count(2)
+    await page.get_by_role("button", name="Freeze").click()
+    await page.wait_for_timeout(8_000)
+    await page.get_by_role("button", name="Frozen").click()
+    await page.wait_for_timeout(3_000)
+    table = page.locator(".channel").filter(has_text="channel p")
+    await table.get_by_text("p as a table").click()
+    await expect(table.locator("tbody tr")).to_have_count(25)
+    assert "missing" not in await table.locator("tbody").inner_text()
+
+
+async def test_a_tone_that_waits_for_a_click_says_so(visit: Visit, server: PageServer) -> None:
+    visitor = visit(server.url)
+    context = await visitor.context()
+    await context.add_init_script("localStorage.setItem('anchormoe', JSON.stringify({ sound: true }))")
+    page = await visitor.open("#/fleet", context)
+    note = page.get_by_role("note").filter(has_text="No tone yet")
+    await expect(note).to_be_visible()
+    await page.get_by_role("button", name="Freeze").click()
+    await expect(note).to_have_count(0)
 
 
 async def test_a_history_of_50_mb_is_bounded_looked_through_and_told(visit: Visit) -> None:

@@ -174,7 +174,7 @@ def end_of(event: dict[str, Any]) -> datetime:
 
 async def refusal_is_published(kafka: Broker, names: Names, refused: Activation) -> None:
     records = await read_topic(kafka.bootstrap, names.output("events"))
-    events = [parse_event(record, Partition(record.topic, record.partition)) for record in records]
+    events = [parse_event(record, Partition(names.output("events"), 0)) for record in records]
     (event,) = {event.id: event for event in events if event.type == "model_refused"}.values()
     assert isinstance(event.data, ModelRefusedEvent)
     assert (event.asset, event.data.refused.bundle) == ("waves", "damaged")

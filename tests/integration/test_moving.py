@@ -63,8 +63,13 @@ def test_a_wrong_label_file_is_named_by_its_line(tmp_path: Path) -> None:
         ("2026-03-04T05:00:00,2026-03-04T04:00:00\n", "line 1: the end"),
         ("\n2026-03-04T05:00:00\n", "line 2: a period has a start and an end"),
         ("", "no labelled period"),
+        ("x" * 200_000 + ",\n", "line 1: field larger than field limit"),
     ):
         (tmp_path / "wrong.csv").write_text(text)
         done = run(tmp_path, "x data lookout-labels wrong.csv --recordings pumps --out pumps/labels.csv")
         assert done.returncode == 1
-        assert words in done.stderr
+        assert f"wrong.csv: {words}" in done.stderr
+    (tmp_path / "wrong.csv").write_text("2026-03-04T05:00:00,2026-03-04T06:00:00\n", encoding="utf-16")
+    done = run(tmp_path, "x data lookout-labels wrong.csv --recordings pumps --out pumps/labels.csv")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: wrong.csv: not a text file in UTF-8")

@@ -1,12 +1,10 @@
 """A range of a topic as a bounded source on a real broker: it joins no group, commits nothing, and ends."""
 
-from typing import Any
-
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
 from connectors.errors import ConnectorError
-from connectors.kafka.bounded import BoundedKafkaSource, read_records
+from connectors.kafka.bounded import BoundedKafkaSource, read_batches, read_records
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.producer import RecordProducer
 from connectors.log_range import LogPosition, LogRange, OffsetRange
@@ -98,12 +96,13 @@ async def test_the_records_of_a_topic_are_read_up_to_the_end_it_had(kafka: Broke
     offsets: list[tuple[int, int]] = []
     writer = RecordProducer(Cluster(kafka.bootstrap))
     await writer.start()
-    record: Any  # an aiokafka record, which knows its partition
-    async for record in read_records(Cluster(kafka.bootstrap), topic_name):
-        if not offsets:
-            await writer.write(topic_name, [Record(0, -1, b"pump", b"late")], partition=0)
-        offsets.append((record.partition, record.offset))
-    await writer.close()
+    try:
+        async for batch in read_batches(Cluster(kafka.bootstrap), topic_name):
+            if not offsets:
+                await writer.write(topic_name, [Record(0, -1, b"pump", b"late")], partition=0)
+            offsets += [(batch.partition.number, record.offset) for record in batch.records]
+    finally:
+        await writer.close()
     assert sorted(offsets) == [(partition, offset) for partition in (0, 1) for offset in range(5)]
 
 

@@ -6,9 +6,10 @@ from functools import cache
 import numpy as np
 
 from agent.dead_letters.letter import DeadLetter
-from agent.events.assemble import EventAssembler, OutgoingEvent, idle_events
+from agent.events.assemble import EventAssembler
 from agent.events.emission import Emission
 from agent.events.group import GroupRuntime, Publishing
+from agent.events.outgoing import OutgoingEvent
 from agent.events.payloads import (
     event_message,
     log_replaced_event,
@@ -17,6 +18,7 @@ from agent.events.payloads import (
     state_message,
 )
 from agent.events.spans import EvidencePolicy
+from agent.events.technical import idle_events
 from agent.models.classifier import ModelName, WindowClassifier
 from agent.models.normal_values import NormalValues
 from agent.models.schedule import ActiveModel

@@ -26,12 +26,11 @@ from agent.alarms.worker.consoles import AppliedInput, ConsoleWorker, refused_in
 from agent.alarms.worker.event_inputs import encode_event, event_input
 from agent.alarms.worker.present import last_values, set_back
 from agent.alarms.worker.settings import WorkerSettings, faust_app
-from agent.alarms.worker.stall import ExpectedOffsets, InputsSkipped, StallDetector
+from agent.alarms.worker.stall import ExpectedOffsets, StallDetector, require_none_skipped
 from agent.contracts.alarms import ALARMS, INPUTS
 from agent.contracts.received import NOT_AN_EVENT, parse_event
 from agent.events.payloads import event_source
 from connectors.errors import ConnectorError, RecordError
-from connectors.kafka.bounded import read_records
 from connectors.kafka.sink import Delivery, KafkaSink
 from connectors.records import Partition, Record
 
@@ -291,12 +290,8 @@ class AlarmWorker:
     async def _require_no_gap(self, message: Any) -> None:
         """Skipped offsets are lost inputs, unless the log has no records there (transaction markers)."""
         missing = self._expected.missing_before(message.tp, message.offset)
-        if not missing:
-            return
-        found: Any  # a record with its partition
-        async for found in read_records(self.settings.cluster, message.topic):
-            if found.partition == message.partition and found.offset in missing:
-                raise InputsSkipped(f"{message.tp}: inputs {missing.start} to {missing.stop - 1} were skipped")
+        if missing:
+            await require_none_skipped(self.settings.cluster, Partition(message.topic, message.partition), missing)
 
     async def _publish_outbox(self) -> None:
         """Messages of all inputs that wait, one wait for the broker, then their rows."""

@@ -1,6 +1,6 @@
 """The consoles of this worker's partitions: applies inputs in order, gives the messages to publish and rows to write.
 
-The caller publishes the messages, then writes the rows, then takes the next input.
+The caller publishes the messages, then writes the rows; meanwhile it may take further inputs.
 """
 
 from collections import Counter

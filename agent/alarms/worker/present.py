@@ -6,6 +6,8 @@ the table carry their input's offset; but of the present alarms the last message
 
 from collections.abc import Iterable, Iterator, Mapping
 
+import orjson
+
 from agent.alarms.core.alarm import Alarm
 from agent.alarms.core.catalogue import Catalogue
 from agent.alarms.messages import alarm_message
@@ -25,5 +27,15 @@ def set_back(console: str, catalogue: Catalogue, alarms: Iterable[Alarm], shown:
     """The alarms of a console that were published and are shown otherwise, to be published again."""
     for alarm in alarms:
         message = alarm_message(console, catalogue, alarm)
-        if shown.get(message.key, message.value) != message.value:
+        last = shown.get(message.key, message.value)
+        if last != message.value and (alarm.active or _content(last) != _content(message.value)):
             yield message
+
+
+def _content(value: bytes | None) -> object:
+    """Without the strongest event: before an alarm is active, the console notes it and publishes nothing."""
+    try:
+        data = orjson.loads(value or b"")
+    except orjson.JSONDecodeError:
+        return value
+    return {**data, "strongest": None} if isinstance(data, dict) else value

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Hashable, Mapping
+from contextlib import aclosing
 from typing import Any
 
 import structlog
@@ -10,10 +11,14 @@ import structlog
 from agent.alarms.counters import AlarmCounters
 from agent.health.watchdog import force_exit_later
 from connectors.errors import ConnectorError
+from connectors.kafka.bounded import read_batches
+from connectors.kafka.cluster import Cluster
+from connectors.records import Partition
 
 log = structlog.get_logger()
 _CHECKS_PER_LIMIT = 10
 _LONGEST_PAUSE_S = 5.0
+_READ_TIMEOUT_S = 60.0
 
 
 class InputsSkipped(ConnectorError):
@@ -39,6 +44,14 @@ class ExpectedOffsets:
 
     def advance(self, partition: Hashable, offset: int) -> None:
         self.next[partition] = max(self.next.get(partition, 0), offset + 1)
+
+
+async def require_none_skipped(cluster: Cluster, at: Partition, missing: range) -> None:
+    """Raises InputsSkipped if the log has a record at one of these offsets."""
+    async with aclosing(read_batches(cluster, at.topic, timeout_s=_READ_TIMEOUT_S)) as batches:
+        async for batch in batches:
+            if batch.partition == at and any(record.offset in missing for record in batch.records):
+                raise InputsSkipped(f"{at}: inputs {missing.start} to {missing.stop - 1} were skipped")
 
 
 class StallTimer:

@@ -54,6 +54,12 @@ class Feed(Contract):
         "published, nothing else tells a calm plant from a silent one.",
         default=None,
     )
+    not_shown: int = contract_field(
+        "Assets that are there and not shown: beyond `page.history.assets`, or of a group that the page's settings do "
+        "not have. Counted up to `page.history.assets`.",
+        default=0,
+        ge=0,
+    )
 
 
 class Fleet(Contract):

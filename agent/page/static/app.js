@@ -2,12 +2,13 @@
 
 import { api } from "./api.js";
 import { parseRoute } from "./core/route.js";
-import { html, render } from "./dom.js";
+import { announce, html, render } from "./dom.js";
 import { onKey, toggleFreeze } from "./keys.js";
 import { change, fresh, onChange, state } from "./store.js";
 import { loadView, onVisibility, start, startTimers } from "./sync.js";
 import { AlarmsView } from "./views/alarms.js";
 import { AssetView } from "./views/asset.js";
+import { Boundary } from "./views/boundary.js";
 import { EvidenceView } from "./views/evidence.js";
 import { FleetView } from "./views/fleet.js";
 import { Frame } from "./views/frame.js";
@@ -24,18 +25,20 @@ function draw() {
   const { route, session } = state;
   document.body.dataset.fresh = fresh().kind;
   if (route.query.at) document.body.dataset.past = "1"; else delete document.body.dataset.past;
-  document.title = `${TITLES[route.view] ?? route.id} · anchormoe`;
+  document.title = `${titleOf(route)} · anchormoe`;
   const page = document.getElementById("page");
   if (session && session.role === null) return render(html`<${LoginView} />`, page);
   return render(html`<${Frame} freeze=${toggleFreeze} logout=${logout}>${view()}<//>`, page);
 }
+
+const titleOf = (route) => TITLES[route.view] ?? route.id;
 
 let shown = null;
 
 /** A frozen view stays the very element it was, so that nothing in it is drawn again; a dialogue must still open. */
 function view() {
   const { frozen, route, dialog } = state;
-  if (!frozen || dialog || shown?.route !== route) shown = { route, element: html`<${VIEWS[route.view]} key=${route.view} />` };
+  if (!frozen || dialog || shown?.route !== route) shown = { route, element: html`<${Boundary} key=${`${route.view} ${route.id} ${route.query.at ?? ""}`}><${VIEWS[route.view]} key=${route.view} /><//>` };
   return shown.element;
 }
 
@@ -48,9 +51,15 @@ addEventListener("hashchange", () => {
   const route = parseRoute(location.hash);
   const moved = route.view !== state.route.view || route.id !== state.route.id;
   change({ route, viewProblem: "" });
-  if (moved) { change({ selected: new Set(), frozen: false }); scrollTo(0, 0); }
+  if (moved) { change({ selected: new Set(), frozen: false, dialog: null }); scrollTo(0, 0); enter(route); }
   loadView();
 });
+/** The link that led here is gone: the keyboard goes on at the new view, and a screen reader hears which one it is. */
+function enter(route) {
+  document.getElementById("content")?.focus({ preventScroll: true });
+  announce(titleOf(route));
+}
+
 addEventListener("keydown", (event) => onKey(event, { freeze: toggleFreeze }));
 document.addEventListener("visibilitychange", onVisibility);
 

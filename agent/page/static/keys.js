@@ -1,6 +1,7 @@
 // Single keys for people who look at the page all day; they can be switched off, and never fire while somebody types.
 
 import { change, state } from "./store.js";
+import { loadView } from "./sync.js";
 import { openDialog } from "./views/alarms.js";
 import { go } from "./views/words.js";
 
@@ -29,7 +30,7 @@ function leave(event) {
   if (typing(event.target)) { event.target.blur(); return; }
   if (query.at) go({ view, id, query: { ...query, at: "" } });
   else if (view === "evidence" && state.event) go({ view: "asset", id: state.event.head.asset });
-  else if (view !== "fleet") go({ view: id && view === "alarms" ? "alarms" : "fleet" });
+  else if (view !== "fleet") go({ view: id && ["alarms", "shelf"].includes(view) ? view : "fleet" });
 }
 
 async function focusSearch() {
@@ -40,10 +41,12 @@ async function focusSearch() {
 const rows = () => [...document.querySelectorAll("tr[data-row]")];
 const currentRow = () => document.activeElement?.closest?.("tr[data-row]");
 
-/** The chosen alarms; with none chosen the one of the row that has the focus. */
+/** The chosen alarms that are still listed; with none chosen the one of the row that has the focus. */
 function chosenOrCurrent() {
+  const listed = [...document.querySelectorAll("input[data-alarm]")].map((box) => box.dataset.alarm);
+  const chosen = listed.filter((alarm) => state.selected.has(alarm));
   const own = currentRow()?.querySelector("input[data-alarm]")?.dataset.alarm;
-  return state.selected.size || !own ? [...state.selected] : [own];
+  return chosen.length || !own ? chosen : [own];
 }
 
 function moveRow(step) {
@@ -54,4 +57,8 @@ function moveRow(step) {
   next.querySelector("a")?.focus();
 }
 
-export const toggleFreeze = () => change({ frozen: !state.frozen });
+/** What came while the view was frozen was not taken in: without reading it again it would look like a gap. */
+export function toggleFreeze() {
+  change({ frozen: !state.frozen });
+  if (!state.frozen) loadView();
+}

@@ -17,6 +17,7 @@ export const state = {
   timeline: null,
   recent: null,
   event: null,
+  held: null,
   rebuilt: null,
   health: null,
   letters: null,

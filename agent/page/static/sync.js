@@ -2,7 +2,7 @@
 
 import { api, openStream } from "./api.js";
 import { applyDelta, makeFleet } from "./core/fleet.js";
-import { appendSamples } from "./core/samples.js";
+import { appendSamples, withNewer } from "./core/samples.js";
 import { HIDDEN_CLOSE_MS, POLL_MS, afterRefusal, retryDelay } from "./core/stream_state.js";
 import { announce } from "./dom.js";
 import { alarmTone } from "./sound.js";
@@ -11,7 +11,7 @@ import { change, heard, state } from "./store.js";
 const KEEP_STEPS = 1_200;
 const REBUILD_TURNS = 6;
 const REBUILD_AGAIN_MS = 2_000;
-const TREND_EVERY_MS = 15_000;
+const REFRESH_EVERY_MS = 15_000;
 const HEALTH_EVERY_MS = 3_000;
 
 let closeStream = null;
@@ -71,7 +71,11 @@ function connect() {
   });
 }
 
-const wantedAsset = () => (state.route.view === "asset" && !state.route.query.at ? state.route.id : null);
+/** The asset whose samples are shown; for one that nobody knows there would be no stream at all. */
+function wantedAsset() {
+  const { view, id, query } = state.route;
+  return view === "asset" && !query.at && state.fleet.index.has(id) ? id : null;
+}
 
 async function reconnect() {
   closeStream = null;
@@ -161,18 +165,21 @@ export async function loadView() {
 }
 
 async function loadAsset(id, query, here) {
-  if (!query.at && closeStream && streamAsset !== id) connect();
-  const [asset, timeline, recent] = await Promise.all([
-    api.asset(id), api.timeline(id, 600), api.events({ asset: id, limit: 12, to: query.at ? Date.parse(query.at) + 1 : undefined }),
+  if (!query.at && closeStream && streamAsset !== wantedAsset()) connect();
+  const to = query.at ? Date.parse(query.at) + 1 : undefined;
+  const [asset, timeline, recent, states] = await Promise.all([
+    api.asset(id), api.timeline(id, 600), api.events({ asset: id, limit: 12, to }), query.at ? api.events({ asset: id, type: "state", limit: 1, to }) : null,
   ]);
   if (!here()) return;
   heard(asset.now_ms);
-  change({ asset, timeline, recent });
-  if (query.at) await loadPast(recent.events.find((one) => one.type === "state"), here);
+  const before = state.asset?.asset === id ? state.asset.signals : null;
+  change({ asset: { ...asset, signals: withNewer(asset.signals, before, KEEP_STEPS) }, timeline, recent });
+  if (states) await loadPast(states.events[0], { asset: id, at: query.at }, here);
 }
 
 /** The state that held at a moment, with its window judged again: that has the samples. */
-async function loadPast(head, here) {
+async function loadPast(head, moment, here) {
+  change({ held: { ...moment, event: head?.id ?? null } });
   if (!head) return change({ event: null, rebuilt: null });
   const event = state.event?.head.id === head.id ? state.event : await api.event(head.id);
   if (!here()) return undefined;
@@ -186,7 +193,7 @@ async function loadRebuilt(id, here) {
   if (state.rebuilt?.event === id) return;
   if (rebuilding.id !== id) rebuilding = { id, answer: rebuild(id, here) };
   const rebuilt = await rebuilding.answer;
-  rebuilding = { id: "", answer: null };
+  if (rebuilding.id === id) rebuilding = { id: "", answer: null };
   if (rebuilt && here()) change({ rebuilt });
 }
 
@@ -217,10 +224,11 @@ export async function sendCommand(verb, alarms, { why = "", until = null } = {})
   change({ sent: [...sent, ...state.sent].slice(0, 50), selected: new Set() });
 }
 
-/** Browsers give a page six connections: a tab that nobody sees must not keep one. */
+/** Browsers give a page six connections: a tab that nobody sees must not keep one, unless somebody listens for its tone. */
 export function onVisibility() {
   clearTimeout(hiddenTimer);
   if (document.hidden) {
+    if (state.choices.sound) return;
     hiddenTimer = setTimeout(() => { closeStream?.(); closeStream = null; state.link = { ...state.link, open: false }; }, HIDDEN_CLOSE_MS);
   } else if (!closeStream && state.fleet) {
     failures = 0;
@@ -228,9 +236,13 @@ export function onVisibility() {
   }
 }
 
+/** The trend of the fleet; of an asset what the stream of samples does not tell: the state now, what was filled, what is missing. */
+const refreshed = ({ view, query }) => view === "fleet" || (view === "asset" && !query.at);
+
 /** Health has no messages of its own. */
 export function startTimers() {
-  setInterval(() => { if (["health"].includes(state.route.view) && !document.hidden && !state.frozen) loadView(); }, HEALTH_EVERY_MS);
-  setInterval(() => { if (state.route.view === "fleet" && !document.hidden && !state.frozen) loadView(); }, TREND_EVERY_MS);
+  const seen = () => state.session?.role && !document.hidden && !state.frozen;
+  setInterval(() => { if (state.route.view === "health" && seen()) loadView(); }, HEALTH_EVERY_MS);
+  setInterval(() => { if (refreshed(state.route) && seen()) loadView(); }, REFRESH_EVERY_MS);
   setInterval(() => change(), 1_000);
 }

@@ -11,7 +11,7 @@ import pytest
 
 from agent.app import Application, build, build_pipeline, load_groups
 from agent.errors import SettingsError
-from agent.events.assemble import OutgoingEvent, WindowResult
+from agent.events.outgoing import OutgoingEvent, WindowResult
 from agent.runtime.instruments import Instruments
 from anchormoe.errors import ModelError
 from anchormoe.windows import FillRule

@@ -46,6 +46,24 @@ def test_groups_of_one_class_each_are_spread_over_the_folds() -> None:
         np.testing.assert_array_equal(np.bincount(y[fold]), [4, 4])
 
 
+@pytest.mark.parametrize("each", [2, 3, 4])
+def test_few_recordings_of_one_class_each_are_left_out_a_set_at_a_time(each: int) -> None:
+    # Left out alone, a recording takes a half of its class out of training, which then expects the others.
+    groups = np.repeat(np.arange(3 * each), 4)
+    y = np.repeat(_labels(0, 1, 2), 4 * each)
+    folds = make_folds(y, folds=5, seed=0, timeline=Timeline.of(groups))
+    held = [np.bincount(y[fold], minlength=3).tolist() for fold in folds.held_out if fold.any()]
+    assert held == [[4, 4, 4]] * each
+    assert (folds.held_out.sum(0) == 1).all()
+    assert not folds.optimistic.any()
+
+
+def test_where_a_class_has_a_recording_for_each_fold_none_is_given_up() -> None:
+    groups = np.repeat(np.arange(7), 4)
+    y = np.repeat(_labels(0, 0, 1, 1, 1, 1, 1), 4)
+    assert make_folds(y, folds=5, seed=0, timeline=Timeline.of(groups)).held_out.any(1).sum() == 5
+
+
 def test_one_recording_per_class_is_cut_into_blocks_of_time_with_gaps() -> None:
     y = np.repeat(_labels(0, 1, 2), 12)
     folds = make_folds(y, folds=3, seed=0, timeline=Timeline.of(y))

@@ -1,16 +1,19 @@
 """Record batches read tolerantly: like aiokafka where it can read, and without an exception where it cannot."""
 
 import pytest
+from aiokafka import TopicPartition
+from aiokafka.consumer.fetcher import READ_COMMITTED
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.decoding import Decoder
+from connectors.kafka.lean_records import LeanRecords, as_decoded
 from connectors.kafka.record_batch import TolerantBatches
 from connectors.record_schema import ChannelField, GroupLayout, RecordFormat
 from connectors.records import Batch, Partition, Record, RejectedRecord
-from tests.support.raw_batches import raw_batch, raw_record
+from tests.support.raw_batches import raw_batch, raw_messages, raw_record
 
 T0 = 1_700_000_000_000
 GOOD = [raw_record(number, b"pump", b"%d" % number, [(b"n", b"x")]) for number in range(5)]
@@ -69,6 +72,56 @@ def test_every_offset_of_a_damaged_batch_is_named_and_the_next_batch_is_read() -
     assert "checksum" in records[0].detail  # type: ignore[attr-defined]
 
 
+def walk(data: bytes, first: int = 0) -> tuple[list[tuple[int, str]], int]:
+    """As the fetcher walks over them."""
+    records = LeanRecords(
+        TopicPartition("t", 0), TolerantBatches(data), [], first, as_decoded, None, False, READ_COMMITTED
+    )
+    return reasons(list(records)), records.next_fetch_offset
+
+
+def damage(batch: bytes, at: int, *replaced: int) -> bytes:
+    return batch[:at] + bytes(replaced) + batch[at + len(replaced) :]
+
+
+NEXT = raw_batch(GOOD, timestamp_ms=T0, base_offset=5)
+BEHIND = raw_batch(GOOD, timestamp_ms=T0, base_offset=10)
+_ATTRIBUTES, _LAST_DELTA, _COUNT = 21, 23, 57
+
+
+@pytest.mark.parametrize("attributes", [0x10, 0x20, 0x30])
+def test_a_damaged_batch_that_says_it_is_a_control_batch_is_not_left_out(attributes: int) -> None:
+    damaged = damage(raw_batch(GOOD, timestamp_ms=T0), _ATTRIBUTES, 0, attributes)
+    expected = [(at, "undecodable_record") for at in range(5)] + [(at, "") for at in range(5, 10)]
+    assert walk(damaged + NEXT) == (expected, 10)
+
+
+@pytest.mark.parametrize("last", [(0, 0, 0, 6), (0x7F, 0, 0, 0), (0, 0, 0x27, 0)])
+def test_a_damaged_batch_does_not_reach_into_the_next_one(last: tuple[int, ...]) -> None:
+    found, behind = walk(damage(raw_batch(GOOD, timestamp_ms=T0), _LAST_DELTA, *last) + NEXT + BEHIND)
+    assert found[-10:] == [(at, "") for at in range(5, 15)]
+    assert (found[0], behind) == ((0, "undecodable_record"), 15)
+
+
+def test_a_damaged_batch_at_the_end_is_passed_as_a_whole_only_where_its_header_can_be_believed() -> None:
+    good = raw_batch(GOOD, timestamp_ms=T0)
+    assert walk(damage(good, _LAST_DELTA, 0x7F, 0, 0, 0)) == ([(0, "undecodable_record")], 1)
+    many = damage(damage(good, _LAST_DELTA, 0, 1, 0, 0), _COUNT, 0, 1, 0, 1)
+    assert walk(many) == ([(0, "undecodable_record")], 65_537)
+    assert walk(many, first=1) == ([], 65_537)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", [0, 1])
+def test_messages_of_older_formats_are_read_beside_a_damaged_one_and_before_newer_ones(magic: int, codec: int) -> None:
+    parts = [raw_messages(magic, first, [b"v", b"v"], timestamp_ms=T0, codec=codec) for first in (0, 2, 4)]
+    damaged = damage(parts[1], len(parts[1]) - 1, parts[1][-1] ^ 1)
+    found, behind = walk(parts[0] + damaged + parts[2] + raw_batch(GOOD[:1], timestamp_ms=T0, base_offset=6))
+    assert [at for at, reason in found if not reason] == ([0, 1, 4, 5, 6] if codec else [0, 1, 2, 4, 5, 6])
+    assert [at for at, reason in found if reason] == [3]  # what is compressed stands under its last offset
+    assert behind == 7
+
+
 @pytest.mark.parametrize("codec", [5, 7])
 def test_an_unknown_codec_makes_the_records_of_its_batch_unreadable(codec: int) -> None:
     assert reasons(read(raw_batch(GOOD[:2], timestamp_ms=T0, codec=codec))) == [
@@ -84,6 +137,7 @@ def test_no_bytes_raise(at: int, junk: bytes) -> None:
     at = 12 + at % (len(data) - 12 - len(junk))  # the place and the length of a batch are the broker's own
     data[at : at + len(junk)] = junk
     assert 1 <= len(read(bytes(data))) <= 20_000
+    walk(bytes(data))
 
 
 def test_an_unreadable_record_is_rejected_by_the_decoder_in_its_place() -> None:

@@ -45,6 +45,17 @@ def test_a_damaged_batch_gives_its_offsets_without_values_and_the_next_one_is_re
     assert [(record.offset, record.value) for record in found] == [(0, b"0"), (1, None), (2, None), (3, b"3")]
 
 
+def test_a_damaged_batch_hides_neither_itself_nor_the_next_one() -> None:
+    """Whatever its header says: that it is a marker of a transaction, or that it is a billion records long."""
+    marked, long = bytearray(batch(1, [b"ok", b"ok"])), bytearray(batch(1, [b"ok", b"ok"]))
+    marked[22] |= 0x30
+    long[23] = 0x7F
+    for damaged in (marked, long):
+        found = read(batch(0, [b"ok"]) + bytes(damaged) + batch(3, [b"ok"]) + batch(4, [b"ok"]))
+        assert [record.offset for record in found if record.value is not None] == [0, 3, 4]
+        assert next(record.offset for record in found if record.value is None) == 1
+
+
 def test_good_batches_are_aiokafkas_own_records() -> None:
     [record] = read(batch(7, [b"name"]))
     assert (record.key, record.timestamp, record.headers) == (b"k", T0, (("name", b"x"),))

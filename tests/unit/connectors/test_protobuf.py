@@ -1,15 +1,20 @@
 """Protobuf and JSON with a schema registry: bytes by the specification, answers worked out by hand."""
 
 import math
+import random
+from collections.abc import Collection
 from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pytest
 
 from connectors.decoding import Decoder
 from connectors.decoding.proto_columns import Bools, ProtoReader
-from connectors.decoding.proto_schema import find_message
+from connectors.decoding.proto_schema import Message, ProtoField, _Parser, find_message
 from connectors.decoding.protobuf import read_indexes
 from connectors.decoding.readings import Decoded
+from connectors.decoding.registered import Schema, SchemaId
 from connectors.errors import RecordError
 from connectors.record_schema import ChannelField, GroupLayout, RecordFormat
 from connectors.records import Batch, Headers, Partition, Record
@@ -137,21 +142,93 @@ def test_maps_oneofs_and_nested_types_are_stepped_over() -> None:
     assert nested[0].kind == "int32"
 
 
-def test_as_many_unknown_fields_as_a_sender_can_invent_cost_no_more_than_one(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The wire types that were read, once for all messages of a batch."""
+    found, read_wire = list[int](), ProtoReader._read_wire
+
+    def counted(reader: ProtoReader, rows: Bools, wire: int, *more: Any) -> None:
+        found.append(wire)
+        read_wire(reader, rows, wire, *more)
+
+    monkeypatch.setattr(ProtoReader, "_read_wire", counted)
+    return found
+
+
+def test_as_many_unknown_fields_as_a_sender_can_invent_cost_no_more_than_one(looks: list[int]) -> None:
     """They are stepped over by wire type: one look at the batch each, not one per tag."""
-    looks, step_over = 0, ProtoReader._step_over
-
-    def counted(reader: ProtoReader, rows: Bools, wire: int) -> None:
-        nonlocal looks
-        looks += 1
-        step_over(reader, rows, wire)
-
-    monkeypatch.setattr(ProtoReader, "_step_over", counted)
     spare = [integer(100 + 2 * at, at) + double(101 + 2 * at, 1.0) + text(5_000 + at, b"x") for at in range(200)]
     decoded = decode(*(framed(integer(1, T0) + each + double(2, at)) for at, each in enumerate(spare)))
     assert decoded.rejected == []
     assert decoded.readings[0].values[:, 0].tolist() == list(range(200))
-    assert looks == 3
+    assert looks == [0, 0, 1, 2, 1]
+
+
+def test_fields_in_another_order_in_every_message_cost_no_more_than_in_one_order(looks: list[int]) -> None:
+    """Encoders of proto3 leave out zeros, so that messages of many channels rarely have the same field at a place."""
+    numbers, shuffle = list(range(1, 41)), random.Random(3).shuffle
+    messages = []
+    for at in range(50):
+        shuffle(numbers)
+        messages.append(b"".join(double(number, at + number) for number in numbers if (at + number) % 7))
+    columns = ProtoReader(messages, 100).read({number: ProtoField("f", number, "double") for number in range(1, 41)})
+    assert len(looks) <= 40
+    for number, column in columns.items():
+        assert column.numbers.tolist() == [(at + number) * bool((at + number) % 7) for at in range(50)]
+        assert column.present.tolist() == [bool((at + number) % 7) for at in range(50)]
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [(f"{FLAT} // read once", "no message 33"), (f"{FLAT} message Cut {{", "it ends in the middle")],
+)
+def test_a_schema_is_read_once_whatever_message_of_it_the_records_name(
+    schema: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed, parse = list[_Parser](), _Parser.parse
+
+    def counted(parser: _Parser) -> Message:
+        parsed.append(parser)
+        return parse(parser)
+
+    monkeypatch.setattr(_Parser, "parse", counted)
+    values = [framed(GOOD, place=varint(2) + varint(2 * at)) for at in range(30, 60)]
+    decoded = decode(*values, format=replace(PROTO, asset_from="field"), schema=schema)
+    assert [bad.reason for bad in decoded.rejected] == ["schema_mismatch"] * len(values)
+    assert words in decoded.rejected[3].detail
+    assert len(parsed) == 1
+
+
+class NoSchemas:
+    """A registry that does not have what it is asked for, and remembers that."""
+
+    error = RecordError("unknown_schema", "there is no schema 7")
+
+    async def load(self, ids: Collection[SchemaId]) -> None: ...
+
+    def get(self, id: SchemaId) -> Schema | RecordError:
+        return self.error
+
+    async def close(self) -> None: ...
+
+
+def test_an_unknown_schema_does_not_hold_on_to_the_records_that_name_it() -> None:
+    decoder = Decoder([GROUP], PROTO, NoSchemas())
+    [bad] = decoder.decode(Batch(Partition("r", 0), [Record(0, T0, b"pump-1", framed(GOOD))])).rejected
+    assert (bad.reason, bad.detail) == ("unknown_schema", "there is no schema 7")
+    assert NoSchemas.error.__traceback__ is None
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.0])
+def test_a_nan_that_signals_is_a_missing_value(scale: float) -> None:
+    """Without a warning, which would fail this test."""
+    signals = tag(2, 1) + bytes.fromhex("010000000000f07f") + tag(3, 5) + bytes.fromhex("0100807f")
+    group = replace(GROUP, channels=tuple(replace(channel, scale=scale) for channel in GROUP.channels))
+    record = Record(0, T0, b"pump-1", framed(integer(1, T0) + signals))
+    [readings] = (
+        Decoder([group], PROTO, KnownSchemas({7: FLAT}, "PROTOBUF")).decode(Batch(Partition("r", 0), [record])).readings
+    )
+    assert np.isnan(readings.values).all()
 
 
 def test_a_message_in_itself_is_stepped_over_and_options_may_hold_lists() -> None:

@@ -1,7 +1,9 @@
 """The registry's client: what was fetched is kept, a registry that is away delays, a hostile one is bounded."""
 
 import asyncio
+import gzip
 import json
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -148,7 +150,10 @@ async def _hang_up(writer: asyncio.StreamWriter) -> None:
         (answer(200, b"<html>sign in</html>"), "no JSON object"),
         (answer(200, b"[1]"), "no JSON object"),
         (b"SSH-2.0-OpenSSH\r\n\r\n", "schema registry 127.0.0.1"),
-        (answer(200, b"xx", "content-encoding: gzip"), "schema registry 127.0.0.1"),
+        (answer(200, b"xx", "content-encoding: gzip"), "no gzip"),
+        (answer(200, gzip.compress(b"{}" * 99)[:-9], "content-encoding: gzip"), "cut off"),
+        (answer(200, gzip.compress(gzip.compress(b"{}")), "content-encoding: gzip, gzip"), "encoding gzip, gzip"),
+        (answer(200, b"xx", "content-encoding: zstd"), "encoding zstd"),
     ],
 )
 async def test_a_registry_that_cannot_be_used_stops_the_agent_and_loses_nothing(hostile: Answer, words: str) -> None:
@@ -189,6 +194,21 @@ async def test_a_gigantic_answer_is_not_read_to_its_end() -> None:
     assert isinstance(found, RecordError)
     assert "larger than 1048576 bytes" in found.detail
     assert sent < 50_000_000
+
+
+async def test_a_bomb_is_not_unpacked_to_its_end_and_what_fits_is_read() -> None:
+    bomb = answer(200, gzip.compress(b" " * (64 << 20)), "content-encoding: gzip")
+    tracemalloc.start()
+    try:
+        [found], _ = await ask({"/schemas/ids/7": bomb}, {7})
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+    assert isinstance(found, RecordError)
+    assert "larger than 1048576 bytes" in found.detail
+    packed = gzip.compress(json.dumps({"schema": json.dumps(FLAT)}).encode())
+    [found], _ = await ask({"/schemas/ids/7": answer(200, packed, "content-encoding: gzip")}, {7})
+    assert found == Schema(7, "AVRO", json.dumps(FLAT))
 
 
 async def test_the_login_is_sent_and_never_shown() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from connectors.decoding import Decoder
-from connectors.decoding.births import MAX_RUNS, BirthTables
+from connectors.decoding.births import MAX_NODES, MAX_RUNS, BirthTables
 from connectors.decoding.readings import Decoded
 from connectors.record_schema import ChannelField, GroupLayout, RecordFormat
 from connectors.records import Batch, Partition, Record
@@ -127,6 +127,19 @@ def test_an_alias_that_the_birth_has_but_no_channel_needs_is_left_out() -> None:
         assert log.read(ddata(metric(value=2.0, alias=alias))).rejected
 
 
+def test_an_alias_of_two_metrics_is_refused_in_the_birth_and_in_data() -> None:
+    log = Log()
+    twice = metric("spare", 1.0, alias=10)
+    [bad] = log.read(NBIRTH, (DBIRTH[0], DBIRTH[1] + twice)).rejected
+    assert (bad.record, bad.reason) == (1, "bad_sparkplug")
+    assert "the alias 10 is that of several metrics" in bad.detail
+    [bad] = log.read(ddata(metric(value=1.0, alias=10))).rejected
+    assert bad.reason == "no_birth"
+    assert samples(log.read(ddata(metric(value=2.0, alias=11)))) == [("north/edge-1/pump-1", 100, [None, 2.0])]
+    others = metric("spare", 1.0, alias=12) + metric("idle", 1.0, alias=12) + metric("pressure", 5.0, alias=11)
+    assert not log.read((DBIRTH[0], DBIRTH[1] + others), ddata(metric(value=1.0, alias=12))).rejected
+
+
 def test_a_birth_with_scattered_aliases_is_kept_small_and_not_asked() -> None:
     log = Log()
     others = [metric(f"other-{at}", 1.0, alias=2 * at) for at in range(50, 50 + MAX_RUNS)]
@@ -156,6 +169,29 @@ def test_the_death_of_a_node_is_that_of_its_devices_but_not_the_death_of_an_earl
     assert not log.read(ddata(metric(value=1.0, alias=10))).rejected
     log.read((NODE % b"NDEATH", payload(BD, seq=None)))
     assert [bad.reason for bad in log.read(ddata(metric(value=1.0, alias=10))).rejected] == ["no_birth"]
+
+
+@pytest.mark.parametrize("session", [math.nan, math.inf, -math.inf, None])
+def test_a_session_that_is_no_number_is_none(session: float | None) -> None:
+    log = Log()
+    death = (NODE % b"NDEATH", payload(metric("bdSeq", session), seq=None))
+    assert not log.read((NODE % b"NBIRTH", payload(metric("bdSeq", session))), DBIRTH, death).rejected
+    assert [bad.reason for bad in log.read(ddata(metric(value=1.0, alias=10))).rejected] == ["no_birth"]
+
+
+def test_births_of_a_node_again_and_again_cost_nothing_for_devices_that_were_not_born_again() -> None:
+    log = Log()
+    log.read(NBIRTH, DBIRTH, *[NBIRTH] * 50)
+    assert len(log.tables._births["north/edge-1", "pump-1"]) == 2
+
+
+def test_the_dead_and_those_that_were_never_born_take_no_room() -> None:
+    log = Log()
+    log.read(*[(b"spBv1.0/north/NDEATH/nobody-%d" % at, payload(seq=None)) for at in range(MAX_NODES)])
+    log.read(*[(b"spBv1.0/north/NBIRTH/guest-%d" % at, payload()) for at in range(MAX_NODES)])
+    log.read(*[(b"spBv1.0/north/NDEATH/guest-%d" % at, payload(seq=None)) for at in range(MAX_NODES)])
+    log.tables.stored(log.offset)
+    assert not log.read(NBIRTH, DBIRTH, ddata(metric(value=1.0, alias=10))).rejected
 
 
 def test_a_new_birth_of_the_node_ends_what_its_devices_had_defined() -> None:

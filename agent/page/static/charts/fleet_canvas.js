@@ -106,7 +106,7 @@ export class FleetCanvas extends Component {
       pen.fillStyle = colours.panel;
       pen.fillRect(x + 4, y + 5, w - 8, h - 10);
     }
-    pen.fillStyle = priority ? colours[`on-${priority}`] : colours.text;
+    pen.fillStyle = priority ? colours[`on-${priority}`] : kindOf(fleet, place) === "normal" ? colours["on-normal"] : colours.text;
     pen.font = '600 12px system-ui, "DejaVu Sans", sans-serif';
     pen.fillText(`${priority ? SHAPES[priority].split(" ")[0] + " " : ""}${fleet.assets[place]}`, x + 7, y + 17);
     pen.font = '12px system-ui, "DejaVu Sans", sans-serif';
@@ -155,7 +155,7 @@ export class FleetCanvas extends Component {
 }
 
 function readColours(pen) {
-  const names = ["normal", "unknown", "panel", "text", "high", "medium", "low", "on-high", "on-medium", "on-low", "focus"];
+  const names = ["normal", "on-normal", "unknown", "panel", "text", "high", "medium", "low", "on-high", "on-medium", "on-low", "focus"];
   const colours = Object.fromEntries(names.map((name) => [name, token(`--${name}`)]));
   return { ...colours, hatch: hatch(pen, colours) };
 }

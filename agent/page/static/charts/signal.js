@@ -1,12 +1,13 @@
 // One channel over time: TRAIN's band, the window, the evidence spans, and samples drawn by how they came to be.
 
-import { valueText } from "../core/evidence.js";
+import { tickTexts, valueText } from "../core/evidence.js";
 import { layers, sweepOrder } from "../core/samples.js";
 import { clock } from "../core/times.js";
 import { Component, announce, html, token, watchColours } from "../dom.js";
 
 const HEIGHT = 110;
 const SWEEP_GAP = 12;
+const AXIS = 64;
 
 /** Data for uPlot: times in seconds, and one line per kind of sample. In sweep mode the axis stands still. */
 export function plotData(signals, trace, sweeping) {
@@ -27,6 +28,9 @@ export function valueRange(trace, low, high) {
   return [least - margin, most + margin];
 }
 
+/** The same for all channels, so that times stand above each other, unless a number would be cut off on its left. */
+const axisWidth = (_, texts) => Math.max(AXIS, 15 + 7 * Math.max(0, ...(texts ?? []).map((text) => String(text ?? "").length)));
+
 export class SignalChart extends Component {
   componentDidMount() {
     this.make();
@@ -38,7 +42,7 @@ export class SignalChart extends Component {
   componentDidUpdate(before) {
     if (before.signals !== this.props.signals || before.trace !== this.props.trace || before.sweeping !== this.props.sweeping) {
       this.plot.setData(plotData(this.props.signals, this.props.trace, this.props.sweeping));
-    } else if (before.spans !== this.props.spans) this.plot.redraw(false);
+    } else if (before.spans !== this.props.spans || before.utc !== this.props.utc) this.plot.redraw(false, true);
   }
 
   componentWillUnmount() {
@@ -60,14 +64,13 @@ export class SignalChart extends Component {
   options() {
     const [signal, muted, grid, bad] = ["--signal", "--muted", "--grid", "--bad"].map(token);
     const axis = { stroke: muted, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid }, font: '11px system-ui, "DejaVu Sans", sans-serif' };
-    const utc = this.props.utc;
     return {
       width: Math.max(200, Math.floor(this.box.clientWidth)), height: HEIGHT, legend: { show: false }, padding: [6, 8, 0, 0],
       cursor: { sync: { key: "channels" }, drag: { x: false, y: false }, points: { show: false } },
       scales: { x: { time: true }, y: { range: (_, low, high) => valueRange(this.props.trace, low, high) } },
       axes: [
-        { ...axis, size: 26, space: 90, values: (_, ticks) => ticks.map((tick) => (this.props.sweeping ? "" : clock(tick * 1000, { utc }))) },
-        { ...axis, size: 54, space: 26 },
+        { ...axis, size: 26, space: 90, values: (_, ticks) => ticks.map((tick) => (this.props.sweeping ? "" : clock(tick * 1000, { utc: this.props.utc }))) },
+        { ...axis, size: axisWidth, space: 18, values: (_, ticks) => tickTexts(ticks) },
       ],
       series: [
         {},

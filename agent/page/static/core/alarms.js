@@ -17,12 +17,11 @@ export const PRESETS = [
 
 const SHIFTS_AT = [6, 14, 22];
 
-/** Minutes until the next change of shift, at 6, 14 and 22 h of the browser's clock. */
-export function minutesOfShift(now) {
+/** The next change of shift, at 6, 14 and 22 h of the browser's zone, also in a night in which its clock is changed. */
+export function endOfShift(now) {
   const date = new Date(now);
-  const minute = date.getHours() * 60 + date.getMinutes();
-  const next = SHIFTS_AT.map((hour) => hour * 60).find((at) => at > minute) ?? (24 + SHIFTS_AT[0]) * 60;
-  return next - minute;
+  const next = SHIFTS_AT.find((hour) => hour > date.getHours()) ?? 24 + SHIFTS_AT[0];
+  return new Date(date.getFullYear(), date.getMonth(), date.getDate(), next).getTime();
 }
 
 const place = (list, value) => (list.includes(value) ? list.indexOf(value) : list.length);

@@ -1,8 +1,9 @@
 // Exact addition of published decimals: the page adds the numbers as they were written, not as binary fractions. Pure.
 
-const DIGITS = 15;
+/** As many decimals as an event publishes: see ScoreScale in agent/events/numbers.py. */
+const DIGITS = 22;
 
-/** A JSON number as an integer of 1e-15; null where it is not a finite number or needs more digits. */
+/** A JSON number as an integer of 1e-22; null where it is not a finite number or needs more digits. */
 export function scaled(number) {
   if (typeof number !== "number" || !Number.isFinite(number)) return null;
   const [mantissa, exponent = "0"] = String(number).toLowerCase().split("e");
@@ -15,7 +16,7 @@ export function scaled(number) {
   return negative ? -value : value;
 }
 
-/** The integer of 1e-15 as a decimal with `places` digits, rounded half away from zero, with its sign. */
+/** The integer of 1e-22 as a decimal with `places` digits, rounded half away from zero, with its sign. */
 export function decimalText(value, places = 5) {
   const unit = 10n ** BigInt(DIGITS - places);
   const size = ((value < 0n ? -value : value) + unit / 2n) / unit;
@@ -24,7 +25,7 @@ export function decimalText(value, places = 5) {
   return `${sign}${text.slice(0, text.length - places)}${places ? "." + text.slice(-places) : ""}`;
 }
 
-/** What the terms add up to, and by how much that misses `total`: {exact, total, difference}, as integers of 1e-15. */
+/** What the terms add up to, and by how much that misses `total`: {exact, total, difference}, as integers of 1e-22. */
 export function addUp(terms, total) {
   const values = terms.map(scaled);
   const claimed = scaled(total);

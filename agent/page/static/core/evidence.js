@@ -82,13 +82,33 @@ const ARROWS = { above: "↑", below: "↓", rising: "↗", falling: "↘", wide
 export const directionText = (direction) => WORDS[direction] ?? "not comparable";
 export const arrow = (direction) => ARROWS[direction] ?? "";
 
-/** Four significant digits, without an exponent where people would not write one. */
+/** Four significant digits, six of large values, without an exponent where people would not write one: 101325 Pa. */
 export function valueText(value, unit = "") {
   if (typeof value !== "number" || !Number.isFinite(value)) return "–";
   const size = Math.abs(value);
-  const text = size !== 0 && (size < 1e-4 || size >= 1e6) ? value.toExponential(2) : String(Number(value.toPrecision(4)));
-  return `${text.replace("-", "−")}${unit ? " " + unit : ""}`;
+  const plain = size === 0 || (size >= 1e-4 && size < 1e9);
+  const text = plain ? String(Number(value.toPrecision(size < 1e4 ? 4 : 6))) : value.toExponential(2).replace("e+", "e");
+  return `${text.replace("-", "−")}${unit && unit !== "1" ? " " + unit : ""}`;
 }
+
+const AXIS_LETTERS = 8;
+
+/** Ticks of an axis as texts, each as exact as the step between them and short enough to be whole. */
+export function tickTexts(ticks) {
+  const step = ticks.length > 1 ? Math.abs(ticks[1] - ticks[0]) : Math.abs(ticks[0]) || 1;
+  const decimals = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+  const exact = (tick) => (decimals > 20 ? tick.toExponential() : tick.toFixed(halves(step, decimals) ? decimals + 1 : decimals));
+  const plain = ticks.map(exact);
+  const greatest = Math.max(...ticks.map(Math.abs), step);
+  const digits = Math.min(20, Math.max(0, Math.ceil(Math.log10(greatest / step) - 1e-9)) + 1);
+  const texts = plain.every((text) => text.length <= AXIS_LETTERS) ? plain : ticks.map((tick) => (tick === 0 ? "0" : short(tick.toExponential(digits))));
+  return texts.map((text) => text.replace(/-/g, "−"));
+}
+
+/** Whether a step such as 2.5 needs one digit more than its size says. */
+const halves = (step, decimals) => Math.abs(step * 10 ** decimals - Math.round(step * 10 ** decimals)) > 1e-6;
+
+const short = (text) => text.replace(/\.?0*e\+?/, "e");
 
 /** +1.23 or −1.23: a contribution always carries its sign. */
 export function signed(value, places = 2) {

@@ -2,11 +2,15 @@
 
 const VIEWS = ["fleet", "asset", "evidence", "alarms", "shelf", "health", "models", "help"];
 
-/** {view, id, query}; what is not known leads to the fleet, never to an empty page. */
+const CHECKS = { at: (value) => Number.isFinite(Date.parse(value)), from: isTime, to: isTime };
+
+function isTime(value) { return /^\d{1,16}$/.test(value) && Number(value) <= 8.64e15; }
+
+/** {view, id, query}; what is not known leads to the fleet, never to an empty page; a time that is none is left out. */
 export function parseRoute(fragment) {
   const [path, search = ""] = String(fragment).replace(/^#?\/?/, "").split("?", 2);
   const [view, ...rest] = path.split("/");
-  const query = Object.fromEntries(new URLSearchParams(search));
+  const query = Object.fromEntries([...new URLSearchParams(search)].filter(([name, value]) => CHECKS[name]?.(value) ?? true));
   if (!VIEWS.includes(view)) return { view: "fleet", id: "", query };
   return { view, id: decode(rest.join("/")), query };
 }

@@ -55,6 +55,21 @@ export function appendSamples(signals, message, keep) {
   return { ...signals, start_ms: signals.start_ms + cut * signals.period_ms, steps: steps - cut, window, channels };
 }
 
+/** The signals with the newest steps of the old ones: what the stream brought while they were asked for is kept. */
+export function withNewer(signals, old, keep) {
+  if (!signals || !old || old.period_ms !== signals.period_ms) return signals;
+  const first = Math.round((signals.start_ms - old.start_ms) / signals.period_ms) + signals.steps;
+  if (first < 0 || first >= old.steps) return signals;
+  const message = { start_ms: old.start_ms + first * old.period_ms, values: old.channels.map((trace) => trace.values.slice(first)), late: [] };
+  return appendSamples(signals, message, keep) ?? signals;
+}
+
+/** How long before the newest step the last value was measured, in milliseconds; NaN without any. */
+export function silentFor(trace, periodMs) {
+  const last = trace.values.findLastIndex((value) => value !== null);
+  return last < 0 ? NaN : (trace.values.length - 1 - last) * periodMs;
+}
+
 function extendTrace(trace, fresh, late, { offset, steps, cut }) {
   const grow = (list) => [...list, ...blank(steps - list.length)];
   const values = grow(trace.values);
@@ -63,7 +78,9 @@ function extendTrace(trace, fresh, late, { offset, steps, cut }) {
     values[offset + step] = value;
     if (value !== null && filled.length) filled[offset + step] = null;
   });
-  const marks = [...trace.marks, ...late.map((step) => ({ kind: "late", start: offset + step, stop: offset + step + 1, detail: "" }))]
+  const wasLate = (step) => trace.marks.some((mark) => mark.kind === "late" && mark.start <= step && step < mark.stop);
+  const newly = late.map((step) => offset + step).filter((step) => !wasLate(step));
+  const marks = [...trace.marks, ...newly.map((step) => ({ kind: "late", start: step, stop: step + 1, detail: "" }))]
     .map((mark) => ({ ...mark, start: Math.max(0, mark.start - cut), stop: mark.stop - cut })).filter((mark) => mark.stop > mark.start);
   const now = fresh.reduce((last, value) => (value === null ? last : value), trace.now);
   return { ...trace, values: values.slice(cut), filled: filled.slice(cut), marks, now, direction: against(now, trace.normal)?.direction ?? null };

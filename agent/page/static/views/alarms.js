@@ -1,6 +1,6 @@
 // Alarms and the shelf: choose, acknowledge, shelve with a reason and an end, and see what became of each command.
 
-import { PRESETS, endOfShelving, hidden, minutesOfShift, refuseEarly, shown, timeLeft } from "../core/alarms.js";
+import { PRESETS, endOfShelving, endOfShift, hidden, refuseEarly, shown, timeLeft } from "../core/alarms.js";
 import { waterfall } from "../core/evidence.js";
 import { duration, ms } from "../core/times.js";
 import { Hatches, Waterfall } from "../charts/waterfall.js";
@@ -21,7 +21,8 @@ export function AlarmsView({ shelf = false }) {
     ${alarms.configured && alarms.link !== "live" && html`<p class="nothing-known" role="alert">The alarms are not known: ${alarms.reason || "no connection"}. What is listed may be old.</p>`}
     <${Tools} list=${list} shelf=${shelf} /><${Outcomes} />
     ${list.length ? html`<${Table} list=${list} shelf=${shelf} />` : html`<${None} shelf=${shelf} />`}</div>
-    ${detail && html`<${Detail} alarm=${detail} />`}
+    ${detail && html`<${Arrival} key=${detail.alarm}><${Detail} alarm=${detail} /><//>`}
+    ${!detail && state.route.id && html`<section class="panel"><h2>${state.route.id}</h2><p>${alarms.link === "live" ? "This alarm is not present: it is over, or the plant has none of this name." : "Not known whether this alarm is present."}</p></section>`}
     ${state.dialog && html`<${CommandDialog} key=${state.dialog.verb} ...${state.dialog} />`}`;
 }
 
@@ -33,12 +34,14 @@ function None({ shelf }) {
   return html`<p class="calm">${shelf ? "Nothing is shelved, suppressed or out of service." : "✓ No alarms."}</p>`;
 }
 
+/** What this user may do here. */
+const verbsOf = (shelf) => (shelf ? ["unshelve", "in-service", "comment"] : ["ack", "shelve", "comment", "out-of-service"]).filter((verb) => state.session?.commands?.includes(verb));
+
 function Tools({ list, shelf }) {
-  const may = state.session?.commands ?? [];
-  const verbs = (shelf ? ["unshelve", "in-service", "comment"] : ["ack", "shelve", "comment", "out-of-service"]).filter((verb) => may.includes(verb));
+  const verbs = verbsOf(shelf);
   const chosen = list.filter((one) => state.selected.has(one.alarm));
   if (!list.length) return null;
-  if (!verbs.length) return html`<p class="muted">${state.session?.login ? html`You may look; to act, <a href="#/help" onClick=${askLogin}>log in as a user</a> with the role operate.` : "Commands need users: see `anchormoe-agent users`."}</p>`;
+  if (!verbs.length) return html`<p class="muted">${state.session?.login ? html`You may look; to act, <a href="#/help" onClick=${askLogin}>log in as a user</a> with the role operate.` : html`To acknowledge or shelve, users are needed: see <code>anchormoe-agent users</code>.`}</p>`;
   return html`<div class="tools"><label><input type="checkbox" checked=${chosen.length === list.length} onChange=${(event) => change({ selected: new Set(event.target.checked ? list.map((one) => one.alarm) : []) })} />all shown</label>
     ${verbs.map((verb) => html`<button key=${verb} type="button" disabled=${!chosen.length} onClick=${() => openDialog(verb, chosen.map((one) => one.alarm))}>${TITLES[verb]}${chosen.length ? ` (${chosen.length})` : ""}</button>`)}
     <span class="muted">${chosen.length} chosen</span></div>`;
@@ -48,15 +51,16 @@ const askLogin = (event) => { event.preventDefault(); change({ dialog: null, ses
 export const openDialog = (verb, alarms) => { if (alarms.length && state.session?.commands.includes(verb)) change({ dialog: { verb, alarms } }); };
 
 function Table({ list, shelf }) {
-  return html`<div class="scroll"><table class="stack"><thead><tr><th scope="col"><span class="hidden-text">choose</span></th><th scope="col">alarm</th><th scope="col">asset</th><th scope="col">state</th>
-      ${shelf ? html`<th scope="col">by, why</th><th scope="col">until</th>` : html`<th scope="col">raised</th><th scope="col" class="number">time left</th><th scope="col">do</th>`}</tr></thead>
-    <tbody>${list.map((alarm) => html`<${Row} key=${alarm.alarm} alarm=${alarm} shelf=${shelf} />`)}</tbody></table></div>`;
+  const choosing = verbsOf(shelf).length > 0;
+  return html`<div class="scroll"><table class="stack"><thead><tr>${choosing && html`<th scope="col"><span class="hidden-text">choose</span></th>`}<th scope="col">alarm</th><th scope="col">asset</th><th scope="col">state</th>
+      ${shelf ? html`<th scope="col">by, why</th><th scope="col">until</th>` : html`<th scope="col">raised</th><th scope="col" class="number">time left</th><th scope="col">what to do</th>`}</tr></thead>
+    <tbody>${list.map((alarm) => html`<${Row} key=${alarm.alarm} alarm=${alarm} shelf=${shelf} choosing=${choosing} />`)}</tbody></table></div>`;
 }
 
-function Row({ alarm, shelf }) {
+function Row({ alarm, shelf, choosing }) {
   const chosen = state.selected.has(alarm.alarm);
   const waits = alarm.state === "unacknowledged" || alarm.state === "returned";
-  return html`<tr data-row="1" class=${`${waits ? "waiting" : ""} ${chosen ? "chosen" : ""}`}><td><input type="checkbox" aria-label=${`choose ${alarm.alarm}`} data-alarm=${alarm.alarm} checked=${chosen} onClick=${(event) => toggle(alarm.alarm, event.shiftKey, shelf)} /></td>
+  return html`<tr data-row="1" class=${`${waits ? "waiting" : ""} ${chosen ? "chosen" : ""}`}>${choosing && html`<td><input type="checkbox" aria-label=${`choose ${alarm.alarm}`} data-alarm=${alarm.alarm} checked=${chosen} onClick=${(event) => toggle(alarm.alarm, event.shiftKey, shelf)} /></td>`}
     <th scope="row"><${Priority} priority=${alarm.priority} /> <a href=${`#/${shelf ? "shelf" : "alarms"}/${encodeURIComponent(alarm.alarm)}`}>${alarm.rule}</a>${alarm.channel ? ` (${alarm.channel})` : ""}${alarm.members?.length ? ` holds ${alarm.members.length}` : ""}</th>
     <td><${AssetLink} id=${alarm.asset} /></td>
     <td>${alarm.state.replaceAll("_", " ")}${alarm.chattering ? ", chattering" : ""}${alarm.occurrences > 1 ? `, ${alarm.occurrences} times` : ""}</td>
@@ -95,6 +99,13 @@ function Outcomes() {
   return html`<div aria-label="Commands" role="region"><ul class="chips">${state.sent.slice(0, 6).map((one) => html`<li key=${one.command + one.alarm} class=${one.outcome === "refused" ? "refused" : "done"}>${TITLES[one.verb]} ${one.alarm}: <strong>${one.outcome}</strong>${one.reason ? `, ${one.reason}` : ""}</li>`)}</ul></div>`;
 }
 
+/** Below two hundred alarms nobody would see that something was opened. */
+class Arrival extends Component {
+  componentDidMount() { this.box.focus({ preventScroll: true }); this.box.scrollIntoView(); }
+
+  render({ children }) { return html`<div tabindex="-1" ref=${(node) => { this.box = node ?? this.box; }}>${children}</div>`; }
+}
+
 function Detail({ alarm }) {
   const done = state.alarms.audit.filter((one) => one.alarm === alarm.alarm).slice(0, 10);
   const events = [["Raised by", alarm.raised_by], ["Strongest since", alarm.strongest]].filter(([, event], place) => event && (place === 0 || event.event !== alarm.raised_by?.event));
@@ -116,6 +127,9 @@ function Reason({ title, event }) {
     ${total !== null && html`<${Waterfall} fall=${waterfall(evidence, total)} words=${rowWords} totalWords=${`score of ${evidence.class ?? "the state"}`} />`}</div>`;
 }
 
+const SHIFT = "shift";
+const CHOICES = [...PRESETS.map(({ name, forMs }) => ({ name, value: String(forMs / 60_000) })), { name: "end of the shift (6, 14, 22 h local time)", value: SHIFT }];
+
 class CommandDialog extends Component {
   constructor() { super(); this.state = { why: "", minutes: "", error: "", busy: false }; }
 
@@ -123,7 +137,11 @@ class CommandDialog extends Component {
 
   close() { this.box.close(); change({ dialog: null }); }
 
-  until() { const forMs = Number(this.state.minutes) * 60_000; return forMs > 0 ? serverNow() + forMs : NaN; }
+  until() {
+    if (this.state.minutes === SHIFT) return endOfShift(serverNow());
+    const forMs = Number(this.state.minutes) * 60_000;
+    return forMs > 0 ? serverNow() + forMs : NaN;
+  }
 
   async submit(event) {
     event.preventDefault();
@@ -145,9 +163,9 @@ class CommandDialog extends Component {
     return html`<dialog ref=${(node) => { this.box = node ?? this.box; }} aria-labelledby="dialog-title" onCancel=${() => change({ dialog: null })}>
       <form onSubmit=${(event) => this.submit(event)} novalidate><h2 id="dialog-title">${TITLES[verb]} ${alarms.length === 1 ? alarms[0] : `${alarms.length} alarms`}</h2>
         <label class="field">Reason${needed ? " (required)" : ""}<textarea id="why" rows="2" maxlength="500" required=${needed} value=${why} onInput=${(event) => this.setState({ why: event.target.value })}></textarea></label>
-        ${verb === "shelve" && html`<fieldset><legend>Until (required)</legend>${[...PRESETS, { name: "end of the shift (6, 14, 22 h)", forMs: minutesOfShift(serverNow()) * 60_000 }].map((one) => html`<label key=${one.name}><input type="radio" name="until" value=${one.forMs / 60_000} checked=${Number(minutes) === one.forMs / 60_000} onChange=${(event) => this.setState({ minutes: event.target.value })} />${one.name}</label> `)}
-          <label class="field">or minutes<input type="number" min="1" step="1" value=${minutes} onInput=${(event) => this.setState({ minutes: event.target.value })} /></label>
-          ${Number.isFinite(this.until()) && html`<p>Until <${When} at=${this.until()} />.</p>`}</fieldset>`}
+        ${verb === "shelve" && html`<fieldset><legend>Until (required)</legend>${CHOICES.map((one) => html`<label key=${one.name}><input type="radio" name="until" value=${one.value} checked=${minutes === one.value} onChange=${(event) => this.setState({ minutes: event.target.value })} />${one.name}</label> `)}
+          <label class="field">or minutes<input type="number" min="1" step="1" value=${minutes === SHIFT ? "" : minutes} onInput=${(event) => this.setState({ minutes: event.target.value })} /></label>
+          ${Number.isFinite(this.until()) && html`<p>Until <${When} at=${this.until()} /> ${state.choices.utc ? "UTC" : "local time"}.</p>`}</fieldset>`}
         ${error && html`<p class="refused" role="alert">${error}</p>`}
         <div class="tools"><button type="submit" disabled=${busy}>${TITLES[verb]}</button><button type="button" onClick=${() => this.close()}>Cancel</button></div></form></dialog>`;
   }

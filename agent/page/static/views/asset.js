@@ -4,10 +4,10 @@ import { SignalChart } from "../charts/signal.js";
 import { Timeline } from "../charts/timeline.js";
 import { Hatches } from "../charts/waterfall.js";
 import { shown } from "../core/alarms.js";
-import { arrow, comparedTexts, directionText, percent, signed, strongestFirst, sureText, valueText } from "../core/evidence.js";
-import { against, tally } from "../core/samples.js";
+import { arrow, comparedTexts, directionText, signed, strongestFirst, sureText, valueText } from "../core/evidence.js";
+import { against, silentFor, tally } from "../core/samples.js";
 import { formatRoute } from "../core/route.js";
-import { ms } from "../core/times.js";
+import { duration, ms } from "../core/times.js";
 import { Component, html } from "../dom.js";
 import { choose, plantNow, state } from "../store.js";
 import { Advice, adviceFor } from "./advice.js";
@@ -18,17 +18,21 @@ let spanCache = { evidence: null, byChannel: new Map() };
 
 export function AssetView() {
   const asset = state.asset?.asset === state.route.id ? state.asset : null;
-  if (!asset) return html`<h1>${state.route.id}</h1><p>${state.problem ? "This asset cannot be shown." : "Reading the asset …"}</p><p><a href="#/fleet">To the fleet</a></p>`;
+  if (!asset) return html`<div class="panel"><h1>${state.route.id || "No asset"}</h1><p>${state.problem || state.viewProblem ? "This asset cannot be shown." : "Reading the asset …"}</p><p><a href="#/fleet">To the fleet</a></p></div>`;
   const at = state.route.query.at;
-  const past = at && state.event?.head.asset === asset.asset ? state.event : null;
-  if (at && !past) return html`<h1>${asset.asset}</h1><p>${state.recent?.events.length ? "Reading that moment …" : "No event before that moment is in the page's reach."}</p>`;
-  const last = past ?? asset.last;
+  const held = at && state.held?.asset === asset.asset && state.held.at === at ? state.held : null;
+  const past = held?.event && state.event?.head.id === held.event ? state.event : null;
+  if (at && !past) return html`<div class="panel"><h1>${asset.asset}</h1><p>${!held || held.event ? "Reading that moment …" : html`No state of that moment is in the page's reach. <a href=${formatRoute({ view: "asset", id: asset.asset })}>The asset now</a>`}</p></div>`;
+  const last = readable(past ?? asset.last);
   return html`<${Hatches} /><${Headline} asset=${asset} last=${last} past=${past} />
     <div class="columns"><${Why} last=${last} asset=${asset} /><${WhatToDo} asset=${asset} last=${last} past=${past} /></div>
     <${States} asset=${asset} />
     <${Signals} asset=${asset} signals=${past ? pastSignals(past) : asset.signals} last=${last} past=${past} />
     <${Recent} />`;
 }
+
+/** An event of another version may have anything under the names that this page reads; only its sentence is shown. */
+const readable = (event) => (event && !event.readable ? { ...event, data: {} } : event);
 
 const pastSignals = (past) => (state.rebuilt?.event === past.head.id ? state.rebuilt.signals : null);
 
@@ -83,13 +87,14 @@ function noAlarm() {
 export function Classes({ event }) {
   if (!event?.classes) return null;
   return html`<table><caption class="hidden-text">Classes</caption><thead><tr><th scope="col">class</th><th scope="col" class="number">probability</th><th scope="col" class="optional"><span class="hidden-text">as a bar</span></th><th scope="col" class="number">score</th></tr></thead><tbody>
-    ${event.classes.map((row) => html`<tr key=${row.class}><th scope="row">${row.class}</th><td class="number">${percent(row.probability)}</td><td class="optional"><span class="meter" aria-hidden="true"><span style=${{ width: `${100 * row.probability}%` }}></span></span></td><td class="number">${signed(row.logit)}</td></tr>`)}</tbody></table>`;
+    ${event.classes.map((row) => html`<tr key=${row.class}><th scope="row">${row.class}</th><td class="number">${sureText(row.probability)}</td><td class="optional"><span class="meter" aria-hidden="true"><span style=${{ width: `${100 * row.probability}%` }}></span></span></td><td class="number">${signed(row.logit)}</td></tr>`)}</tbody></table>`;
 }
 
 function States({ asset }) {
   if (!state.timeline || state.timeline.asset !== asset.asset) return null;
   const at = state.route.query.at ? ms(state.route.query.at) : NaN;
-  return html`<section class="panel"><h2>States</h2><${Timeline} timeline=${state.timeline} isNormal=${isNormal} now=${plantNow()} utc=${state.choices.utc} at=${at} alarms=${standing(asset.asset)} /><${GoTo} asset=${asset.asset} /></section>`;
+  return html`<section class="panel"><h2>States</h2><${Timeline} timeline=${state.timeline} isNormal=${isNormal} now=${plantNow()} utc=${state.choices.utc} at=${at} alarms=${standing(asset.asset)} />
+    ${state.timeline.marks.length > 0 && html`<p class="muted">◆ technical events: see Events below.</p>`}<${GoTo} asset=${asset.asset} /></section>`;
 }
 
 function standing(asset) {
@@ -123,30 +128,38 @@ function makeSpans(evidence, channel) {
   })).sort((one, other) => one.strength - other.strength);
 }
 
+const SILENT_AFTER_MS = 15_000;
+const SILENT_WINDOWS = 2;
+
 function Signals({ asset, signals, last, past }) {
   if (!signals) return html`<section class="panel"><h2>Signals</h2><p class="muted">${noSignals(asset, last, past)}</p>${last && !past && html`<p><a href=${momentOf(asset, last)}>See the signals of the window until <${When} at=${last.head.time_ms} /></a></p>`}</section>`;
+  const endMs = signals.start_ms + (signals.steps - 1) * signals.period_ms;
+  const age = plantNow() - endMs;
   const gone = !past && last?.data.window && ms(last.data.window.end) < signals.start_ms;
-  return html`<section class="panel"><div class="head"><h2>Signals</h2><span class="muted">${signals.compared_with ? `normal: the class ${signals.compared_with} in the training data` : "normal: all of the training data"}</span>
+  return html`<section class="panel"><div class="head"><h2>Signals</h2><span class="muted">${!signals.channels.some((trace) => trace.normal) ? "" : signals.compared_with ? `normal: the class ${signals.compared_with} in the training data` : "normal: all of the training data"}</span>
       <span class="end"><button type="button" aria-pressed=${state.choices.sweep ? "true" : "false"} onClick=${() => choose("sweep", !state.choices.sweep)}>Sweep</button></span></div>
     <${SampleLegend} />
+    ${!past && age > Math.max(SILENT_AFTER_MS, SILENT_WINDOWS * asset.group.window_ms) && html`<p class="refused" role="status">No sample of this asset for <strong>${duration(age)}</strong>: what is drawn ended at <${When} at=${endMs} />.</p>`}
     ${gone && html`<p>The evidence is from the window until <${When} at=${ms(last.data.window.end)} />, before what is drawn here. <a href=${momentOf(asset, last)}>See the signals of that window</a></p>`}
-    <${Channels} signals=${signals} evidence=${last?.data.evidence} /></section>`;
+    <${Channels} signals=${signals} evidence=${last?.data.evidence} windowMs=${asset.group.window_ms} /></section>`;
 }
 
 const PHONE = matchMedia("(max-width: 40rem)");
 const FIRST_ON_PHONE = 2;
+const FIRST = 12;
 
-/** On a phone the two channels that carry most of the evidence; the others when they are asked for. */
+/** Of many channels those that carry most of the evidence, on a phone two; the others when they are asked for. */
 class Channels extends Component {
   constructor() { super(); this.state = { all: false }; }
 
-  render({ signals, evidence }, { all }) {
-    const draw = (trace) => html`<${Channel} key=${trace.name} trace=${trace} signals=${signals} evidence=${evidence} />`;
-    if (!PHONE.matches || signals.channels.length <= FIRST_ON_PHONE) return signals.channels.map(draw);
+  render({ signals, evidence, windowMs }, { all }) {
+    const draw = (trace) => html`<${Channel} key=${trace.name} trace=${trace} signals=${signals} evidence=${evidence} windowMs=${windowMs} />`;
+    const first = PHONE.matches ? FIRST_ON_PHONE : FIRST;
+    if (signals.channels.length <= first) return signals.channels.map(draw);
     const byName = new Map(signals.channels.map((trace) => [trace.name, trace]));
     const order = strongestFirst([...byName.keys()], evidence);
-    return html`${order.slice(0, all ? order.length : FIRST_ON_PHONE).map((name) => draw(byName.get(name)))}
-      <button type="button" aria-expanded=${all ? "true" : "false"} onClick=${() => this.setState({ all: !all })}>${all ? "Only the two that matter most" : `All ${order.length} channels`}</button>`;
+    return html`${order.slice(0, all ? order.length : first).map((name) => draw(byName.get(name)))}
+      <button type="button" aria-expanded=${all ? "true" : "false"} onClick=${() => this.setState({ all: !all })}>${all ? `Only the ${first} that matter most` : `All ${order.length} channels`}</button>`;
   }
 }
 
@@ -157,13 +170,16 @@ function noSignals(asset, last, past) {
   return state.rebuilt?.event === last.head.id ? `The window could not be rebuilt: ${state.rebuilt.reason || "no reason given"}.` : "Reading the window …";
 }
 
-function Channel({ trace, signals, evidence }) {
+/** A value that is older than a window is no present value, however large it is written. */
+function Channel({ trace, signals, evidence, windowMs }) {
   const compared = against(trace.now, trace.normal);
   const found = tally(trace);
   const odd = ["filled", "late", "implausible", "missing"].filter((kind) => found[kind]).map((kind) => `${found[kind]} ${kind}`).join(", ");
+  const silent = silentFor(trace, signals.period_ms);
   return html`<div class="channel"><div><div class="name">${trace.name}</div>
       <div class="now" data-direction=${compared?.direction}>${valueText(trace.now, trace.unit)}</div>
-      <div>${compared ? html`${arrow(compared.direction)} ${compared.by ? `${valueText(compared.by, trace.unit)} ` : ""}${directionText(compared.direction)}` : "normal not known"}</div>
+      ${silent > windowMs && html`<div><strong>last value, ${duration(silent)} old</strong></div>`}
+      <div>${compared ? html`${arrow(compared.direction)} ${compared.by ? `${valueText(compared.by, trace.unit)} ` : ""}${directionText(compared.direction)}` : trace.normal ? "no value" : "normal not known"}</div>
       ${trace.normal && html`<div class="muted">${valueText(trace.normal.low)} … ${valueText(trace.normal.high, trace.unit)}</div>`}
       ${trace.description && html`<div class="muted">${trace.description}</div>`}
       ${odd && html`<div class="muted">${odd}</div>`}</div>
@@ -182,7 +198,7 @@ class SampleTable extends Component {
     const pages = Math.max(1, Math.ceil(signals.steps / PAGE));
     const stop = Math.max(0, signals.steps - Math.min(page, pages - 1) * PAGE);
     const steps = Array.from({ length: Math.min(PAGE, stop) }, (_, place) => stop - 1 - place);
-    const kindAt = (step) => trace.marks.filter((mark) => mark.start <= step && step < mark.stop).map((mark) => [mark.kind, mark.detail].filter(Boolean).join(": ")).join(", ") || "measured";
+    const kindAt = (step) => trace.marks.filter((mark) => mark.start <= step && step < mark.stop).map((mark) => [mark.kind, mark.detail].filter(Boolean).join(": ")).join(", ") || (trace.values[step] === null ? "missing" : "measured");
     return html`<details onToggle=${(event) => this.setState({ open: event.target.open })}><summary>${trace.name} as a table</summary>
       ${open && html`<div class="tools"><button type="button" disabled=${page === 0} onClick=${() => this.setState({ page: page - 1 })}>newer</button><button type="button" disabled=${page >= pages - 1} onClick=${() => this.setState({ page: page + 1 })}>older</button><span class="muted">page ${page + 1} of ${pages}</span></div>
       <table><caption>${trace.name}, newest first</caption><thead><tr><th scope="col">time</th><th scope="col" class="number">value</th><th scope="col">kind</th></tr></thead><tbody>

@@ -3,7 +3,7 @@
 import { ChannelMap, runsOfRow } from "../charts/channel_map.js";
 import { Shape } from "../charts/shape.js";
 import { Hatches, SumLine, Waterfall } from "../charts/waterfall.js";
-import { logitOf, mapCells, percent, signed, sums, timesText, waterfall } from "../core/evidence.js";
+import { logitOf, mapCells, percent, signed, sums, sureText, timesText, waterfall } from "../core/evidence.js";
 import { clock, ms } from "../core/times.js";
 import { html } from "../dom.js";
 import { choose, state } from "../store.js";
@@ -14,7 +14,7 @@ import { AssetLink, EventLink, Sentence, StateWord, When } from "./words.js";
 
 export function EvidenceView() {
   const event = state.event?.head.id === state.route.id ? state.event : null;
-  if (!event) return html`<h1>Evidence</h1><p>${state.problem ? "This event cannot be shown." : "Reading the event …"}</p>`;
+  if (!event) return html`<div class="panel"><h1>Evidence</h1><p>${state.problem || state.viewProblem ? html`This event cannot be shown. <a href="#/fleet">To the fleet</a>` : "Reading the event …"}</p></div>`;
   const { data } = event;
   return html`<${Hatches} /><${Headline} event=${event} />
     ${!event.readable && html`<p class="refused" role="alert">This page cannot read the event: ${event.problem}. Below it is as published.</p>`}
@@ -57,7 +57,7 @@ function Score({ event }) {
     <${Waterfall} fall=${fall} words=${rowWords} totalWords=${`score of ${data.evidence.class}`} />
     <${SumLine} sum=${fall.sum} terms="context + spans + remainder" />
     ${data.evidence.channels.length > 0 && html`<${SumLine} sum=${both.channels} terms="context + channels + other channels" />`}
-    ${row && html`<p>Probability of ${row.class}: <strong>${percent(row.probability)}</strong>, by softmax of the scores of all classes. The scale above is the score, not the probability.</p>`}
+    ${row && html`<p>Probability of ${row.class}: <strong>${sureText(row.probability)}</strong>, by softmax of the scores of all classes. The scale above is the score, not the probability.</p>`}
     <details><summary>The sum as a table</summary><table><thead><tr><th scope="col">term</th><th scope="col">expert</th><th scope="col" class="number">adds</th></tr></thead><tbody>
       ${fall.rows.map((one) => html`<tr key=${one.key}><td>${rowWords(one)}</td><td>${one.span?.expert ?? ""}</td><td class="number">${signed(one.value, 5)}</td></tr>`)}
       <tr><th scope="row">score of ${data.evidence.class}</th><td></td><td class="number">${signed(logit, 5)}</td></tr></tbody></table></details>

@@ -50,13 +50,19 @@ function Tools({ fleet }) {
     <label><input type="checkbox" checked=${Boolean(all)} onChange=${(event) => refine({ all: event.target.checked ? "1" : "" })} />normal, too</label></div>`;
 }
 
+const UNKNOWN_BECAUSE = {
+  stale: "The last known states were normal, but the data is old.",
+  lost: "Not known: there is no connection.",
+  connecting: "Not known yet: not everything has been read.",
+};
+
 /** Nothing in the list is good news only while the connection and the data are good. */
 function Nothing({ filtered, count }) {
   const now = fresh();
   if (filtered) return html`<p class="calm">No asset matches.</p>`;
-  if (now.kind === "live" && count > 0) return html`<p class="calm">✓ All ${count} assets are normal, as of ${clock(now.knownMs, { utc: state.choices.utc })}.</p>`;
+  if (now.kind === "live" && count > 0) return html`<p class="calm">✓ All ${count.toLocaleString("en")} assets${state.feed?.not_shown > 0 ? " that are shown" : ""} are normal, as of ${clock(now.knownMs, { utc: state.choices.utc })}.</p>`;
   if (now.kind === "live" || now.kind === "empty") return html`<p class="calm">No asset has been seen yet.</p>`;
-  return html`<p class="nothing-known">${now.kind === "stale" ? "The last known states were normal, but the data is old." : "Not known: there is no connection."} This does not mean that all is well.</p>`;
+  return html`<p class="nothing-known">${UNKNOWN_BECAUSE[now.kind]} This does not mean that all is well.</p>`;
 }
 
 function List({ fleet, found, filtered }) {
@@ -101,7 +107,7 @@ function trendText(name, count) {
 function Groups({ fleet, text }) {
   if (cache.fleet !== fleet || cache.count !== fleet.assets.length) cache = { fleet, count: fleet.assets.length, places: placesByGroup(fleet) };
   const matches = text ? matcher(fleet, text) : null;
-  return fleet.groups.map((group, number) => cache.places[number].length > 0 && html`<div key=${group.name} class="fleet-group"><h3>${group.name} <span class="muted">${cache.places[number].length}</span></h3>
+  return fleet.groups.map((group, number) => cache.places[number].length > 0 && html`<div key=${group.name} class="fleet-group"><h3>${group.name} <span class="muted">${cache.places[number].length.toLocaleString("en")}</span></h3>
     <${FleetCanvas} fleet=${fleet} places=${cache.places[number]} version=${state.version} label=${`${group.name}: ${cache.places[number].length} assets`}
       dimmed=${matches && ((place) => !matches(place))} open=${(id) => go({ view: "asset", id })} /></div>`);
 }

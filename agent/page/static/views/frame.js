@@ -1,9 +1,10 @@
 // What every view has around it: the way, the urgent alarms, how old all of it is, and whether that can be believed.
 
 import { shown, timeLeft, waiting } from "../core/alarms.js";
-import { clock, duration } from "../core/times.js";
+import { clock, duration, moment } from "../core/times.js";
 import { html } from "../dom.js";
 import { choose, fresh, serverNow, state } from "../store.js";
+import { toneWaits } from "../sound.js";
 import { AssetLink, Priority, When, go } from "./words.js";
 
 const LINKS = [["fleet", "Fleet"], ["alarms", "Alarms"], ["shelf", "Shelf"], ["health", "Health"], ["models", "Models"], ["help", "Help"]];
@@ -27,6 +28,8 @@ export function Frame({ children, freeze, logout }) {
       </div>
       <${Urgent} />
       <${Silence} now=${now} />
+      ${state.feed?.not_shown > 0 && html`<div class="silence" role="note">${notShown(state.feed.not_shown)}</div>`}
+      ${toneWaits() && html`<div class="past" role="note"><strong>No tone yet</strong>: the browser wants a click on this page before new high alarms can be heard.</div>`}
       ${past && html`<div class="past" role="note"><strong>You see the past</strong>: <${When} at=${Date.parse(past)} tenths />. Alarms are live. <button type="button" onClick=${() => go({ ...state.route, query: { ...state.route.query, at: "" } })}>Back to live (Esc)</button></div>`}
       ${state.frozen && html`<div class="past" role="note"><strong>Frozen</strong>: what you see does not move; alarms go on. <button type="button" onClick=${freeze}>Go on</button></div>`}
     </header>
@@ -57,7 +60,7 @@ function freshText(now) {
 function Silence({ now }) {
   if (now.kind === "live" || now.kind === "empty") return null;
   const newest = state.feed?.newest_ms;
-  const until = newest ? ` What you see ended at ${clock(newest, { utc: state.choices.utc })}.` : "";
+  const until = newest ? ` What you see ended at ${moment(newest, serverNow(), { utc: state.choices.utc })}.` : "";
   const text = {
     lost: now.remote ? `The server lost its source ${duration(now.forMs)} ago: ${now.why || "no reason known"}. Nobody knows the present state of the plant.${until}`
       : `This page lost the server ${duration(now.forMs)} ago and keeps trying. Nobody knows the present state of the plant.${until}`,
@@ -66,6 +69,9 @@ function Silence({ now }) {
   }[now.kind];
   return html`<div class="silence" role="status">${text}</div>`;
 }
+
+/** What the page cannot hold, or does not know, is not well: it is not known. */
+const notShown = (count) => `${count.toLocaleString("en")} further ${count === 1 ? "asset is" : "assets are"} not shown: beyond page.history.assets, or of a group that the settings of this page do not have. Nothing here says how ${count === 1 ? "it is" : "they are"}.`;
 
 /** Who is silent, as far as that is known. */
 function silent(now) {

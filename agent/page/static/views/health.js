@@ -12,7 +12,7 @@ export function HealthView() {
   if (!health) return html`<h1>Health</h1><p>Reading …</p>`;
   return html`<div class="panel"><h1>Health</h1>${health.warning && html`<p class="refused" role="status">${health.warning}</p>`}
       <dl class="facts"><dt>feed</dt><dd>${health.feed.kind === "agent" ? "this agent" : "the topics of the fleet"}: ${health.feed.link}${health.feed.reason ? `, ${health.feed.reason}` : ""}</dd>
-        <dt>lag</dt><dd>${whole(health.lag)} records</dd><dt>loop delay</dt><dd>${seconds(health.loop_delay_max_s)} at most, last minute</dd>
+        <dt>lag</dt><dd>${whole(health.lag)}${health.lag === null ? "" : " records"}</dd>${health.loop_delay_max_s !== null && html`<dt>loop delay</dt><dd>${seconds(health.loop_delay_max_s)} at most, last minute</dd>`}
         <dt>open pages</dt><dd>${health.clients}</dd><dt>history</dt><dd>${whole(health.reach.events)} events, ${(health.reach.bytes / 1048576).toFixed(1)} MiB, back to <${When} at=${health.reach.oldest_ms ?? NaN} />${health.reach.dropped ? `, ${whole(health.reach.dropped)} older ones dropped` : ""}${health.reach.unreadable ? `, ${whole(health.reach.unreadable)} unreadable` : ""}</dd></dl></div>
     <div class="columns"><div><${Letters} health=${health} /></div><div><${Checks} checks=${health.checks} /><${Stages} stages=${health.stages} /><${Partitions} list=${health.partitions} /><${Counters} counters=${health.counters} /></div></div>`;
 }
@@ -34,7 +34,7 @@ const Counters = ({ counters }) => Object.keys(counters).length > 0 && html`<sec
 function Letters({ health }) {
   const chosen = state.route.query.reason ?? "";
   const letters = state.letters;
-  return html`<section class="panel"><h2>Dead letters by reason</h2>${!health.letters.length && html`<p class="calm">✓ Every record could be used.</p>`}
+  return html`<section class="panel"><h2>Dead letters by reason</h2>${!health.letters.length && (health.feed.link === "live" ? html`<p class="calm">✓ Every record could be used.</p>` : html`<p class="nothing-known">Not known whether every record could be used.</p>`)}
     ${health.letters.length > 0 && html`<table class="stack"><thead><tr><th scope="col">reason</th><th scope="col" class="number">count</th><th scope="col">latest</th></tr></thead><tbody>${health.letters.map((one) => html`<tr key=${one.reason}><th scope="row"><button type="button" aria-pressed=${chosen === one.reason ? "true" : "false"} onClick=${() => refine({ reason: chosen === one.reason ? "" : one.reason })}>${one.reason}</button></th><td class="number" data-label="count">${whole(one.count)}</td><td>${one.example}</td></tr>`)}</tbody></table>`}
     ${letters && html`<h3>The latest${chosen ? ` of ${chosen}` : ""}, with their bytes</h3>${letters.reason && html`<p class="muted">${letters.reason}</p>`}${letters.letters.slice(0, chosen ? 20 : 6).map((one) => html`<details key=${`${one.topic}${one.partition}${one.offset}`}><summary>${one.reason}: ${one.detail} <span class="muted">${one.topic}[${one.partition}] ${one.offset}${one.time_ms ? html`, <${When} at=${one.time_ms} />` : ""}</span></summary><p>${one.bytes} bytes${one.key ? `, key ${one.key}` : ""}${one.field ? `, field ${one.field}` : ""}</p><pre tabindex="0">${one.text}</pre><pre tabindex="0">${one.hex.replace(/(..)/g, "$1 ")}</pre></details>`)}
       ${letters.replay && html`<p>To send them again: <code>${letters.replay}</code></p>`}`}</section>`;

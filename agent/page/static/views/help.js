@@ -21,6 +21,8 @@ export function HelpView() {
 export class LoginView extends Component {
   constructor() { super(); this.state = { token: "", error: "", busy: false }; }
 
+  componentDidMount() { this.field.focus(); }
+
   async submit(event) {
     event.preventDefault();
     this.setState({ busy: true, error: "" });
@@ -35,7 +37,7 @@ export class LoginView extends Component {
 
   render(_, { token, error, busy }) {
     return html`<main id="content"><form class="panel login" onSubmit=${(event) => this.submit(event)}><h1>Log in</h1><p>This plant is shown to users only. <code>anchormoe-agent users add</code> gives a token.</p>
-      <label class="field">Token<input type="password" autocomplete="current-password" value=${token} onInput=${(event) => this.setState({ token: event.target.value })} /></label>
+      <label class="field">Token<input type="password" ref=${(node) => { this.field = node ?? this.field; }} autocomplete="current-password" value=${token} onInput=${(event) => this.setState({ token: event.target.value })} /></label>
       ${error && html`<p class="refused" role="alert">${error}</p>`}<button type="submit" disabled=${busy || !token}>Log in</button></form></main>`;
   }
 }

@@ -11,8 +11,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from agent.alarms.core.console import Console
-from agent.alarms.core.inputs import Command
-from agent.alarms.http import ROLE_OF_VERB, AlarmApi
+from agent.alarms.core.inputs import VERBS, Command
+from agent.alarms.http import AlarmApi
+from agent.alarms.roles import ROLE_OF_VERB
 from agent.web.access import Access
 from agent.web.server import listen, serve
 from agent.web.users import ROLES, UsersFile, add_user, rotate_token
@@ -60,6 +61,10 @@ async def test_without_users_nobody_can_command_not_even_on_loopback() -> None:
             assert answer.status_code == 401
         assert (await client.post(f"/alarms/{ALARM}/ack", json={}, headers=bearer("guess"))).status_code == 401
     assert sent.commands == []
+
+
+def test_every_verb_that_a_worker_obeys_has_a_role() -> None:
+    assert set(ROLE_OF_VERB) == set(VERBS)
 
 
 async def test_each_verb_needs_its_role_and_by_is_the_tokens_name(users: Path) -> None:

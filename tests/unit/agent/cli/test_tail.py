@@ -65,7 +65,7 @@ def test_every_kind_of_event_has_a_line_also_a_kind_of_a_later_version() -> None
         event = parse_event(Record(0, 0, None, message.value, message.headers), Partition("t", 0))
         headlines.add(next(iter(_text_lines(event))).split("Z  ")[1].split("  ")[0])
     assert {
-        "pump-1: channel q has no data",
+        "pump-1: channel q has little or no data",
         "pump-1: channel q has data again",
         "pump-1: data back after a gap of 26.6667 s",
         "pumps: model eeeeeeeeeeee not activated: damaged",

@@ -378,6 +378,8 @@ def test_a_model_near_chance_is_not_written_unless_that_is_allowed(guesses: list
     assert code == 1
     assert "no bundle was written, because the model is not useful" in output
     assert "near chance: out-of-fold balanced accuracy 0." in output
+    assert re.search(r"the majority class +accuracy 0\.\d{3}", output)  # by what it was judged
+    assert "the same command with --resume --allow-useless" in output
     assert not out.exists()
     code, output = run("train", *guesses, "--out", str(out), "--resume", "--allow-useless")
     assert code == 0, output
@@ -388,6 +390,20 @@ def test_a_model_near_chance_is_not_written_unless_that_is_allowed(guesses: list
     assert "the model is not useful" in output
     code, output = run("bundle", "verify", str(out), "--allow-useless")
     assert code == 0, output
+
+
+def test_channels_that_never_change_are_refused_before_training(guesses: list[str], tmp_path: Path) -> None:
+    config = Path(guesses[guesses.index("--config") + 1])
+    dead = tmp_path / "dead"
+    dead.mkdir()
+    for path in sorted(config.parent.glob("*.csv")):
+        rows = [line.split(",") for line in path.read_text().splitlines()]
+        lines = [",".join([at, "v" if at == "t" else "7", state]) for at, _, state in rows]
+        (dead / path.name).write_text("\n".join(lines) + "\n")
+    with pytest.raises(
+        DataError, match=r"dead: no channel can tell classes apart: channel v is constant \(7\) in TRAIN"
+    ):
+        run("train", "--data", f"recordings:{dead}", "--config", str(config), *QUICK, "--out", str(tmp_path / "b"))
 
 
 def test_a_training_shows_simple_models_and_the_share_of_unknown(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from agent.events.assemble import EventAssembler, classify_batches
+from agent.events.assemble import EventAssembler
+from agent.events.scoring import classify_batches
 from agent.models.activations import Activation
 from agent.models.classifier import HISTORY_LOST, Classification, ModelName
 from agent.models.schedule import ActiveModel

@@ -228,6 +228,31 @@ async def test_a_person_who_was_removed_is_out_at_once(tmp_path: Path) -> None:
         assert (await client.get("/api/fleet")).status_code == 401
 
 
+@pytest.mark.parametrize("how", ["removed", "logged out"])
+async def test_whoever_has_left_does_not_go_on_watching(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stream may be open for weeks: it ends with the session that opened it."""
+    from agent.web.users import remove_user
+
+    monkeypatch.setattr(hub, "HEARTBEAT_S", 0.1)
+    users = tmp_path / "users.yaml"
+    token = user(users, "ada", "view")
+    async with serving_page(users=users) as server, server.client() as client:
+        cookie = (await log_in(client, token)).headers["set-cookie"].split(";")[0]
+        async with stream(server, headers={"Cookie": cookie}) as events:
+            for _ in range(3):
+                await until(events, "h")
+            if how == "removed":
+                remove_user(users, "ada")
+            else:
+                await client.request("DELETE", "/session", headers=WRITE, content="{}")
+            assert await until(events, "bye") == {"reason": "the session has ended"}
+            async with asyncio.timeout(60):
+                assert [name async for name, _ in events] == []
+        await eventually(lambda: not len(server.hub))
+
+
 async def test_a_command_is_by_the_session_and_needs_the_role_and_the_header(tmp_path: Path) -> None:
     users = tmp_path / "users.yaml"
     tokens = {name: user(users, name, role) for name, role in (("vera", "view"), ("ada", "operate"))}  # type: ignore[arg-type]

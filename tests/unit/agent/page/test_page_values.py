@@ -12,7 +12,7 @@ from agent.page.fleet import FleetTable
 from agent.page.history import History, Wanted, merge_runs
 from agent.page.letters import letter_of
 from agent.page.signals import samples_since, signals_of
-from agent.page.state import strongest_evidence
+from agent.page.state import Bounds, WindowFacts, strongest_evidence
 from agent.page.stored_event import Examples, StoredEvent
 from agent.page.sums import margin_sum, score_sum
 from agent.page.traces import Recent, Trace, Traces
@@ -45,6 +45,12 @@ def test_published_digits_add_up_although_their_binary_fractions_do_not() -> Non
 
 
 def test_a_forged_sum_is_told_with_its_size() -> None:
+    small = score_sum(state_data(1e-12, [2e-12], 0.0, 3e-12))
+    assert small is not None
+    assert small.exact
+    small = score_sum(state_data(1e-12, [2e-12], 0.0, 3.1e-12))
+    assert small is not None
+    assert not small.exact
     found = score_sum(state_data(0.1, [0.2, -0.05], 0.01, 0.36))
     assert found is not None
     assert found.total == pytest.approx(0.26)
@@ -229,8 +235,23 @@ def test_a_period_ranks_by_time_that_was_not_normal() -> None:
     history.add_state("bad", "pumps", "normal", start_ms=0, end_ms=200)
     history.add_state("bad", "pumps", "worn", start_ms=200, end_ms=1_000)
     history.add_state("odd", "pumps", "unknown", start_ms=0, end_ms=900)
-    rows = history.period(100, 700).rows
-    assert [(row.asset, row.abnormal_ms, row.unknown_ms) for row in rows] == [("bad", 500, 0), ("odd", 0, 600)]
+    found = list(history.period(100, 700))[-1]
+    assert found is not None
+    assert [(row.asset, row.abnormal_ms, row.unknown_ms) for row in found.rows] == [("bad", 500, 0), ("odd", 0, 600)]
+    assert [at for at, changes in enumerate(found.changes) if changes] == [20]  # (200 - 100) of 600, in 120 parts
+
+
+def test_a_period_of_many_assets_is_looked_at_in_steps() -> None:
+    """Between them the agent's loop goes on."""
+    history = History(max_events=10, max_bytes=1 << 20, max_assets=300)
+    for asset in range(300):
+        for run in range(100):
+            history.add_state(f"{asset}", "pumps", ("worn", "normal")[run % 2], start_ms=run, end_ms=run + 1)
+    steps = list(history.period(0, 100))
+    assert len(steps) > 3
+    assert steps[:-1] == [None] * (len(steps) - 1)
+    assert steps[-1] is not None
+    assert len(steps[-1].rows) == 200
 
 
 def test_a_delta_names_only_new_assets_and_leaves_out_what_is_empty() -> None:
@@ -249,6 +270,15 @@ def test_a_delta_names_only_new_assets_and_leaves_out_what_is_empty() -> None:
     assert delta.states is None
     assert table.delta(102, 0).rows == []
     assert (table.knows(99), table.knows(102), table.knows(103)) == (False, True, False)
+
+
+def test_assets_that_are_not_shown_are_told() -> None:
+    """Beyond the limit, or of a group that the settings do not have: "all are normal" must not be said of them."""
+    state = page_state(bounds=Bounds(assets=2))
+    for asset, group in (("pump-1", "pumps"), ("pump-2", "pumps"), ("pump-3", "pumps"), ("lathe-1", "lathes")):
+        for _ in range(2):
+            state.add_window(WindowFacts(asset, group, "normal", 1, 2, 0.9))
+    assert state.feed().not_shown == 2
 
 
 def test_since_is_told_by_the_newest_window_and_flags_without_a_reason_end_the_row() -> None:

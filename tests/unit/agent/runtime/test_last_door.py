@@ -242,7 +242,7 @@ async def test_a_silence_that_cannot_be_told_stops_nothing(monkeypatch: pytest.M
     def idle_events(*_: object, **__: object) -> None:
         raise Bug
 
-    monkeypatch.setattr("agent.runtime.pipeline.idle_events", idle_events)
+    monkeypatch.setattr("agent.runtime.announcer.idle_events", idle_events)
     pipeline = pipeline_on(filled([1.0] * 8), MemorySink(), MemoryWindowStore(), bounded=False)
     await pipeline.start()
     while not pipeline.counters.internal_errors["announce"]:

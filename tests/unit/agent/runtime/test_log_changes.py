@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agent.runtime.log_changes import LogFacts, find_replacement
+from agent.runtime.partitions.log_changes import LogFacts, find_replacement
 from agent.runtime.pipeline import Pipeline, PipelineLimits
 from agent.windows.commit_metadata import CommitMetadata, LogSeen, RecordMark
 from anchormoe.windows import WindowShape
@@ -110,7 +110,7 @@ async def test_a_cut_log_that_grows_beyond_the_position_while_it_is_looked_at_is
     async def write_meanwhile(seconds: float) -> None:
         refill(log, [-1.0] * 40, start=150)
 
-    monkeypatch.setattr("agent.runtime.ownership.asyncio.sleep", write_meanwhile)
+    monkeypatch.setattr("agent.runtime.partitions.restore.asyncio.sleep", write_meanwhile)
     pipeline = pipeline_on(log, sink, store, bounded=False, group=all_windows(), limits=EVERY)
     await pipeline.start()
     monkeypatch.undo()

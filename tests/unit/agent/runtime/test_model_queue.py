@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pytest
 
-from agent.events.assemble import BatchResult, ScoredBatches
+from agent.events.outgoing import BatchResult
+from agent.events.scoring import ScoredBatches
 from agent.health.status import RuntimeStatus
 from agent.runtime.model_queue import Assembler, ModelLimits, ModelQueue, Results
 from agent.windows.asset_state import AssetState

@@ -11,7 +11,7 @@ import numpy as np
 import orjson
 import pytest
 
-from agent.events.assemble import OutgoingEvent
+from agent.events.outgoing import OutgoingEvent
 from agent.events.payloads import Event
 from agent.health.status import RuntimeStatus
 from agent.models.activations import Activation, encode_activation

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from agent.runtime.partitions.takeover import Takeover
 from agent.runtime.pipeline import PipelineLimits
-from agent.runtime.takeover import Takeover
 from connectors.base import Claim, Fenced
 from connectors.errors import ConnectorError, TransientError
 from connectors.memory import MemoryLog, MemorySink, MemorySource, MemoryWindowStore

@@ -1,9 +1,7 @@
 """Whatever stands in the file, the answer is settings or problems, never a traceback."""
 
 import json
-from copy import deepcopy
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -12,6 +10,7 @@ from hypothesis import strategies as st
 
 from agent.errors import SettingsError
 from agent.settings import examine
+from tests.support.json_places import places, replaced
 
 ROOT = Path(__file__).parents[4]
 EXAMPLES = [
@@ -24,20 +23,6 @@ ANYTHING = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS | st.integers(), inner, max_size=3),
     max_leaves=6,
 )
-
-
-def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [path, *(place for key, below in inner for place in places(below, (*path, key)))]
-
-
-def replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
-    copy = deepcopy(value)
-    inner = copy
-    for part in path[:-1]:
-        inner = inner[part]
-    inner[path[-1]] = new
-    return copy
 
 
 def problems_of(path: Path) -> list[str]:

@@ -3,6 +3,7 @@
 import io
 import json
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from agent.event_types import NORMAL_STATES
-from agent.events.assemble import OutgoingEvent, WindowResult
+from agent.events.outgoing import OutgoingEvent, WindowResult
 from agent.health.counters import Counters
 from agent.offline.ground_truth import read_truth
 from agent.terminal.sparkline import span_marks, sparkline
@@ -53,9 +54,31 @@ def test_the_picture_marks_every_shown_span() -> None:
 
 
 def test_the_sum_line_adds_up_from_its_own_numbers() -> None:
-    line = sum_line(sighting("state").event.data)
-    numbers = [float(word) for word in line.split() if word[0] in "+-"]
-    assert abs(sum(numbers[:3]) - numbers[3]) < 0.002
+    for one in samples().outgoing:
+        if one.event.data.get("evidence"):
+            context, shown, rest, score = (
+                Decimal(each) for each in sum_line(one.event.data).split() if each[0] in "+-"
+            )
+            assert context + shown + rest == score
+
+
+def test_the_rest_of_a_sum_line_has_the_rounding_and_hides_no_wrong_sum() -> None:
+    spans = [{"start": "", "end": "", "share": 0.1, "channels": [], "expert": "", "contribution": 0.00245}] * 3
+    evidence = {"class": "leak", "context": 1.23456, "spans": spans, "remainder": -0.00045}
+    data = {"evidence": evidence, "classes": [{"class": "leak", "logit": 1.24146}]}
+    assert sum_line(data) == "context +1.235  shown +0.007  rest -0.001  =  score of leak +1.241"
+    huge = {"class": "leak", "context": 1e300, "spans": [], "remainder": 0.0}
+    assert sum_line({"evidence": huge, "classes": [{"class": "leak", "logit": 1e300}]}).endswith("000.000")
+    wrong = data | {"classes": [{"class": "leak", "logit": 1.25}]}
+    assert sum_line(wrong) == "context +1.235  shown +0.007  rest +0.000  =  score of leak +1.250"
+
+
+def test_the_probability_beside_a_held_state_is_its_own() -> None:
+    data = sighting("state").event.data
+    first, second, *_ = data["classes"]
+    held = data | {"state": second["class"], "previous_state": second["class"]}
+    assert f"still {second['class']}  p={second['probability']:.2f}" in headline(held)
+    assert f"unknown  p={first['probability']:.2f}" in headline(data | {"state": "unknown"})
 
 
 def test_every_kind_has_a_headline_that_names_its_asset() -> None:
@@ -78,7 +101,7 @@ def test_a_state_of_version_1_has_lines_too() -> None:
     data = next(one["data"] for one in stored if one["data"].get("evidence"))
     assert f"p={max(data['probabilities'].values()):.2f}" in headline(data)
     assert len(span_lines(data["evidence"])) == len(data["evidence"]["patches"])
-    assert all("  by " in line for line in span_lines(data["evidence"]))
+    assert all("  expert: " in line for line in span_lines(data["evidence"]))
     assert f"{data['logits'][data['evidence']['class']]:+.3f}" in sum_line(data)
     assert why_lines(data) == []
 

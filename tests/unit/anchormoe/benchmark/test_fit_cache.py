@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -50,6 +51,16 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def fit(train: Dataset, folder: Path | None, *, seed: int = 0, settings: RecipeSettings = SETTINGS) -> BenchmarkFit:
     task = replace(split_task(Split(train, train), settings), seed=seed)
     return fit_once(task, settings, train, folder)
+
+
+def test_settings_that_cannot_be_changed_are_settings_too(train: Dataset, fits: list[int], tmp_path: Path) -> None:
+    """As the rows of the ablation have them."""
+    frozen = replace(SETTINGS, paper=MappingProxyType({"use_mvre": False}))
+    fit(train, tmp_path, settings=frozen)
+    fit(train, tmp_path, settings=replace(frozen, paper={"use_mvre": False}))
+    assert fits == [0]
+    fit(train, tmp_path, settings=replace(frozen, paper=MappingProxyType({"use_dpar": False})))
+    assert fits == [0, 0]
 
 
 def test_the_second_benchmark_gets_the_same_model_without_fitting(

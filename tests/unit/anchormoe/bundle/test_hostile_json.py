@@ -3,9 +3,7 @@
 import json
 import shutil
 from contextlib import suppress
-from copy import deepcopy
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +13,7 @@ from anchormoe.bundle.files import sha256
 from anchormoe.bundle.registry import SOURCE_TYPES, SourceTypes
 from anchormoe.bundle.store import load_bundle, write_bundle
 from anchormoe.errors import ModelError
+from tests.support.json_places import places, replaced
 from tests.support.linear_source import SOURCES
 from tests.unit.anchormoe.bundle.test_store import artefact
 
@@ -27,26 +26,12 @@ ANYTHING = st.recursive(
 SHIPPED = Path(__file__).parents[4] / "configs" / "bundles" / "pump"
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [path, *(place for key, below in inner for place in places(below, (*path, key)))]
-
-
-def changed(value: Any, path: tuple[Any, ...], new: Any) -> Any:
-    copy = deepcopy(value)
-    inner = copy
-    for part in path[:-1]:
-        inner = inner[part]
-    inner[path[-1]] = new
-    return copy
-
-
 def load_changed(directory: Path, data: st.DataObject, sources: SourceTypes) -> None:
     """Changes one value of one file, mends the manifest, loads, and restores the file."""
     name = data.draw(st.sampled_from([file for file in FILES if (directory / file).exists()]))
     before = {file: (directory / file).read_bytes() for file in {name, "manifest.json"}}
     stored = json.loads(before[name])
-    content = json.dumps(changed(stored, data.draw(st.sampled_from(places(stored)[1:])), data.draw(ANYTHING))).encode()
+    content = json.dumps(replaced(stored, data.draw(st.sampled_from(places(stored)[1:])), data.draw(ANYTHING))).encode()
     try:
         (directory / name).write_bytes(content)
         if name != "manifest.json":

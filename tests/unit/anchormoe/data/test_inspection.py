@@ -76,11 +76,37 @@ def test_one_recording_per_class_is_told_with_its_consequence() -> None:
     assert "not another recording" in one
 
 
+def test_a_class_of_few_recordings_among_many_is_told_to_look_too_bad() -> None:
+    def notes(*recordings: int) -> list[str]:
+        groups = np.repeat(np.arange(sum(recordings)), 10)
+        y = np.repeat(np.repeat([0, 1], recordings), 10)
+        cases = Cases.from_arrays(np.random.default_rng(0).normal(size=(len(y), 1, 8)))
+        ends = np.tile(np.arange(10) * 8, sum(recordings))
+        train = Dataset("x", cases, y, ("a", "b"), ("p",), ("",), groups=groups, ends=ends)
+        return [note for note in inspect(Split(train, train)).notes if "too low" in note]
+
+    (two,) = notes(6, 2)
+    assert two.startswith(
+        "class b is in so few recordings that leaving one out takes much of the class out of training"
+    )
+    assert notes(2, 2) == []  # a fold leaves out one of each
+    assert notes(6, 6) == []
+
+
 def test_a_class_that_is_too_short_for_gaps_is_told_to_look_too_good() -> None:
     x = np.random.default_rng(0).normal(size=(15, 1, 8))
     train = replace(dataset(x.tolist(), [0] * 12 + [1] * 3, groups=[0] * 12 + [1] * 3), ends=np.arange(15) * 4)
     notes = inspect(Split(train, train)).notes
     assert any("class b has 3 training cases, too close in time: folds train on what they judge" in n for n in notes)
+
+
+def test_a_class_that_only_a_neighbour_spoils_is_told_by_how_much() -> None:
+    y = [0] * 8 + [1] * 2 + [0] * 9 + [0] * 19
+    x = np.random.default_rng(0).normal(size=(38, 1, 20))
+    train = replace(dataset(x.tolist(), y, groups=[0] * 19 + [1] * 19), ends=np.tile(np.arange(19) * 10, 2))
+    said = [note for note in inspect(Split(train, train)).notes if "too good" in note]
+    assert said[0].startswith("class a: folds train on neighbours in time of 3 of its 36 training cases, because some")
+    assert said[1].startswith("class b has 2 training cases, too close in time")
 
 
 def test_a_rare_class_is_named_where_training_weighs_it() -> None:

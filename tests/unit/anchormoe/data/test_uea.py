@@ -75,6 +75,9 @@ def test_a_label_that_the_header_does_not_declare_is_refused(tmp_path: Path) -> 
         ("1,x:1,2:Up\n", "could not convert"),
         ("1,2:1,2:Up\n1,2:Up\n", "Inconsistent number of dimensions"),
         ("1,2:1,2,3:Up\n", "different number of observations"),
+        ("1,2:1,2:Up\n1,2:1,x:Up\n", r"\(line \d+: 'x' is not a number; a missing value is `\?`"),
+        ("1;2:1;2:Up\n", "'1;2' is not a number; .* values are parted by commas"),
+        ("1,2:1,1e300:Up\n", "case 0, channel 1: a value is infinite or too large"),
     ],
 )
 def test_a_damaged_file_is_named(tmp_path: Path, train: str, said: str) -> None:
@@ -88,6 +91,15 @@ def test_a_header_without_classes_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "Tiny" / "Tiny_TRAIN.ts"
     path.write_text(path.read_text().replace("@classLabel true Up Down", "@classLabel false"))
     with pytest.raises(DataError, match="@classLabel false"):
+        load_dataset("uea:Tiny", data_dir=tmp_path)
+
+
+@pytest.mark.parametrize("header", ["@classLabel false", "@targetLabel true", "@timeStamps true"])
+def test_a_header_of_another_task_is_named_by_its_line(tmp_path: Path, header: str) -> None:
+    write(tmp_path, train="(0,1),(1,2):(0,1),(1,2):Up\n", test="1,2:1,2:Up\n")
+    path = tmp_path / "Tiny" / "Tiny_TRAIN.ts"
+    path.write_text(f"{header}\n" + path.read_text())
+    with pytest.raises(DataError, match=rf"line 1: the header says {header}"):
         load_dataset("uea:Tiny", data_dir=tmp_path)
 
 

@@ -1,6 +1,8 @@
 """Explanations of the small linear model: every sum is exact, every name and time is said, pages hold all numbers."""
 
+import re
 from dataclasses import replace
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ import pytest
 from anchormoe.cases import Cases
 from anchormoe.explain.explanation import Explanation, Origin, explain_case
 from anchormoe.explain.html import explanation_html
-from anchormoe.explain.plot import plot_explanation, shown_channels, shown_terms
+from anchormoe.explain.plot import plot_explanation, shown_channels, shown_terms, tick_text
 from anchormoe.explain.spans import strongest_spans
 from anchormoe.explain.words import (
     clock,
@@ -16,6 +18,7 @@ from anchormoe.explain.words import (
     example_words,
     headline,
     percent,
+    recorded,
     sentence,
     waterfall,
     when,
@@ -131,12 +134,42 @@ def test_values_are_compared_with_what_was_asked_for_and_peaks_with_where_most_v
     assert compare_with_normal(told, peak).endswith(" to 5 K where 90 % of normal values are -1 to 1")
 
 
+def test_what_moves_is_told_by_its_range_as_its_mean_says_nothing() -> None:
+    found = explain()
+    normal = replace(
+        found.normal, low=np.full(2, -1.2), high=np.full(2, 1.1), deviation=np.full(2, 0.7), label="normal"
+    )
+    window = np.where(np.arange(24) < 12, -0.9, 0.8).astype(np.float32)[None].repeat(2, axis=0)
+    config = replace(found.config, units=("1", "K"))
+    told = replace(found, window=window, mask=np.ones_like(found.mask), normal=normal, config=config)
+    span = replace(found.score.spans[0], term=(0,), channel=0, start=0, stop=24, family="")
+    words = "-0.9 to 0.8 where 90 % of normal values are -1.2 to 1.1"
+    assert compare_with_normal(told, span) == f"step up, {words}"
+    assert compare_with_normal(told, replace(span, family="spread")) == f"usual variation, {words}"
+    assert compare_with_normal(told, replace(span, family="level")) == "usual level, -0.05 against -1.2 to 1.1 normal"
+    assert "[1]" not in explanation_html(told, b"", title="")
+
+
+def test_an_axis_has_whole_numbers_and_no_offset() -> None:
+    ticks = [101_320.0, 101_325.05, -42.5, 0.1 + 0.2, 0.0, 3.25e12, 2e-12]
+    assert [tick_text(one) for one in ticks] == ["101320", "101325.05", "-42.5", "0.3", "0", "3.25e+12", "2e-12"]
+
+
+def test_a_recording_that_counts_from_zero_has_no_date() -> None:
+    second = 1_000_000_000
+    assert recorded(1_700_000_000 * second, second) == " at 2023-11-14 22:13:20"
+    assert recorded(124_800_000_000, 40_000_000) == ", 00:02:04.8 after its start"
+    assert recorded((86_400 + 61) * second, second) == ", 1 d 00:01:01 after its start"
+
+
 def test_a_channel_without_data_is_named() -> None:
     x, mask = windows(1)
     mask[:, 1] = False
     found = explain_case(predictor(), Cases.from_windows(x, mask))
     assert found.missing[1] == 1.0
     assert "No data from q." in found.sentence
+    mask[:, 1, :3] = True
+    assert "Little or no data from q." in explain_case(predictor(), Cases.from_windows(x, mask)).sentence
     assert found.sentence.endswith("Look at this sensor and its connection. If it fails often, train with "
                                    "`--set channel_dropout=1`.")  # fmt: skip
     assert "channel that the model needs is missing" in headline(found)
@@ -145,6 +178,10 @@ def test_a_channel_without_data_is_named() -> None:
 def test_the_page_is_one_file_with_all_numbers_and_no_script() -> None:
     found = explain(3)
     page = explanation_html(found, b"png", title="<script>alert(1)</script>")
+    for table in re.findall(r"<tbody>(.*?)</tbody>", page):
+        numbers = [Decimal(one) for one in re.findall(r"<td class=n>([+-][\d.]+)</td>", table)]
+        if "class=sum" in table:
+            assert sum(numbers[:-1]) == numbers[-1]
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)" in page
     assert "http" not in page

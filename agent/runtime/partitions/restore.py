@@ -1,24 +1,29 @@
-"""The partitions that this agent owns, and how one is taken over: claim, stored windows, or a rebuild from the log."""
+"""Claims a partition and finds where it begins: at the stored windows, a rebuild, or the start of a replaced log."""
 
 import asyncio
-import math
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import structlog
 
-from agent.logs import PARTITION_TAKEN
-from agent.runtime.log_changes import CommitMoved, LogChange, LogFacts, LogReplaced, RecordsLost, find_replacement
+from agent.runtime.partitions.log_changes import (
+    CommitMoved,
+    LogChange,
+    LogFacts,
+    LogReplaced,
+    RecordsLost,
+    find_replacement,
+)
+from agent.runtime.partitions.owned import OwnedPartition
 from agent.windows.asset_state import AssetState
-from agent.windows.commit_metadata import CommitMetadata, LogSeen, RecordMark, layout_reaches, reach_steps
+from agent.windows.commit_metadata import CommitMetadata, LogSeen, reach_steps
 from agent.windows.group import GroupWindows
 from agent.windows.snapshot import layout_digest, restore_windows
 from agent.windows.spec import GroupSpec
-from connectors.base import Claim, LogIdentity, Source, WindowStore
-from connectors.decoding.births import BirthTables
+from connectors.base import Claim, Source, WindowStore
 from connectors.failpoints import DURING_TAKEOVER, hit
-from connectors.records import Partition, Position, RecordLike, RejectedRecord
+from connectors.records import Partition, Position
 from connectors.timestamps import NS_PER_MS
 
 log = structlog.get_logger()
@@ -28,75 +33,6 @@ Restored = tuple[GroupWindows, dict[str, AssetState]]
 
 _LOOK_AGAIN_S = 1.0
 """A leader that was just elected may know a lower end than its predecessor for a moment."""
-
-
-@dataclass(slots=True)
-class OwnedPartition:
-    """A claimed partition: its windows and the assets' states per group. Belongs to the event loop.
-
-    `position` is the next offset to read, `saved` that of the last checkpoint. What became due below `publish_from` has
-    been published by an earlier owner. `states` are those after the batches whose results are published; in a
-    checkpoint, that is after every record below `position`. While a record is `partial`ly ingested, nothing is stored;
-    a checkpoint that was left out for it is `overdue`. `committed` is the last commit. `seen` is the log that was read
-    when the partition was taken, `last_record` the newest record since then, `leader_epoch` that of its leader (None:
-    unknown). A partition that is `given_up` is somebody else's: nothing of it is published or stored any more. `births`
-    is what its records have defined for later ones, where a format has such; a rebuild begins no later than they do.
-    """
-
-    partition: Partition
-    claim: Claim
-    groups: Mapping[str, GroupWindows]
-    states: Mapping[str, dict[str, AssetState]]
-    publish_from: int
-    position: int
-    saved: int
-    committed: Position | None = None
-    seen: LogSeen = field(default_factory=LogSeen)
-    last_record: RecordLike | None = None
-    rewound_at: int = -1
-    partial: bool = False
-    overdue: bool = False
-    states_published_s: float = -math.inf
-    given_up: bool = False
-    leader_epoch: int | None = None
-    births: BirthTables | None = None
-
-    @property
-    def rebuilding(self) -> bool:
-        """Its windows are still behind what an earlier owner has published."""
-        return self.position < self.publish_from
-
-    def commit_position(self, offset: int) -> Position:
-        """What to commit when everything below `offset` is stored.
-
-        Never below `publish_from`: while lost windows are rebuilt they are incomplete, and a later owner must not take
-        them for what was due there.
-        """
-        at, seen = max(offset, self.publish_from), self.log_seen
-        needed = min(windows.rebuild_offset for windows in self.groups.values())
-        born = None if self.births is None else self.births.oldest(self.position)
-        needed = needed if born is None else min(needed, born)
-        layouts = layout_reaches(windows.spec for windows in self.groups.values())
-        return Position(at, str(CommitMetadata(needed, at, seen.log, seen.last, layouts)))
-
-    @property
-    def log_seen(self) -> LogSeen:
-        last = self.seen.last if self.last_record is None else RecordMark.of(self.last_record)
-        return LogSeen(self.seen.log, last, None if self.committed is None else self.committed.offset)
-
-    def note_log_seen(self) -> None:
-        """So that a checkpoint of the windows says which log they were read from, and what it has defined."""
-        seen, births = self.log_seen, None if self.births is None else self.births.stored(self.position)
-        for windows in self.groups.values():
-            windows.seen, windows.births = seen, births
-
-    def advance(self, record: RecordLike) -> None:
-        """The record is ingested."""
-        self.position = record.offset + 1
-        if not isinstance(record, RejectedRecord):  # which another version of the client might read differently
-            self.last_record = record
-        for windows in self.groups.values():
-            windows.cursor = max(windows.cursor, self.position)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,24 +72,14 @@ class _Found:
         return self.metadata if self._is_ours else None
 
 
-def _holds(owned: OwnedPartition, asset: str) -> bool:
-    return any(asset in windows.rings.rows for windows in owned.groups.values())
+class PartitionRestorer:
+    """Holds no state of its own, so that several partitions may be claimed at a time."""
 
+    def __init__(self, source: Source, store: WindowStore, specs: Collection[GroupSpec], announce: Announce) -> None:
+        self._source, self._store, self._specs, self._announce = source, store, specs, announce
 
-class Ownership:
-    """The owned partitions."""
-
-    def __init__(
-        self, source: Source, store: WindowStore, specs: Collection[GroupSpec], announce: Announce | None = None
-    ) -> None:
-        self._source, self._store, self._specs = source, store, specs
-        self._announce = announce or _announce_nothing
-        self.partitions: dict[Partition, OwnedPartition] = {}
-        self._twins: set[frozenset[Partition]] = set()
-
-    async def take(self, partition: Partition, now_s: float) -> OwnedPartition:
-        """1. Let the group confirm that it is ours. 2. Claim it. 3. Restore what is stored, or start where a rebuild
-        must. 4. Read on from there.
+    async def claim(self, partition: Partition) -> OwnedPartition:
+        """1. Let the group confirm that it is ours. 2. Claim it. 3. Restore what is stored, or begin where it must.
 
         Whoever was removed from the group without noticing it would take the claim from the rightful owner otherwise.
         """
@@ -161,48 +87,7 @@ class Ownership:
         if committed is not None:
             await self._source.commit({partition: committed})
         claim = await self._store.claim(partition)
-        owned = await self._begin(claim, await self._look(claim, committed))
-        self.partitions[partition] = owned
-        for windows in owned.groups.values():
-            windows.idle.start_tracking(range(len(windows.rings)), now_s)
-        # Always: records that were fetched while this was under way have been dropped.
-        self._source.seek(partition, owned.position)
-        facts = {"partition": str(partition), "offset": owned.position, "epoch": claim.epoch}
-        log.info("partition taken", event_code=PARTITION_TAKEN, **facts)
-        return owned
-
-    async def find_changed(self, partitions: Collection[OwnedPartition]) -> list[OwnedPartition]:
-        """Those that have another topic or another leader since they were taken; unknown is no.
-
-        A leader that was elected uncleanly lacks records that the one before had. New ones take their offsets, perhaps
-        before the next one is read, so that nothing shows it but the leader's epoch.
-        """
-        topics = {owned.partition.topic for owned in partitions}
-        known = {topic: await self._source.log_identity(topic) for topic in topics}
-        return [owned for owned in partitions if _has_changed(owned, known[owned.partition.topic])]
-
-    def drop(self, partitions: Collection[Partition]) -> None:
-        for partition in partitions:
-            self.partitions.pop(partition, None)
-
-    def report_twin(self, asset: str, partition: Partition) -> None:
-        """Warn when the asset is in another partition too, once per pair of partitions. It changes no result.
-
-        Each partition is judged by its own records: between partitions there is no order that a replay could repeat.
-        """
-        for other, owned in self.partitions.items():
-            pair = frozenset({partition, other})
-            if pair not in self._twins and other != partition and _holds(owned, asset):
-                self._twins.add(pair)
-                log.warning(
-                    "an asset sends to two partitions, and each has windows of its own; key records by asset",
-                    asset=asset,
-                    partitions=sorted(map(str, pair)),
-                )
-
-    def count_assets(self, group: str) -> int:
-        """Of all partitions."""
-        return sum(len(owned.groups[group].rings.rows) for owned in self.partitions.values())
+        return await self._begin(claim, await self._look(claim, committed))
 
     async def _look(self, claim: Claim, committed: Position | None) -> _Found:
         partition = claim.partition
@@ -404,16 +289,5 @@ def _newest_seen(metadata: CommitMetadata | None, stored: Collection[GroupWindow
     return max(known, key=lambda seen: -1 if seen.last is None else seen.last.offset, default=LogSeen())
 
 
-def _has_changed(owned: OwnedPartition, now: LogIdentity) -> bool:
-    """A lower epoch is the answer of a broker that has not heard of the election yet."""
-    epoch = now.leader_epochs.get(owned.partition.number)
-    made_anew = owned.seen.log is not None and now.id is not None and owned.seen.log != now.id
-    return made_anew or (owned.leader_epoch is not None and epoch is not None and epoch > owned.leader_epoch)
-
-
 def _time_ms(seen: LogSeen) -> int:
     return time.time_ns() // NS_PER_MS if seen.last is None else seen.last.timestamp_ms
-
-
-async def _announce_nothing(change: LogChange) -> None:
-    """Nobody listens."""
