@@ -69,7 +69,7 @@ def harmless_settings(value: Any, known: Collection[str], key: str = "") -> Any:
         return [harmless_settings(each, known, key) for each in value]
     if value is None:
         return None
-    if key not in known or key in _REFERENCES:
+    if key not in known or key in _REFERENCES or not isinstance(value, str | int | float):
         return LEFT_OUT
     return _harmless_text(value) if isinstance(value, str) else value
 

@@ -238,6 +238,15 @@ def test_what_a_refused_file_says_beside_its_secrets_is_kept(tmp_path: Path, mon
     assert settings["apiToken"] == "<left out>", "the name of a key that nobody knows is told: often it is a typo"
 
 
+@pytest.mark.parametrize("written", ['!!binary "aHVudGVyMg=="', "!!set {hunter2}", "{env: [hunter2]}", "[[[hunter2]]]"])
+@pytest.mark.parametrize("place", ["http: {{token: {}}}", "store: {{password: {}}}", "source: {{security: {}}}"])
+def test_a_secret_in_an_odd_form_is_left_out(place: str, written: str) -> None:
+    content = yaml.safe_load(place.format(written))
+    told = yaml.safe_dump(harmless_settings(content, keys_with_scalars(settings_schema())))
+    assert "hunter2" not in told
+    assert "aHVudGVyMg" not in told
+
+
 @pytest.mark.parametrize("name", ["kafka", "secured", "alarms", "demo", "file-replay"])
 def test_settings_of_a_valid_file_are_kept_but_for_names_logins_and_paths(name: str) -> None:
     content = yaml.safe_load((ROOT / f"configs/{name}.yaml").read_text())
