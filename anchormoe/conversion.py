@@ -20,7 +20,8 @@ Size = Annotated[int, Meta(ge=1, le=1 << 20)]
 """Of an array's axis in a stored model: a damaged file cannot ask for all of the memory."""
 Amount = Annotated[float, Meta(ge=0)]
 Share = Annotated[float, Meta(ge=0, le=1)]
-Text = Annotated[str, Meta(max_length=500)]
+MAX_NAME = 500
+Text = Annotated[str, Meta(max_length=MAX_NAME)]
 
 T = TypeVar("T")
 _SHOWN_CHARACTERS = 60

@@ -74,7 +74,7 @@ def train(
             data, data_dir=data_dir, config=config if data.startswith("recordings:") else None, seed=seed
         )
     options = {"recipe": recipe, "profile": profile, "objective": objective, "protocol": protocol}
-    _refuse_nothing_to_learn(split)
+    _refuse_wrong_data(split, (name or split.train.name, model_version))
     settings = _settings(config, changes, options | {"device": find_device(device)}, split)
     started = time.perf_counter()
     with process_group(settings.device):
@@ -93,10 +93,13 @@ def train(
     _print(result, out, digest, time.perf_counter() - started, as_json)
 
 
-def _refuse_nothing_to_learn(split: "Split") -> None:
+def _refuse_wrong_data(split: "Split", names: tuple[str, str]) -> None:
+    """What would only be found after the training."""
+    from anchormoe.bundle.config import require_storable_names
     from anchormoe.data.inspection import uninformative_channels
     from anchormoe.errors import DataError
 
+    require_storable_names(split.train.classes, split.train.channels, (*split.train.units, *names))
     notes = uninformative_channels(split.train)
     if len(notes) == len(split.train.channels):
         more = f"; and {len(notes) - 3} more like it" if len(notes) > 3 else ""

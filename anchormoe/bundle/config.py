@@ -1,14 +1,14 @@
 """The description of a bundle: the part of config.json that its users read. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
 from anchormoe.cases import Alignment
-from anchormoe.conversion import Text, from_stored, is_plain_text
-from anchormoe.errors import ModelError
+from anchormoe.conversion import MAX_NAME, Text, from_stored, is_plain_text
+from anchormoe.errors import DataError, ModelError
 from anchormoe.windows import FillRule
 
 Recipe = Literal["paper", "experts", "kernel", "joint"]
@@ -57,6 +57,23 @@ class BundleConfig:
         config = from_stored(cls, own | {"digest": digest}, "config.json:")
         _require_consistency(config)
         return config
+
+
+def require_storable_names(classes: Sequence[str], channels: Sequence[str], others: Sequence[str]) -> None:
+    """Before a training whose bundle nobody could load. Raises DataError; `others` are units, name and version."""
+    for what, names, remedy in (
+        ("class", classes, "; labels.names gives it another name"),
+        ("channel", channels, "; rename it in the files"),
+        ("name or unit", others, ""),
+    ):
+        for text in names:
+            if not is_plain_text(text):
+                raise DataError(f"{what} {text!a:.60}: control characters and line ends are not allowed{remedy}")
+            if len(text) > MAX_NAME:
+                raise DataError(f"{what} {text!a:.60}…: {len(text):,} characters, {MAX_NAME} are allowed{remedy}")
+    for what, names, most in (("classes", classes, MAX_CLASSES), ("channels", channels, MAX_CHANNELS)):
+        if len(names) > most:
+            raise DataError(f"{len(names):,} {what}; a bundle has at most {most:,}")
 
 
 def _require_consistency(config: BundleConfig) -> None:

@@ -406,6 +406,23 @@ def test_channels_that_never_change_are_refused_before_training(guesses: list[st
         run("train", "--data", f"recordings:{dead}", "--config", str(config), *QUICK, "--out", str(tmp_path / "b"))
 
 
+@pytest.mark.parametrize(
+    ("label", "said"),
+    [
+        ("worn\x1b[31m", r"class 'worn\\x1b\[31m': control characters"),
+        ("w" * 501, "class 'w+…: 501 characters, 500 are"),
+    ],
+)
+def test_names_that_no_bundle_could_be_loaded_with_are_refused_before_training(
+    guesses: list[str], tmp_path: Path, label: str, said: str
+) -> None:
+    config = Path(guesses[guesses.index("--config") + 1])
+    for path in config.parent.glob("*.csv"):
+        (tmp_path / path.name).write_text(path.read_text().replace(",a\n", f",{label}\n"))
+    with pytest.raises(DataError, match=f"{said}.*labels.names gives it another name"):
+        run("train", "--data", f"recordings:{tmp_path}", "--config", str(config), *QUICK, "--out", str(tmp_path / "b"))
+
+
 def test_a_training_shows_simple_models_and_the_share_of_unknown(tmp_path: Path) -> None:
     code, output = run("train", "--data", "uea:BasicMotions", "--out", str(tmp_path / "b"), *QUICK)
     assert code == 0
