@@ -200,8 +200,9 @@ def replicas_for(loads: Sequence[Load], terms: Terms) -> int:
         by_outage = cores * (terms.outage_s + terms.catch_up_s) / terms.catch_up_s
     needed = max(terms.peak * cores / UTILISATION, by_outage) / terms.cores_per_replica
     replicas = max(math.ceil(needed), 1)
-    while replicas < needed * fullest(assets, replicas):
-        replicas += 1
+    # The more replicas, the more the fullest exceeds the mean: each step goes no further than what is needed at least.
+    while replicas < (least := math.ceil(needed * fullest(assets, replicas))):
+        replicas = least
     return replicas + _SPARE
 
 
