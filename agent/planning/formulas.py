@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Literal
 
+from agent.errors import SettingsError
+
 Origin = Literal["measured here", "measured there", "assumed"]
 Allocator = Literal["jemalloc", "libc"]
 
@@ -20,6 +22,8 @@ REDIS_REWRITE = 2.0
 """While the append-only file is rewritten, every page may exist twice."""
 DISK_FULL_AT = 0.7
 _CONFIDENCE = 0.95
+_MOST_REPLICAS = 50_000
+"""Twice as many partitions, with their copies and the other topics, are about what a cluster of Kafka carries."""
 _SPARE = 1
 
 
@@ -201,7 +205,7 @@ def replicas_for(loads: Sequence[Load], terms: Terms) -> int:
     needed = max(terms.peak * cores / UTILISATION, by_outage) / terms.cores_per_replica
     replicas = max(math.ceil(needed), 1)
     # The more replicas, the more the fullest exceeds the mean: each step goes no further than what is needed at least.
-    while replicas < (least := math.ceil(needed * fullest(assets, replicas))):
+    while replicas <= _MOST_REPLICAS and replicas < (least := math.ceil(needed * fullest(assets, replicas))):
         replicas = least
     return replicas + _SPARE
 
@@ -213,9 +217,15 @@ def catch_up_s(cores: float, terms: Terms, replicas: int) -> float:
 
 
 def plan(loads: Sequence[Load], terms: Terms, *, replicas: int | None = None) -> Capacity:
-    """`replicas` fixes them instead; the partitions are those for the load after its growth."""
+    """`replicas` fixes them instead; the partitions are those for the load after its growth.
+
+    Raises SettingsError for a load that no cluster of Kafka carries.
+    """
     grown = [replace(load, assets=math.ceil(load.assets * terms.growth)) for load in loads]
-    partitions = partitions_for(replicas_for(grown, terms))
+    most = replicas_for(grown, terms)
+    if most > _MOST_REPLICAS:
+        raise SettingsError(f"after its growth the load needs {most:,} agents, and no cluster of Kafka carries so many")
+    partitions = partitions_for(most)
     if replicas is None:
         needed = replicas_for(loads, terms)
         replicas = next(number for number in range(needed, partitions + 1) if partitions % number == 0)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.errors import SettingsError
 from agent.planning.formulas import (
     Costs,
     Figure,
@@ -156,6 +157,11 @@ def test_an_agent_holds_its_windows_and_those_on_their_way() -> None:
     assert windows_at_once(400, 16, TERMS) == 800  # every asset's, twice
     assert windows_at_once(5_000, 16, TERMS) == 1_024  # no more may wait
     assert plan([PUMPS], TERMS, replicas=1).agent_bytes == 1e9 + 5_000 * 8_500 + 1_024 * 50_000
+
+
+def test_a_load_that_no_cluster_carries_is_refused_at_once() -> None:
+    with pytest.raises(SettingsError, match="agents, and no cluster of Kafka carries so many"):
+        plan([replace(PUMPS, assets=10**9, rate_hz=1e6)], TERMS)
 
 
 @given(st.integers(1, 200_000), st.integers(1, 50_000), st.floats(1e-6, 1e-3))
