@@ -113,14 +113,14 @@ class PageRoutes:
         body = await _body(request, Login)
         user, id = await self._sessions.log_in(request, body.token)
         response = self._answer_session(user)
-        self._sessions.set_cookie(response, id)
+        self._sessions.set_cookie(request, response, id)
         return response
 
     async def log_out(self, request: Request) -> Response:
         check_write(request)
         self._sessions.log_out(request)
         response = self._answer_session(None if self._sessions.login_needed else self._sessions.find(request))
-        self._sessions.set_cookie(response, "")
+        self._sessions.set_cookie(request, response, "")
         return response
 
     async def fleet(self, request: Request) -> Response:

@@ -87,7 +87,12 @@ def openapi_document() -> dict[str, Any]:
             "schemas": definitions(dict.fromkeys([*models, *_STREAMED, api.Error]), "#/components/schemas/{model}"),
             "securitySchemes": {
                 "token": {"type": "http", "scheme": "bearer"},
-                "session": {"type": "apiKey", "in": "cookie", "name": "anchormoe"},
+                "session": {
+                    "type": "apiKey",
+                    "in": "cookie",
+                    "name": "anchormoe-PORT",
+                    "description": "PORT is that on which the server listens; with HTTPS the name begins with __Host-.",
+                },
             },
         },
     }

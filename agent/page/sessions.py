@@ -41,9 +41,11 @@ class Sessions:
     _open: dict[str, _Session] = field(default_factory=dict)
     _failures: dict[str, deque[float]] = field(default_factory=dict)
 
-    @property
-    def cookie(self) -> str:
-        return "__Host-anchormoe" if self.tls else "anchormoe"
+    def cookie(self, request: Request) -> str:
+        """With the server's port: a browser gives a cookie to every port of a host, and two agents on one machine would
+        log each other's users out."""
+        port = (request.scope.get("server") or ("", 0))[1]
+        return f"__Host-anchormoe-{port}" if self.tls else f"anchormoe-{port}"
 
     @property
     def login_needed(self) -> bool:
@@ -73,7 +75,7 @@ class Sessions:
 
     def key(self, request: Request) -> str:
         """What streams are counted by: the session, else the address."""
-        id = request.cookies.get(self.cookie, "")
+        id = self._id(request)
         return id if id in self._open else f"@{_address(request)}"
 
     async def log_in(self, request: Request, token: str) -> tuple[User, str]:
@@ -96,15 +98,19 @@ class Sessions:
         return user, id
 
     def log_out(self, request: Request) -> None:
-        self._open.pop(request.cookies.get(self.cookie, ""), None)
+        self._open.pop(self._id(request), None)
 
-    def set_cookie(self, response: Response, id: str) -> None:
+    def set_cookie(self, request: Request, response: Response, id: str) -> None:
         """An empty id removes it."""
         age_s = LIFETIME_S if id else 0
-        response.set_cookie(self.cookie, id, max_age=age_s, path="/", httponly=True, samesite="strict", secure=self.tls)
+        name = self.cookie(request)
+        response.set_cookie(name, id, max_age=age_s, path="/", httponly=True, samesite="strict", secure=self.tls)
+
+    def _id(self, request: Request) -> str:
+        return request.cookies.get(self.cookie(request), "")
 
     def _session(self, request: Request) -> _Session | None:
-        id = request.cookies.get(self.cookie, "")
+        id = self._id(request)
         found = self._open.get(id)
         if found is not None and found.expires_s <= self.clock():
             del self._open[id]

@@ -228,6 +228,19 @@ async def test_a_person_who_was_removed_is_out_at_once(tmp_path: Path) -> None:
         assert (await client.get("/api/fleet")).status_code == 401
 
 
+async def test_two_servers_on_one_machine_do_not_log_each_others_users_out(tmp_path: Path) -> None:
+    """Browsers, and this client, give a cookie to every port of a host."""
+    users = tmp_path / "users.yaml"
+    token = user(users, "ada", "view")
+    client = httpx.AsyncClient(trust_env=False, timeout=60)
+    async with serving_page(users=users) as one, serving_page(users=users) as other, client as browser:
+        for server in (one, other):
+            done = await browser.post(f"{server.url}/session", json={"token": token}, headers={"X-Anchormoe": "1"})
+            assert done.status_code == 200
+        for server in (one, other):
+            assert (await browser.get(f"{server.url}/api/fleet")).status_code == 200
+
+
 @pytest.mark.parametrize("how", ["removed", "logged out"])
 async def test_whoever_has_left_does_not_go_on_watching(
     how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
