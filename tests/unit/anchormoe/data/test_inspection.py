@@ -166,12 +166,15 @@ def test_a_page_is_drawn_even_for_odd_data(tmp_path: Path, recordings: bool) -> 
 def test_names_with_dollar_signs_are_no_formulas(tmp_path: Path) -> None:
     steps = np.array([[1, 2], [3, 4]], np.float32)
     one = Recording("$_{$", "rig", 0, steps, np.array([0, 1]), samples=2, same_step=0, out_of_order=0)
-    odd = {"classes": ("n$_{$", "b"), "channels": ("$\\x$", "p"), "units": ("$/h$^", "")}
-    split = Split(replace(TRAIN, name="$^$", **odd), replace(TEST, **odd))
+    train, test = (
+        replace(part, name="$^$", classes=("n$_{$", "b"), channels=("$\\x$", "p"), units=("$/h$^", ""))
+        for part in (TRAIN, TEST)
+    )
+    split = Split(train, test)
     for seen in ((), (one,)):
         plot_inspection(tmp_path / "page.png", split, inspect(split, seen), seen)
     scored = ScoredPredictions("TEST", np.eye(2), np.array([0, 1]))
-    assert plot_confusion([scored], odd["classes"])[:4] == b"\x89PNG"
+    assert plot_confusion([scored], train.classes)[:4] == b"\x89PNG"
 
 
 def test_a_dataset_that_does_not_fit_together_is_refused() -> None:
