@@ -58,7 +58,8 @@ def read_csv(path: Path, columns: Sequence[str], form: CsvFormat) -> dict[str, A
     import pandas
 
     used, header = read_header(path, form)
-    refuse_absent(path, columns, header, hint=_header_hint(path, columns, header, form))
+    if not set(columns) <= set(header):
+        refuse_absent(path, columns, header, hint=_header_hint(path, columns, header, form))
     refuse_repeated(path, columns, header)
     _refuse_surplus(path, used, len(header), form.codec)
     with warnings.catch_warnings():
@@ -81,6 +82,8 @@ def read_csv(path: Path, columns: Sequence[str], form: CsvFormat) -> dict[str, A
 
 def _rows(table: Any) -> int:
     """Without the empty ones that spreadsheets leave at the end."""
+    if not len(table) or table.iloc[-1].notna().any():
+        return len(table)
     filled = table.notna().any(axis=1).to_numpy().nonzero()[0]
     return int(filled[-1]) + 1 if len(filled) else 0
 

@@ -57,7 +57,8 @@ def colour(index: int) -> str:
 def _title(facts: Inspection) -> str:
     period = "" if facts.period_s is None else f", {step_words(facts.period_s)}"
     sizes = f"{facts.train.cases:,} train / {facts.test.cases:,} test cases"
-    return f"{facts.name}: {sizes}, {len(facts.channels)} channels, {len(facts.train.class_counts)} classes{period}"
+    names = f"{len(facts.channels)} channels, {len(facts.train.class_counts)} classes"
+    return f"{_plain(facts.name)}: {sizes}, {names}{period}"
 
 
 def _draw_balance(axes: Any, split: Split) -> None:
@@ -115,7 +116,7 @@ def _draw_recordings(axes: Any, recordings: Sequence[Recording], split: Split) -
             axes.broken_barh(spans, (row - 0.42, 0.84), color=colour(code))
         empty = [(start, stop - start) for start, stop in runs(_empty(one)) if stop - start > 1]
         axes.broken_barh(empty, (row - 0.42, 0.84), color="white")
-    names = [f"{one.name}{' (test)' if row in tested else ''}" for row, one in enumerate(shown)]
+    names = [f"{_plain(one.name)}{' (test)' if row in tested else ''}" for row, one in enumerate(shown)]
     axes.set_yticks(range(len(shown)), names, fontsize=8 if len(shown) < 15 else 5)
     axes.invert_yaxis()
     left_out = f", first {len(shown)} of {len(recordings)}" if len(shown) < len(recordings) else ""
@@ -143,7 +144,10 @@ def _draw_example(figure: Any, one: Recording, train: Dataset, grid: Sequence[An
         _name(axes, train, index)
     _legend(figure, grid[0], 5)
     figure.suptitle(
-        f"recording {one.name} by label, in steps since its start{_left_out(train)}", fontsize=10, x=0.01, ha="left"
+        f"recording {_plain(one.name)} by label, in steps since its start{_left_out(train)}",
+        fontsize=10,
+        x=0.01,
+        ha="left",
     )
 
 
@@ -214,7 +218,7 @@ def _draw_median(axes: Any, train: Dataset, index: int) -> None:
 
 
 def _name(axes: Any, train: Dataset, index: int) -> None:
-    unit = f" [{train.units[index]}]" if train.units[index] else ""
+    unit = f" [{_plain(train.units[index])}]" if train.units[index] else ""
     axes.set_title(f"{_short(train.channels[index], 28)}{unit}", fontsize=9, loc="left")
     axes.tick_params(labelsize=7)
     _hide_spines(axes)
@@ -231,7 +235,12 @@ def _quartiles(x: npt.NDArray[np.float32], mask: npt.NDArray[np.bool_]) -> npt.N
 
 
 def _short(name: str, most: int = 16) -> str:
-    return name if len(name) <= most else name[: most - 1] + "…"
+    return _plain(name if len(name) <= most else name[: most - 1] + "…")
+
+
+def _plain(text: str) -> str:
+    """Names are text, not formulas: matplotlib would read what stands between two dollar signs."""
+    return text.replace("$", r"\$")
 
 
 def _hide_spines(axes: Any) -> None:

@@ -168,17 +168,21 @@ def _refuse_an_empty_part(
     if not len(owned.owner):
         problem = "no recording holds a whole window with enough coverage and a label"
         asked = f"a window is {config.window.length:,} steps, {step_words(config.grid.period_ns / 1e9)}"
-        raise DataError(f"{name}: {problem}; {_longest(recordings)}; {asked}")
+        raise DataError(f"{name}: {problem}; {_longest(recordings, config)}; {asked}")
     for part, flags in zip(("TRAIN", "TEST"), parts, strict=True):
         if not flags.any():
             raise DataError(f"{name}: the split leaves no window for {part}; shorten the window or change the split")
 
 
-def _longest(recordings: RecordingSet) -> str:
+def _longest(recordings: RecordingSet, config: RecordingConfig) -> str:
     """What there is, to compare with the window that was asked for."""
     one = max(recordings.recordings, key=lambda recording: len(recording.steps))
     filled = float((~np.isnan(one.steps)).any(axis=1).mean())
-    return f"the longest, {one.name}, has {len(one.steps):,} steps, {filled:.0%} of them with a sample"
+    slow = "; where samples are slower than steps, take a longer period_s, or fill: hold and a smaller min_coverage"
+    return (
+        f"the longest, {one.name}, has {len(one.steps):,} steps, {filled:.0%} of them with a sample"
+        f"{slow if 0 < filled < config.window.min_coverage else ''}"
+    )
 
 
 def _refuse_lost_classes(name: str, recordings: RecordingSet, owned: _OwnedWindows, train: Flags, test: Flags) -> None:

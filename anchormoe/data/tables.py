@@ -57,7 +57,8 @@ def to_numbers(
     parsed = pandas.to_numeric(texts, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
     if values.dtype.kind not in _NUMBERS:
         _refuse_text(path, column, values, np.isnan(parsed) & texts.notna().to_numpy(), decimal)
-    parsed = np.where(np.isin(parsed, _as_numbers(missing)), np.nan, parsed)
+    if numbers := _as_numbers(missing):
+        parsed = np.where(np.isin(parsed, numbers), np.nan, parsed)
     # The model works in float32; a value beyond it would become infinite there.
     huge = np.flatnonzero(np.abs(parsed) > np.finfo(np.float32).max)
     if len(huge):
@@ -87,6 +88,8 @@ def _as_numbers(words: Sequence[str]) -> list[float]:
     """The words that a column of numbers would hold as numbers, such as -9999."""
     import pandas
 
+    if not words:
+        return []
     numbers = pandas.to_numeric(pandas.Series(list(words), dtype=object), errors="coerce")
     return [float(number) for number in numbers if number == number]
 

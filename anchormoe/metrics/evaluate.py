@@ -73,7 +73,8 @@ def require_same_windows(dataset: DescribesWindows, config: BundleConfig) -> Non
         raise DataError(f"{dataset.name} has {_listed(dataset.channels)}; the model has {_listed(config.channels)}")
     for number, (given, expected) in enumerate(zip(dataset.channels, config.channels, strict=True), start=1):
         if given != expected:
-            raise DataError(f"{dataset.name}: channel {number} is {given!r}; the model expects {expected!r}")
+            order = "" if set(dataset.channels) - set(config.channels) else "; list the channels in the model's order"
+            raise DataError(f"{dataset.name}: channel {number} is {given!r}; the model expects {expected!r}{order}")
     for channel, given, expected in zip(dataset.channels, dataset.units, config.units, strict=True):
         if given and expected and given != expected:  # who states none may still mean the same
             raise DataError(f"{dataset.name}: channel {channel!r} is in {given!r}; the model expects {expected!r}")

@@ -1,6 +1,7 @@
 """The plots of a model card: training curves, reliability, confusion. Only training needs matplotlib."""
 
 import io
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 from anchormoe.cases import Bool, Float64, Int64
 from anchormoe.evidence import Json
 from anchormoe.metrics.scores import confusion
+from anchormoe.recipes.expert_plot import plain
 
 BLUE, ORANGE, GREY = "#2b6cb0", "#c05621", "#8a8f98"
 _MAX_NAMED_CLASSES = 30
@@ -127,8 +129,9 @@ def _draw_confusion(axis: Any, counts: Int64, classes: Sequence[str]) -> None:
     axis.set_xlabel("predicted class")
     if len(classes) > _MAX_NAMED_CLASSES:
         return
-    axis.set_xticks(range(len(classes)), classes, rotation=90)
-    axis.set_yticks(range(len(classes)), classes)
+    names = [plain(name) for name in classes]
+    axis.set_xticks(range(len(classes)), names, rotation=90)
+    axis.set_yticks(range(len(classes)), names)
     for row, column in np.argwhere(counts > 0):
         colour = "white" if shares[row, column] > 0.5 else "black"
         axis.text(column, row, counts[row, column], ha="center", va="center", color=colour, fontsize=7)
@@ -147,5 +150,8 @@ def _figure(panels: int, *, width: float = 4.4, height: float = 3.6) -> tuple[An
 def _png(figure: Any) -> bytes:
     buffer = io.BytesIO()
     # A fixed name instead of matplotlib's version and date, so that equal trainings write equal bytes.
-    figure.savefig(buffer, format="png", metadata={"Software": "anchormoe"})
+    with warnings.catch_warnings():
+        # Names in scripts that the default font lacks are drawn as boxes; that is no reason to warn of a font.
+        warnings.simplefilter("ignore", UserWarning)
+        figure.savefig(buffer, format="png", metadata={"Software": "anchormoe"})
     return buffer.getvalue()

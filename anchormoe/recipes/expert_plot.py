@@ -51,7 +51,7 @@ def _draw_rows(
     )  # fmt: skip
     for row, expert in zip(axes, shown, strict=True):
         title = "\n".join(textwrap.wrap(shorten_name(expert.title, 90), 32)[:4])
-        row[0].text(0, 0.5, _plain(f"{title}\n{expert.share:.0%} of the evidence"), va="center", fontsize=8, color=INK)
+        row[0].text(0, 0.5, plain(f"{title}\n{expert.share:.0%} of the evidence"), va="center", fontsize=8, color=INK)
         row[0].set_axis_off()
         _draw_support(row[1], expert, vocabulary)
         for axis in row[2:]:
@@ -65,7 +65,7 @@ def _draw_support(axis: Any, expert: ExpertProfile, vocabulary: Vocabulary) -> N
     rows = sorted(known, key=lambda pair: -abs(pair[0]))[:_CLASSES]
     values = [value for value, _ in rows]
     axis.barh(range(len(rows)), values, color=[BLUE if value > 0 else ORANGE for value in values], height=0.7)
-    axis.set_yticks(range(len(rows)), [_plain(shorten_name(name, 18)) for _, name in rows], fontsize=6.5)
+    axis.set_yticks(range(len(rows)), [plain(shorten_name(name, 18)) for _, name in rows], fontsize=6.5)
     axis.axvline(0, color=GREY, linewidth=0.8)
     axis.invert_yaxis()
     axis.tick_params(labelsize=6.5)
@@ -84,7 +84,7 @@ def _draw_prototype(
     where = f"case {segments.case[row]}" if recording == UNKNOWN_RECORDING else profiles.recordings[recording]
     channel, label = vocabulary.channels[segments.channel[row]], vocabulary.classes[segments.label[row]]
     lines = [shorten_name(channel, 24), shorten_name(label, 24), shorten_name(where, 24)]
-    axis.set_title(_plain("\n".join(lines)), fontsize=6.5, color=GREY, pad=1)
+    axis.set_title(plain("\n".join(lines)), fontsize=6.5, color=GREY, pad=1)
 
 
 def _draw_anchors(part: Any, anchors: Sequence[Anchors], profiles: ExpertProfiles) -> None:
@@ -95,7 +95,7 @@ def _draw_anchors(part: Any, anchors: Sequence[Anchors], profiles: ExpertProfile
     for axis, one in zip(axes, anchors, strict=False):
         values = np.array(one.cosine)
         axis.imshow(values, cmap="RdBu", vmin=-1, vmax=1)
-        names = [_plain(shorten_name(profiles.titles.get(name, name), 26)) for name in one.experts]
+        names = [plain(shorten_name(profiles.titles.get(name, name), 26)) for name in one.experts]
         few = len(names) <= 12
         axis.set_yticks(range(len(names)) if few else [], names if few else [], fontsize=6)
         axis.set_xticks([])
@@ -104,6 +104,6 @@ def _draw_anchors(part: Any, anchors: Sequence[Anchors], profiles: ExpertProfile
             axis.text(column, row, f"{values[row, column]:.2f}", ha="center", va="center", fontsize=6, color=colour)
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Names are text, not formulas: matplotlib would read what stands between two dollar signs."""
     return text.replace("$", r"\$")

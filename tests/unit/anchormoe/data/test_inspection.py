@@ -12,6 +12,7 @@ from anchormoe.data.inspection import inspect, longest_run, runs, uninformative_
 from anchormoe.data.inspection_plot import plot_inspection, telling_channels
 from anchormoe.data.resampling import Recording
 from anchormoe.errors import DataError
+from anchormoe.recipes.card_plots import ScoredPredictions, plot_confusion
 
 NAN = np.nan
 
@@ -160,6 +161,20 @@ def test_a_page_is_drawn_even_for_odd_data(tmp_path: Path, recordings: bool) -> 
     seen = (one,) if recordings else ()
     plot_inspection(tmp_path / "page.png", split, inspect(split, seen), seen)
     assert (tmp_path / "page.png").stat().st_size > 10_000
+
+
+def test_names_with_dollar_signs_are_no_formulas(tmp_path: Path) -> None:
+    steps = np.array([[1, 2], [3, 4]], np.float32)
+    one = Recording("$_{$", "rig", 0, steps, np.array([0, 1]), samples=2, same_step=0, out_of_order=0)
+    train, test = (
+        replace(part, name="$^$", classes=("n$_{$", "b"), channels=("$\\x$", "p"), units=("$/h$^", ""))
+        for part in (TRAIN, TEST)
+    )
+    split = Split(train, test)
+    for seen in ((), (one,)):
+        plot_inspection(tmp_path / "page.png", split, inspect(split, seen), seen)
+    scored = ScoredPredictions("TEST", np.eye(2), np.array([0, 1]))
+    assert plot_confusion([scored], train.classes)[:4] == b"\x89PNG"
 
 
 def test_a_dataset_that_does_not_fit_together_is_refused() -> None:

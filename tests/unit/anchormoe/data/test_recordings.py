@@ -374,7 +374,7 @@ def test_samples_that_come_too_slowly_are_told_from_the_window(tmp_path: Path) -
     slow = "time,a,b,state\n" + "".join(f"{100 + 10 * at},1,2,{'nf'[at % 2]}\n" for at in range(20))
     (tmp_path / "early.csv").write_text(slow)
     (tmp_path / "late.csv").write_text(slow)
-    with pytest.raises(DataError, match="has 191 steps, 10% of them with a sample"):
+    with pytest.raises(DataError, match=r"has 191 steps, 10% of them with a sample; where .* a longer period_s"):
         load_dataset(f"recordings:{tmp_path}", config=config(tmp_path))
 
 

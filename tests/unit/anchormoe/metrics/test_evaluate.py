@@ -68,7 +68,11 @@ def test_a_class_the_model_does_not_know_is_refused_by_name() -> None:
 @pytest.mark.parametrize(
     ("config", "reason"),
     [
-        (replace(CONFIG, channels=("q", "p")), "channel 1 is 'p'; the model expects 'q'"),
+        (
+            replace(CONFIG, channels=("q", "p")),
+            "channel 1 is 'p'; the model expects 'q'; list the channels in the model's order",
+        ),
+        (replace(CONFIG, channels=("p", "z")), "channel 2 is 'q'; the model expects 'z'$"),
         (replace(CONFIG, channels=tuple("abcdefgh")), r"toy has 2 channels \(p, q\); the model has 8 .*f, …"),
         (replace(CONFIG, units=("bar", "mK")), "toy: channel 'q' is in 'K'; the model expects 'mK'"),
         (replace(CONFIG, period_ns=2_000_000_000), "toy has a step every 1 s; the model expects one every 2 s"),
