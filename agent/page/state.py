@@ -228,6 +228,7 @@ _DIRECTIONS = {
     "falling": "falling",
     "wider": "varies more than normal",
     "narrower": "varies less than normal",
+    "within": "by its course",  # the value is in its usual range, what it does is not
 }
 
 

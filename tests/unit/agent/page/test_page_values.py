@@ -121,7 +121,7 @@ def full_of_other_groups() -> Examples:
     ("direction", "words"),
     [
         ("below", "flow below normal 10:49:28–10:49:30"),
-        ("within", "flow 10:49:28–10:49:30"),
+        ("within", "flow by its course 10:49:28–10:49:30"),
         (7, "flow 10:49:28–10:49:30"),
     ],
 )
