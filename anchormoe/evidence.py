@@ -51,14 +51,6 @@ class SourceOutput:
     evidence: SourceEvidence
 
 
-class MemoryEstimate(Protocol):
-    """A source that can tell beforehand how much memory it needs; every stored kind of source can."""
-
-    def peak_bytes(self, windows: int, steps: int) -> int:
-        """About how much `forward` allocates for so many windows of so many steps."""
-        ...
-
-
 class Source(Protocol):
     """A fitted source of evidence; its input are normalized cases."""
 

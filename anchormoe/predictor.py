@@ -1,6 +1,6 @@
 """A loaded model: numpy in, numpy out, thread-safe, batch-invariant."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,6 @@ from anchormoe.bundle.registry import SOURCE_TYPES, SourceTypes, move_source
 from anchormoe.cases import Bool, Cases, Float64, Int64
 from anchormoe.errors import DataError, ModelError
 from anchormoe.evidence import StepEvidence
-from anchormoe.model import occlusion
 from anchormoe.model.additive import AdditiveModel
 from anchormoe.model.channel_profile import ChannelProfile
 from anchormoe.model.judgement import IMPLAUSIBLE, Judge
@@ -28,8 +27,6 @@ from anchormoe.profiles.profile import ExpertProfiles
 
 class Predictor:
     """A prediction changes no state, so any number of threads may share one predictor."""
-
-    channel_method = occlusion.METHOD
 
     def __init__(
         self, config: BundleConfig, model: AdditiveModel, profile: ChannelProfile | None = None,
@@ -138,20 +135,6 @@ class Predictor:
         """The evidence of every step instead of every patch."""
         parts = [self.model.steps(chunk) for chunk in self._chunks(self._fit_length(cases))]
         return StepEvidence(parts[0].terms, np.concatenate([part.values for part in parts])[: len(cases)])
-
-    def attribute_channels(
-        self, window: Any, mask: Any, spans: Sequence[tuple[int, int]], class_index: int
-    ) -> Float64:  # fmt: skip
-        """(S, C): the effect of each channel in each span on a class's logit, by occlusion; NaN where not tried."""
-        if not 0 <= class_index < len(self.config.classes):
-            raise ModelError(f"class {class_index}: the model has classes 0 to {len(self.config.classes) - 1}")
-        one = self._fit_length(Cases.from_windows(np.asarray(window)[None], np.asarray(mask)[None]))
-        scaled = self.model.normalizer.apply(one).x[0]
-
-        def scores(cases: Cases) -> Float64:
-            return np.asarray(self.predict(cases.x, cases.mask).logits[:, class_index])
-
-        return occlusion.occlude_channels(scores, one.x[0], one.mask[0], spans, scaled)
 
     def _lengths(self, cases: Cases) -> Int64:
         """Full windows; for a model of unequal lengths a window ends with its last valid step."""

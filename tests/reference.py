@@ -565,10 +565,6 @@ def predict(out: Path, *, with_numba: bool) -> None:
             value = getattr(found, part.name)
             rows = value if len(value) == len(windows) else [value]
             lines += [f"{bundle.name} {part.name} {at} {_told(row)}" for at, row in enumerate(map(_plain, rows))]
-        spans = [(int(found.starts[at]), int(found.stops[at])) for at in (0, 3, -1)]
-        for at in (0, 4, 9):
-            effects = predictor.attribute_channels(windows[at], mask[at], spans, int(found.label[at]))
-            lines.append(f"{bundle.name} attribute_channels {at} {_told(effects)}")
     if (sys.modules.get("numba") is not None) != with_numba:
         raise SystemExit("the predictions were not computed by what they should be")
     out.write_text("\n".join(lines) + "\n")

@@ -163,33 +163,3 @@ def test_sources_with_other_channels_are_placed_among_the_terms_of_all() -> None
     assert terms == ((0,), (1,), (2,), (0, 1))
     placed = place_terms(np.array([[[[1.0], [2.0]]]]), ((2,), (0,)), terms)
     assert placed[0, 0, :, 0].tolist() == [2.0, 0.0, 1.0, 0.0]
-
-
-def test_a_channel_is_worth_what_the_logit_loses_without_it(predictor: Predictor) -> None:
-    x, mask = windows(1)
-    mask[:] = True
-    found = predictor.attribute_channels(x[0], mask[0], [(3, 9), (12, 20)], 1)
-    hidden = mask[0].copy()
-    hidden[1, 12:20] = False
-    by_hand = predictor.predict(x, mask).logits[0, 1] - predictor.predict(x, hidden[None]).logits[0, 1]
-    assert found.shape == (2, CHANNELS)
-    assert found[1, 1] == by_hand
-
-
-def test_a_channel_that_is_missing_in_the_span_is_worth_nothing(predictor: Predictor) -> None:
-    x, mask = windows(1)
-    mask[0, 1, 3:9] = False
-    assert predictor.attribute_channels(x[0], mask[0], [(3, 9)], 0)[0, 1] == 0.0
-
-
-def test_channel_attribution_has_a_budget(predictor: Predictor) -> None:
-    x, mask = windows(1)
-    found = predictor.attribute_channels(x[0], np.ones_like(mask[0]), [(0, 4)] * 100, 0)
-    assert np.isfinite(found).sum() == 63
-
-
-@pytest.mark.parametrize("span", [(-1, 3), (3, 3), (0, 25)])
-def test_spans_outside_of_the_window_are_refused(predictor: Predictor, span: tuple[int, int]) -> None:
-    x, mask = windows(1)
-    with pytest.raises(ModelError, match="span"):
-        predictor.attribute_channels(x[0], mask[0], [span], 0)
