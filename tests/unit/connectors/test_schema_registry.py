@@ -151,8 +151,11 @@ async def _hang_up(writer: asyncio.StreamWriter) -> None:
         (answer(200, b"[1]"), "no JSON object"),
         (b"SSH-2.0-OpenSSH\r\n\r\n", "schema registry 127.0.0.1"),
         (answer(200, b"xx", "content-encoding: gzip"), "no gzip"),
-        (answer(200, gzip.compress(b"{}" * 99)[:-9], "content-encoding: gzip"), "cut off"),
-        (answer(200, gzip.compress(gzip.compress(b"{}")), "content-encoding: gzip, gzip"), "encoding gzip, gzip"),
+        (answer(200, gzip.compress(b"{}" * 99, mtime=0)[:-9], "content-encoding: gzip"), "cut off"),
+        (
+            answer(200, gzip.compress(gzip.compress(b"{}", mtime=0), mtime=0), "content-encoding: gzip, gzip"),
+            "encoding gzip, gzip",
+        ),
         (answer(200, b"xx", "content-encoding: zstd"), "encoding zstd"),
     ],
 )
