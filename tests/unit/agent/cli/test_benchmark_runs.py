@@ -5,8 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from agent.cli.main import app
 from anchormoe.benchmark.networks import schedule
