@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from agent.cli.errors import fail
+from agent.cli.errors import WRONG_USAGE, fail
 from agent.cli.options import DATA_DIR
 from agent.cli.progress import show_progress
 from agent.cli.recorded_sets import recorded_sets, recording_loader
 
 if TYPE_CHECKING:
+    from anchormoe.benchmark.report_tables import Paper
     from anchormoe.benchmark.runner import BenchmarkPlan, BenchmarkResults
 
 SHIPPED_SETS = ("BasicMotions", "JapaneseVowels")
@@ -45,9 +46,11 @@ PAGES = {
 # These take hours and are meant to be continued by others: their ledgers are part of the repository.
 LEDGERS = {kind: Path(f"docs/results/{kind}.jsonl") for kind in PAGES}
 README = Path("README.md")
+PAPER = Path("configs/paper_results.yaml")
 SETS_HELP = (
-    "Names, separated by commas. Default: all sets in --data-dir, those bundled with aeon, and the paper's. aeon also "
-    "has ACSF1, ArrowHead, GunPoint, ItalyPowerDemand, OSULeaf and PickupGestureWiimoteZ."
+    "Names, separated by commas; for ablation and explainers with their source: uea:BasicMotions. "
+    "Default: all sets in --data-dir, those bundled with aeon, and the paper's. aeon also has ACSF1, ArrowHead, "
+    "GunPoint, ItalyPowerDemand, OSULeaf and PickupGestureWiimoteZ."
 )
 INTERRUPTED = 130
 
@@ -97,7 +100,7 @@ def benchmark(
     ),
     out: Path | None = typer.Option(None, help="Page to write; default: the one in docs/results/."),
     title: str = typer.Option("", help="Title of the page."),
-    paper: Path = typer.Option(Path("configs/paper_results.yaml"), help="File with the paper's figures."),
+    paper: Path = typer.Option(PAPER, help="File with the paper's figures."),
     budget: float | None = typer.Option(
         None, min=0, help="Minutes after which no further run is started; the page says what is missing."
     ),
@@ -116,15 +119,28 @@ def benchmark(
         recipe_methods,  # noqa: F401
     )
     from anchormoe.benchmark.methods import Effort, find_method
+    from anchormoe.benchmark.report import read_paper
     from anchormoe.benchmark.runner import BenchmarkPlan
     from anchormoe.recipes.settings import RecipeSettings
 
     defaults = METHODS | {
         "ablation": ablation.METHODS, "faithfulness": faithfulness.METHODS, "explainers": explainer_methods.METHODS,
     }  # fmt: skip
+    # The pages of these have no table for another benchmark's methods.
+    own_methods = {
+        "ablation": ablation.METHODS, "explainers": explainer_methods.METHODS,
+        "faithfulness": (*faithfulness.METHODS, *[f"{recipe}-gap" for recipe in faithfulness.RECIPES]),
+    }  # fmt: skip
     chosen = _names(methods) or defaults[kind]
     for name in chosen:
         find_method(name)
+        if name not in (own := own_methods.get(kind, chosen)):
+            fail(f"method {name!r}: not one of `benchmark {kind.value}`: {', '.join(own)}", code=WRONG_USAGE)
+    quoted, page = read_paper(paper), out or PAGES[kind]
+    if paper != PAPER and not paper.is_file():
+        fail(f"--paper {paper}: is not a file", code=WRONG_USAGE)
+    if page.is_dir():
+        fail(f"--out {page}: is a directory; name a file", code=WRONG_USAGE)
     RecipeSettings(recipe=recipe, profile=profile)  # type: ignore[arg-type]  # refuses a misspelt name now, not hours later
     plan = BenchmarkPlan(
         source=kind.value,
@@ -138,17 +154,27 @@ def benchmark(
         budget_s=math.inf if budget is None else 60 * budget,
     )
     results = _run(plan, data_dir, ledger or LEDGERS[kind.value])
-    page = out or PAGES[kind]
-    _write(page, plan, results, paper)
+    if not results.entries and out is None:
+        fail(_not_loaded(results))  # and keeps the page of an earlier run
+    _write(page, plan, results, quoted)
     if out is None:
-        _update_readme(plan, results, paper)
+        _update_readme(plan, results, quoted)
     if kind is BenchmarkKind.classifiers:
         _draw(plan, results, page.parent / "figures")
     typer.echo(json.dumps(_as_json(results), ensure_ascii=False) if as_json else f"written to {page}")
+    if not results.entries:
+        fail(_not_loaded(results))
+    if plan.named and results.missing:
+        typer.echo(f"warning: {_not_loaded(results)}", err=True)
+
+
+def _not_loaded(results: "BenchmarkResults") -> str:
+    return "; ".join(f"set {name!r}: {reason}" for name, reason in results.missing.items())
 
 
 def _names(given: str | None) -> tuple[str, ...]:
-    return tuple(name.strip() for name in (given or "").split(",") if name.strip())
+    """Each once: a set named twice would count as two."""
+    return tuple(dict.fromkeys(name.strip() for name in (given or "").split(",") if name.strip()))
 
 
 def _default_sets(kind: BenchmarkKind, data_dir: Path | None, paper: Path) -> tuple[str, ...]:
@@ -193,22 +219,23 @@ def _run(plan: "BenchmarkPlan", data_dir: Path | None, ledger: Path) -> "Benchma
         fail(f"interrupted; finished runs are in {ledger}, and the same command continues", code=INTERRUPTED)
 
 
-def _write(page: Path, plan: "BenchmarkPlan", results: "BenchmarkResults", paper: Path) -> None:
-    from anchormoe.benchmark.report import REPORTS, read_paper
+def _write(page: Path, plan: "BenchmarkPlan", results: "BenchmarkResults", paper: "Paper") -> None:
+    from anchormoe.benchmark.report import REPORTS
 
     write = REPORTS[plan.source]
     page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(write(plan, results, read_paper(paper), datetime.now(tz=UTC).date()), encoding="utf-8")
+    page.write_text(write(plan, results, paper, datetime.now(tz=UTC).date()), encoding="utf-8")
 
 
-def _update_readme(plan: "BenchmarkPlan", results: "BenchmarkResults", paper: Path) -> None:
-    """Its tables of results, where a README with their places is in the working directory."""
+def _update_readme(plan: "BenchmarkPlan", results: "BenchmarkResults", paper: "Paper") -> None:
+    """Its tables of the whole comparisons, where a README with their places is in the working directory."""
+    if plan.named or plan.methods_named:
+        return
     from anchormoe.benchmark import report_classifiers, report_explainers
     from anchormoe.benchmark.readme_block import replace_block
-    from anchormoe.benchmark.report import read_paper
 
     tables = {
-        "classifiers": lambda: report_classifiers.summary_table(plan, results, read_paper(paper)),
+        "classifiers": lambda: report_classifiers.summary_table(plan, results, paper),
         "explainers": lambda: report_explainers.summary_table(plan, results),
     }
     if plan.source in tables and README.is_file():

@@ -3,7 +3,7 @@
 from datetime import date
 
 from anchormoe.benchmark import report_explainers as explainers
-from anchormoe.benchmark.report_page import compose_page, describe_run, outdated_note, titled
+from anchormoe.benchmark.report_page import compose_page, describe_run, outdated_note, section, titled
 from anchormoe.benchmark.report_tables import Paper, omissions
 from anchormoe.benchmark.runner import BenchmarkPlan, BenchmarkResults
 
@@ -54,7 +54,7 @@ DeepLIFT is Input × Gradient and does not add up to the change of the score. In
 to every printed digit, which suggests the same cause. DeepSHAP inherits this.
 """
 TIMES_TEXT = """\
-Milliseconds per case, one thread, and seconds to prepare; other processes ran at the same time. For our evidence it is
+Milliseconds per case, {threads}, and seconds to prepare; other processes ran at the same time. For our evidence it is
 a whole prediction with its evidence; the others need the prediction besides.
 """
 
@@ -68,24 +68,28 @@ def explainers_report(plan: BenchmarkPlan, results: BenchmarkResults, paper: Pap
         titled("In short, means over the sets in brackets:", explainers.summary_table(plan, results)),
         _summary("## Is our evidence the best?", explainers.verdicts(plan, results, "joint"), OURS_TEXT),
         _summary("## Is the paper's evidence the best of its net?", explainers.verdicts(plan, results, "paper"), ""),
-        "## Where the evidence is known",
-        RULES_TEXT,
-        *explainers.localization_tables(plan, results, paper),
-        titled(
-            "AUPRC by our rule, over patches, with values taken without their sign:",
-            explainers.absolute_table(plan, results),
+        section(
+            "## Where the evidence is known",
+            RULES_TEXT,
+            *explainers.localization_tables(plan, results, paper),
+            titled(
+                "AUPRC by our rule, over patches, with values taken without their sign:",
+                explainers.absolute_table(plan, results),
+            ),
         ),
-        "## Where it is not: Gap and I(20)",
-        REMOVAL_TEXT,
-        titled("Gap (the paper's):", explainers.gap_table(plan, results, paper)),
-        titled("Gap by share of the steps removed:", explainers.shares_table(plan, results)),
-        titled("I(20) (the paper's) / mask only:", explainers.retention_table(plan, results, paper)),
-        "## Time per explanation",
-        TIMES_TEXT,
-        explainers.times_table(plan, results),
-        "## Is DeepLIFT DeepLIFT?",
-        DEEPLIFT_TEXT,
-        explainers.soundness_table(plan, results),
+        section(
+            "## Where it is not: Gap and I(20)",
+            REMOVAL_TEXT,
+            titled("Gap (the paper's):", explainers.gap_table(plan, results, paper)),
+            titled("Gap by share of the steps removed:", explainers.shares_table(plan, results)),
+            titled("I(20) (the paper's) / mask only:", explainers.retention_table(plan, results, paper)),
+        ),
+        section(
+            "## Time per explanation",
+            TIMES_TEXT.format(threads="one thread" if plan.effort.n_jobs == 1 else f"{plan.effort.n_jobs} threads"),
+            explainers.times_table(plan, results),
+        ),
+        section("## Is DeepLIFT DeepLIFT?", DEEPLIFT_TEXT, explainers.soundness_table(plan, results)),
         "## Accuracy of what is explained",
         explainers.accuracy_table(plan, results),
         outdated_note(results),

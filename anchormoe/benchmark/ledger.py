@@ -34,7 +34,7 @@ class Entry:
 
 
 class Ledger:
-    """An append-only file; an incomplete line, left by a crash, is ignored."""
+    """An append-only file; a line that cannot be read, such as one cut off by a crash, is ignored."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -88,8 +88,10 @@ def _contents(part: Dataset) -> Iterator[bytes]:
 def _read_entries(path: Path) -> Iterator[Entry]:
     if not path.exists():
         return
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in path.read_bytes().splitlines():
         try:
-            yield Entry(**json.loads(line))
-        except (json.JSONDecodeError, TypeError):
+            entry = Entry(**json.loads(line))
+            hash(entry.key)
+        except (ValueError, TypeError):  # not UTF-8, not JSON, or not a run
             continue
+        yield entry

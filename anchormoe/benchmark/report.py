@@ -76,9 +76,11 @@ def read_paper(path: Path) -> Paper:
     """The data file with the paper's tables; without the file there are no figures."""
     if not path.is_file():
         return Paper()
-    content = yaml.safe_load(path.read_text(encoding="utf-8"))
     try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
         return Paper(content["classification"], content["localization"], content["faithfulness"])
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: is not YAML") from error
     except (KeyError, TypeError) as error:
         raise DataError(f"{path}: needs the sections classification, localization and faithfulness") from error
 
@@ -102,7 +104,7 @@ def accuracy_report(plan: BenchmarkPlan, results: BenchmarkResults, paper: Paper
 def localization_report(plan: BenchmarkPlan, results: BenchmarkResults, paper: Paper, today: date) -> str:
     """The page for the synthetic sets."""
     return compose_page(
-        "# Evidence localization on the synthetic sets",
+        f"# {plan.title or 'Evidence localization on the synthetic sets'}",
         describe_run(plan, today),
         LOCALIZATION_TEXT,
         localization_table(plan, results, paper, "any_overlap"),
@@ -127,7 +129,12 @@ def ablation_report(plan: BenchmarkPlan, results: BenchmarkResults, paper: Paper
         if (found := ablation.ablation_table(rows, plan, results))
     ]
     return compose_page(
-        "# Ablations", describe_run(plan, today), ABLATION_TEXT, *tables, outdated_note(results), omissions(results)
+        f"# {plan.title or 'Ablations'}",
+        describe_run(plan, today),
+        ABLATION_TEXT,
+        *tables,
+        outdated_note(results),
+        omissions(results),
     )
 
 

@@ -19,6 +19,7 @@ def describe_run(plan: BenchmarkPlan, today: date) -> str:
     usual = Effort()
     command += f" --recipe {plan.effort.recipe}" if plan.effort.recipe != usual.recipe else ""
     command += f" --profile {plan.effort.profile}" if plan.effort.profile != usual.profile else ""
+    command += f" --jobs {plan.effort.n_jobs}" if plan.effort.n_jobs != usual.n_jobs else ""
     machine = f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
     return (
         f"Written on {today.isoformat()} by `anchormoe-agent {command}`; seeds {seeds}; {machine}.\n"
@@ -39,6 +40,11 @@ def outdated_note(results: BenchmarkResults) -> str:
 def titled(title: str, table: str) -> str:
     """Nothing where there is no table."""
     return f"{title}\n\n{table}" if table else ""
+
+
+def section(title: str, text: str, *tables: str) -> str:
+    """Nothing where all tables are empty: a page explains what it shows."""
+    return compose_page(title, text, *tables) if any(table.strip() for table in tables) else ""
 
 
 def compose_page(*sections: str) -> str:

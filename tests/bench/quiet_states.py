@@ -194,7 +194,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--skab", type=Path, help="directory of SKAB, with valve1, valve2 and other")
     parser.add_argument("--directory", type=Path, default=Path("out/quiet-states"), help="streams, models, ledger")
-    parser.add_argument("--only", nargs="*", help="streams to measure: pump, gearbox, patient, skab")
+    parser.add_argument("--only", nargs="+", choices=(*_KINDS, "skab"), help="streams to measure; default: all")
     parser.add_argument("--out", type=Path, help="the page")
     wanted = parser.parse_args()
     directory = wanted.directory.absolute()

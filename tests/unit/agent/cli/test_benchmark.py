@@ -20,7 +20,8 @@ def test_a_set_that_is_not_there_is_named_on_the_page(kind: str, reason: str, tm
     result = CliRunner().invoke(
         app, ["benchmark", kind, "--sets", "Nowhere", "--data-dir", str(tmp_path), *files, "--json"]
     )
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == 1, result.output
+    assert "error: set 'Nowhere': " in result.stderr
     assert json.loads(result.stdout)["runs"] == []
     page = (tmp_path / "page.md").read_text()
     assert f"- Nowhere: {reason}" in page

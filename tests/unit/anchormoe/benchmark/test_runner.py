@@ -12,7 +12,7 @@ from anchormoe.benchmark.baselines import pad_cases, padded_length
 from anchormoe.benchmark.comparison import mean_and_deviation, mean_ranks, paired_difference, ranks
 from anchormoe.benchmark.ledger import Entry, Ledger, split_fingerprint
 from anchormoe.benchmark.methods import Effort, Method, MethodResult
-from anchormoe.benchmark.report import accuracy_report, localization_report, read_paper, stability_report
+from anchormoe.benchmark.report import REPORTS, accuracy_report, localization_report, read_paper, stability_report
 from anchormoe.benchmark.report_tables import (
     Paper,
     abstention_table,
@@ -93,6 +93,18 @@ def test_a_line_cut_off_by_a_crash_costs_that_run_only(tmp_path: Path, registere
     assert registered["anchormoe"].runs == 3
     assert len(run_benchmark(plan(), Ledger(path), load).entries) == 4
     assert registered["anchormoe"].runs == 3
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [b"\xff\xfe", b"[1, 2]", b"null", b'{"set_name": ["a"], "method": "m", "seed": 0, "version": "1", "data": "d"}'],
+)
+def test_a_damaged_line_is_passed_over(tmp_path: Path, registered: dict[str, Counted], damaged: bytes) -> None:
+    path = tmp_path / "runs.jsonl"
+    run_benchmark(plan(), Ledger(path), load)
+    path.write_bytes(damaged + b"\n" + path.read_bytes())
+    assert len(run_benchmark(plan(), Ledger(path), load).entries) == 4
+    assert registered["anchormoe"].runs == 2
 
 
 def test_a_set_that_cannot_be_loaded_is_named_and_the_others_go_on(
@@ -192,6 +204,28 @@ def test_the_localization_page_shows_both_definitions(tmp_path: Path, registered
     page = localization_report(plan(), BenchmarkResults(scored, results.truth, {}), Paper(), date(2026, 1, 2))
     assert page.count("0.900 ± 0.000 / 0.800 ± 0.000 / 0.700 ± 0.000") == 2
     assert "| toy | Anchormoe | 0.600 ± 0.000 | 0.500 ± 0.000 |" in page
+
+
+@pytest.mark.parametrize("kind", sorted(REPORTS))
+def test_every_page_has_the_title_that_was_asked_for(kind: str) -> None:
+    asked = plan(source=kind, title="One of mine", methods=())
+    page = REPORTS[kind](asked, BenchmarkResults((), {}, {}), Paper(), date(2026, 1, 2))
+    assert page.startswith("# One of mine\n")
+
+
+def test_the_classifiers_page_says_what_was_run(registered: dict[str, Counted]) -> None:
+    run = Entry("PEMS-SF", "rival", 0, "1", "d", metrics={"accuracy": 0.5, "macro_f1": 0.5, "per_class": {}})
+    asked = plan(source="classifiers", sets=("PEMS-SF",), methods=(), effort=Effort(recipe="kernel", n_jobs=2))
+    page = REPORTS["classifiers"](asked, BenchmarkResults((run,), {}, {}), Paper(), date(2026, 1, 2))
+    assert "*AnchorMoE (ours)* is the recipe `kernel`" in page
+    assert "Six of the paper's eighteen sets are not at hand" in page
+    assert "--recipe kernel --jobs 2`" in page
+
+
+def test_the_explainers_page_explains_only_the_tables_that_it_has() -> None:
+    page = REPORTS["explainers"](plan(methods=()), BenchmarkResults((), {}, {}), Paper(), date(2026, 1, 2))
+    assert "## Where" not in page
+    assert "## Is DeepLIFT" not in page
 
 
 def test_the_papers_file_covers_all_its_sets() -> None:
