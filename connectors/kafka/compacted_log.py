@@ -9,6 +9,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from connectors.append_log import Entry
 from connectors.errors import ConnectorError
+from connectors.kafka import bounded_codecs
 from connectors.kafka.admin import ensure_compacted_topic
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.errors import translate_errors
@@ -33,6 +34,7 @@ class CompactedLog:
         with self._translate_errors("cannot read"):
             async with asyncio.timeout(2 * _REQUEST_MS / 1000):
                 partitions = await ensure_compacted_topic(self._cluster, self._topic, timeout_ms=_REQUEST_MS)
+                bounded_codecs.install()
                 self._consumer = AIOKafkaConsumer(
                     enable_auto_commit=False,
                     auto_offset_reset="earliest",

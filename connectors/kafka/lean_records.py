@@ -11,6 +11,7 @@ from aiokafka.consumer import fetcher
 from aiokafka.consumer.fetcher import PartitionRecords
 from aiokafka.record.control_record import ABORT_MARKER, ControlRecord
 
+from connectors.kafka import bounded_codecs
 from connectors.records import Record
 
 _NO_TIMESTAMP = -1
@@ -23,11 +24,18 @@ def as_decoded(key: bytes | None) -> bytes | None:
 
 
 def install() -> None:
-    """Replaces the class that the fetcher makes for a fetched piece of log. Calling it again changes nothing."""
+    """Replaces the class that the fetcher makes for a fetched piece of log, and the decoders of batches.
+
+    Calling it again changes nothing.
+    """
+    bounded_codecs.install()
     fetcher.PartitionRecords = LeanRecords
 
 
 class LeanRecords(PartitionRecords):  # type: ignore[misc]  # aiokafka is untyped
+    def __init__(self, tp: Any, records: Any, *rest: Any) -> None:
+        super().__init__(tp, bounded_codecs.BoundedPiece(records), *rest)
+
     def _consumer_record(self, tp: Any, record: Any) -> Any:
         if self._key_deserializer is not as_decoded:
             return super()._consumer_record(tp, record)

@@ -11,6 +11,7 @@ from aiokafka.errors import KafkaError
 
 from connectors.base import LogIdentity
 from connectors.errors import TransientError
+from connectors.kafka import bounded_codecs
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.errors import translate_errors
 from connectors.kafka.partitioning import as_topic_partition
@@ -108,6 +109,7 @@ class LogInspector:
 
     async def _start_consumer(self) -> Any:
         async with AsyncExitStack() as on_failure:
+            bounded_codecs.install()
             consumer = AIOKafkaConsumer(
                 group_id=None,
                 enable_auto_commit=False,

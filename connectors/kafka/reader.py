@@ -10,6 +10,7 @@ from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import CommitFailedError, IllegalStateError, UnknownTopicOrPartitionError
 
 from connectors.errors import ConnectorError
+from connectors.kafka import bounded_codecs
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.errors import translate_errors
 from connectors.kafka.partitioning import as_topic_partition
@@ -52,6 +53,7 @@ class TopicReader:
     async def start(self) -> None:
         """Raises ConnectorError. Call `close` in any case."""
         with translate_errors(f"cannot read {self._options.topic} at {self._cluster.bootstrap}"):
+            bounded_codecs.install()
             self._consumer = AIOKafkaConsumer(
                 group_id=self._options.group,
                 enable_auto_commit=False,

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from aiokafka.codec import gzip_decode, lz4_decode, snappy_decode, zstd_decode
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.record.util import calc_crc32c, decode_varint
 
+from connectors.kafka.bounded_codecs import gzip_decode, lz4_decode, snappy_decode, zstd_decode
 from connectors.records import Record, RejectedRecord
 
 UNDECODABLE_HEADERS = "undecodable_headers"

@@ -10,6 +10,7 @@ from typing import Any
 from aiokafka.consumer import fetcher
 from aiokafka.record.memory_records import MemoryRecords
 
+from connectors.kafka import bounded_codecs
 from connectors.kafka.record_batch import TolerantBatch, TolerantBatches
 from connectors.records import Record
 
@@ -17,7 +18,11 @@ _CREATE_TIME = 0
 
 
 def install() -> None:
-    """Replaces what the fetcher uses to read a fetched piece of log. Calling it again changes nothing."""
+    """Replaces what the fetcher uses to read a fetched piece of log, and the decoders of batches.
+
+    Calling it again changes nothing.
+    """
+    bounded_codecs.install()
     fetcher.MemoryRecords = _Batches
 
 
@@ -26,15 +31,16 @@ class _Batches:
 
     def __init__(self, data: bytes) -> None:
         self._quick, self._tolerant = MemoryRecords(data), TolerantBatches(bytes(data))
+        self._piece = bounded_codecs.BoundedPiece(self._quick)
 
     def has_next(self) -> bool:
-        return bool(self._quick.has_next())
+        return self._piece.has_next()
 
     def size_in_bytes(self) -> int:
         return int(self._quick.size_in_bytes())
 
     def next_batch(self) -> Any:
-        quick = self._quick.next_batch()
+        quick = self._piece.next_batch()
         tolerant = self._tolerant.next_batch() if self._tolerant.has_next() else None
         # The formats before 2 have no headers whose names could be wrong.
         return quick if tolerant is None or not tolerant.is_supported else _Batch(quick, tolerant)
@@ -59,12 +65,14 @@ class _Batch:
         return next(self._records)
 
     def _read(self, quick: Any) -> Iterator[Any]:
+        """One by one: a batch may hold millions. The fetcher leaves out the offsets that it has had already."""
         try:
-            intact = bool(quick.validate_crc())
-            records = list(quick) if intact else []
-        except Exception:  # noqa: BLE001  # whatever the bytes do to the codecs
-            intact = False
-        yield from records if intact else map(_Unreadable, self._tolerant)
+            if quick.validate_crc():
+                yield from quick
+                return
+        except Exception:  # noqa: BLE001, S110  # whatever the bytes do to the codecs
+            pass
+        yield from map(_Unreadable, self._tolerant)
 
 
 class _Unreadable:

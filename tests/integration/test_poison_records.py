@@ -2,19 +2,23 @@
 
 import asyncio
 from collections import Counter
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
-from aiokafka import AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.consumer import fetcher
 
 from agent.dead_letters.stored import LetterPosition, StoredDeadLetter
 from agent.runtime.oversized import shrink_message
 from agent.runtime.pipeline import Endpoints, Pipeline, PipelineLimits
 from connectors.decoding import Decoder
+from connectors.kafka import tolerant_fetcher
 from connectors.kafka.bounded import BoundedKafkaSource, read_batches
+from connectors.kafka.bounded_codecs import MOST_BYTES
 from connectors.kafka.cluster import Cluster
 from connectors.kafka.reader import ReadOptions, TopicReader
+from connectors.kafka.record_batch import UNDECODABLE_RECORD
 from connectors.kafka.sink import Delivery, KafkaSink, OversizePolicy
 from connectors.kafka.source import KafkaSource, Subscription
 from connectors.kafka.tolerant import fetch_tolerantly
@@ -138,6 +142,51 @@ async def test_a_reader_of_events_passes_an_unreadable_record_too(kafka: Broker,
     assert [value for partition, value in found if partition == 0] == EXPECTED
 
 
+@pytest.mark.parametrize("poll", ["agent", "framework"])
+async def test_a_batch_that_would_unpack_to_gigabytes_kills_nobody(
+    kafka: Broker, topic_name: str, poll: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its offsets are unreadable records, and so are those of no other batch."""
+    kafka.create_topic(topic_name, 1)
+    await produce(kafka, topic_name, [b"0", b"1"])
+    records = [raw_record(0, b"pump", b"2"), raw_record(1, b"pump", bytes(MOST_BYTES))]
+    await produce_raw(kafka.bootstrap, topic_name, raw_batch(records, timestamp_ms=T0, codec=1))
+    await produce(kafka, topic_name, [b"4", b"5"])
+    found: list[Any] = []
+    if poll == "agent":
+        source = KafkaSource(Cluster(kafka.bootstrap), Subscription((topic_name,), f"group-{topic_name}"))
+        watcher = Watcher()
+        await source.start(watcher)
+        try:
+            async with asyncio.timeout(180):
+                while not watcher.partitions:
+                    await source.poll(max_records=1, timeout_s=0.1)
+                source.seek(Partition(topic_name, 0), 0)
+                while len(found) < 6:
+                    for batch in await source.poll(max_records=9, timeout_s=0.5):
+                        found += batch.records
+        finally:
+            await source.close()
+        rejected = [record for record in found if isinstance(record, RejectedRecord)]
+        assert [record.offset for record in rejected] == [2, 3]
+        assert {record.reason for record in rejected} == {UNDECODABLE_RECORD}
+        assert all("unpacks to more than" in record.detail for record in rejected)
+    else:
+        monkeypatch.setattr(fetcher, "MemoryRecords", fetcher.MemoryRecords)  # given back at the end
+        tolerant_fetcher.install()
+        consumer = AIOKafkaConsumer(topic_name, bootstrap_servers=kafka.bootstrap, auto_offset_reset="earliest")
+        await consumer.start()
+        try:
+            async with asyncio.timeout(180):
+                while len(found) < 6:
+                    polled = await consumer.getmany(timeout_ms=500)
+                    found += [record for records in polled.values() for record in records]
+        finally:
+            await consumer.stop()
+    assert [record.offset for record in found] == list(range(6))
+    assert [record.value for record in found] == [b"0", b"1", None, None, b"4", b"5"]
+
+
 POISON: list[tuple[bytes | None, bytes | None, str]] = [
     (b"p1", b'{"ts":%d,"flow":1.0,"operator":"M\xfcller"}' % T0, "not_json"),
     (b"p1", b'{"ts":%d,"flow":1.0,"z":1e999}' % T0, "not_json"),
@@ -171,8 +220,10 @@ async def test_no_poison_stops_the_pipeline_and_each_record_is_used_or_a_letter(
             await producer.send_and_wait(topic_name, value, key=key, timestamp_ms=T0)
     bad = [raw_record(0, b"p1", b"{}", [(b"\xff", b"x")]), raw_record(1, b"p1", good % (T0 + 60_000))]
     await produce_raw(kafka.bootstrap, topic_name, raw_batch(bad, timestamp_ms=T0, codec=1))
+    bomb = [raw_record(0, b"p1", bytes(MOST_BYTES)), raw_record(1, b"p1", good % (T0 + 61_000))]
+    await produce_raw(kafka.bootstrap, topic_name, raw_batch(bomb, timestamp_ms=T0, codec=1))
     await producer.stop()
-    end = 2 * len(POISON) + 2
+    end = 2 * len(POISON) + 4
 
     cluster, group = Cluster(kafka.bootstrap), pumps()
     streams = {stream: f"{topic_name}-{stream}" for stream in (EVENTS, STATES, DEAD_LETTERS)}
@@ -194,7 +245,7 @@ async def test_no_poison_stops_the_pipeline_and_each_record_is_used_or_a_letter(
     async with asyncio.timeout(180), asyncio.TaskGroup() as tasks:
         tasks.create_task(until_read())
         tasks.create_task(pipeline.run(stop))
-    expected = Counter([reason for *_, reason in POISON] + ["undecodable_headers"])
+    expected = Counter([reason for *_, reason in POISON] + ["undecodable_headers"] + ["undecodable_record"] * 2)
     if unknown == "ignore":
         expected = expected - Counter(["unknown_channel"]) + Counter(["empty"])
     assert pipeline.counters.dead_letters == expected
