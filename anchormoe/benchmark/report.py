@@ -54,13 +54,14 @@ ones are drawn. ± is one standard error over cases and seeds. ✓: the evidence
 Gap within one standard error, paired over cases and seeds. A robust model has a small Gap by every ranking, so the
 comparison counts, not the size. Nothing is chosen by this page.
 
+*Cancellation*: (Σ |contributions| + |context|) / |logit| of the predicted class on TEST, median / ninth decile, the
+largest over seeds; 1 means that nothing cancels.
+"""
+RETENTION_TEXT = f"""\
 *I(20)*: accuracy of a small convolutional net that is trained anew on the 20 % of the steps that a ranking puts first
 (up to {TRAIN_CASES} TRAIN cases) and tested on those of TEST; *mask only*: the same net sees which steps were kept, but
 none of their values. Where that is far above chance, places alone give the class away and I(20) means less. The paper's
 figures are of its own model, with an evaluator and amounts that it does not state.
-
-*Cancellation*: (Σ |contributions| + |context|) / |logit| of the predicted class on TEST, median / ninth decile, the
-largest over seeds; 1 means that nothing cancels.
 """
 STABILITY_TEXT = """\
 Two windows that overlap should not tell two stories about the same seconds. TEST recordings are cut into windows that
@@ -140,23 +141,24 @@ def ablation_report(plan: BenchmarkPlan, results: BenchmarkResults, paper: Paper
 
 def faithfulness_report(plan: BenchmarkPlan, results: BenchmarkResults, paper: Paper, today: date) -> str:
     """The page of Gap, I(20) and cancellation."""
-    sections = []
+    sections, retained = [], False
     for how, title in faithfulness.TITLES.items():
+        shown = paper if how == "mean" else Paper()
+        retention = faithfulness.retention_table(plan, results, shown, how)
+        retained |= bool(retention)
         sections += [
             f"## Removed steps are {title}",
             f"Gap, and whether the evidence reaches {faithfulness.GOALS[how]:.0%} of the best ranking:",
             faithfulness.verdict_table(plan, results, how),
             "Gap by ranking:",
-            faithfulness.gap_table(plan, results, paper if how == "mean" else Paper(), how),
-            titled(
-                "I(20) / mask only:",
-                faithfulness.retention_table(plan, results, paper if how == "mean" else Paper(), how),
-            ),
+            faithfulness.gap_table(plan, results, shown, how),
+            titled("I(20) / mask only:", retention),
         ]
     return compose_page(
         f"# {plan.title or 'Faithfulness of the evidence'}",
         describe_run(plan, today),
         FAITHFULNESS_TEXT,
+        RETENTION_TEXT if retained else "*I(20)* has not been measured by these methods.",
         *sections,
         "## Cancellation",
         faithfulness.cancellation_table(plan, results),
