@@ -1,6 +1,9 @@
 """A range of a topic as a bounded source on a real broker: it joins no group, commits nothing, and ends."""
 
+import asyncio
+
 import pytest
+from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 
 from connectors.errors import ConnectorError
@@ -28,6 +31,18 @@ async def read(kafka: Broker, topic: str, log_range: LogRange | None = None) -> 
 async def test_everything_that_was_there_is_read_once_and_then_it_ends(kafka: Broker, topic_name: str) -> None:
     await fill(kafka, topic_name)
     assert await read(kafka, topic_name) == {0: list(range(20)), 1: list(range(20))}
+
+
+@pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
+async def test_every_compression_that_producers_have_is_read(kafka: Broker, topic_name: str, compression: str) -> None:
+    kafka.create_topic(topic_name, 1)
+    producer = AIOKafkaProducer(bootstrap_servers=kafka.bootstrap, compression_type=compression, linger_ms=50)
+    await producer.start()
+    sent = [await producer.send(topic_name, b"%d" % number * 50, partition=0) for number in range(20)]
+    await asyncio.gather(*sent)
+    await producer.stop()
+    found = [record.value async for record in read_records(Cluster(kafka.bootstrap), topic_name)]
+    assert found == [b"%d" % number * 50 for number in range(20)]
 
 
 async def test_a_range_by_offset_and_by_time_is_cut_exactly(kafka: Broker, topic_name: str) -> None:
