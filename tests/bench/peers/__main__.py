@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
+from connectors.simulator.corruption import CorruptionSettings
 from tests.bench.stream.agents import Run, RunningAgent, expected_events, measure_run, started, stop_agents
 from tests.bench.stream.pumps import Row, pump_rows
 from tests.bench.stream.world import World
@@ -28,6 +29,8 @@ from tests.support.agent_process import Names
 _ASSETS, _PARTITIONS = 64, 4
 _HOP = 4
 _SINGLE_WINDOWS = 20
+_READABLE = CorruptionSettings(malformed=0.0)
+"""Quix Streams ends at the first record that is no JSON."""
 
 
 class Peer(NamedTuple):
@@ -44,7 +47,8 @@ def main() -> None:
     parser.add_argument("--packages", type=Path, default=Path("build/peers"), help="where Quix Streams is installed")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    more = pump_rows(_ASSETS, given.samples + _HOP * _SINGLE_WINDOWS, partitions=_PARTITIONS)
+    samples = given.samples + _HOP * _SINGLE_WINDOWS
+    more = pump_rows(_ASSETS, samples, partitions=_PARTITIONS, corruption=_READABLE)
     together = _ASSETS // _PARTITIONS
     rows, few = [part[: together * given.samples] for part in more], [part[: together * 12] for part in more]
     single = [row for row in more[0][together * given.samples :] if row[0] == more[0][0][0]]

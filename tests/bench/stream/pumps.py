@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from aiokafka import AIOKafkaProducer
 
+from connectors.simulator.corruption import CorruptionSettings
 from tests.support.agent_process import pump_records
 
 _SIMULATED = 8
@@ -14,10 +15,13 @@ _BATCH_BYTES = 200_000
 Row = tuple[bytes, bytes, int]
 
 
-def pump_rows(assets: int, samples: int, *, partitions: int) -> list[list[Row]]:
+def pump_rows(
+    assets: int, samples: int, *, partitions: int, corruption: CorruptionSettings | None = None
+) -> list[list[Row]]:
     """Key, value and time of each record by partition, all assets in step."""
     simulated: dict[bytes, list[tuple[bytes, int]]] = {}
-    for _, record in asyncio.run(pump_records(min(_SIMULATED, assets), samples, partitions=1)):
+    pumps = min(_SIMULATED, assets)
+    for _, record in asyncio.run(pump_records(pumps, samples, partitions=1, corruption=corruption)):
         simulated.setdefault(record.key or b"", []).append((record.value or b"", record.timestamp))
     series = list(simulated.values())
     rows: list[list[Row]] = [[] for _ in range(partitions)]
