@@ -11,7 +11,7 @@ from agent.page.api import Delta, Feed, Fleet, GroupInfo, Reach
 MISSING, IMPLAUSIBLE, NO_DATA, LATE, UNSETTLED = 1, 2, 4, 8, 16
 NO_STATE, NOT_ASKED = -1, -1
 _LEAST_FIELDS = 4
-_NOTICED_P = 3
+_NOTICED_P = 5
 """Hundredths by which a probability must move to be told."""
 
 
