@@ -19,6 +19,7 @@ from anchormoe.errors import DataError
 if TYPE_CHECKING:
     from anchormoe.data.dataset import Dataset, Split
     from anchormoe.data.inspection import ChannelFacts, Inspection, PartFacts
+    from anchormoe.data.recordings import RecordingSet
     from anchormoe.data.resampling import Recording
 
 PLOT_FORMATS = (".png", ".pdf", ".svg")
@@ -85,11 +86,11 @@ def inspect(
     if plot is not None and plot.suffix.lower() not in PLOT_FORMATS:
         fail(f"--plot {plot}: the name must end in {', '.join(PLOT_FORMATS)}", code=WRONG_USAGE)
     with count_progress("reading", quiet=as_json):
-        split, recordings = _load(spec, data_dir, config, seed)
-    facts = inspect_split(split, recordings)
-    facts = replace(facts, notes=(*facts.notes, *code_notes(split.train)))
+        split, found = _load(spec, data_dir, config, seed)
+    facts = inspect_split(split, found.recordings)
+    facts = replace(facts, notes=(*found.notes, *facts.notes, *code_notes(split.train)))
     if plot is not None:
-        _draw(plot, split, facts, recordings)
+        _draw(plot, split, facts, found.recordings)
     if as_json:
         typer.echo(json.dumps(facts.to_dict(), ensure_ascii=False, indent=2))
         return
@@ -98,17 +99,17 @@ def inspect(
         typer.echo(f"written to {plot}")
 
 
-def _load(spec: str, data_dir: Path | None, config: Path | None, seed: int) -> "tuple[Split, tuple[Recording, ...]]":
+def _load(spec: str, data_dir: Path | None, config: Path | None, seed: int) -> "tuple[Split, RecordingSet]":
     """Recordings are kept, because the inspection also shows what happened before windows were cut."""
     from anchormoe.data import recordings
     from anchormoe.data.loading import load_dataset
     from anchormoe.data.recording_config import read_config
 
     if not spec.startswith("recordings:"):
-        return load_dataset(spec, data_dir=data_dir, config=config, seed=seed), ()
+        return load_dataset(spec, data_dir=data_dir, config=config, seed=seed), recordings.RecordingSet((), ())
     directory, settings = Path(spec.removeprefix("recordings:")), read_config(config)
     found = recordings.resample_directory(directory, settings)
-    return recordings.split_windows(directory.name, found, settings), found.recordings
+    return recordings.split_windows(directory.name, found, settings), found
 
 
 def code_notes(train: "Dataset") -> Iterator[str]:

@@ -36,6 +36,22 @@ def read_recordings(directory: Path, config: RecordingConfig) -> list[RawRecordi
     return found
 
 
+def interval_notes(directory: Path, config: RecordingConfig, recordings: Sequence[RawRecording]) -> tuple[str, ...]:
+    """Of those that label nothing, though others of their class do."""
+    if config.labels.intervals is None:
+        return ()
+    intervals = read_intervals(directory, config.labels.intervals, config)
+    lost = [one for one in intervals if not _any_meets([one], recordings)]
+    if not lost:
+        return ()
+    at, first = _span(lost[0].start_ns, lost[0].end_ns), lost[0]
+    where = "" if first.recording is None else f" in recording {first.recording}"
+    return (
+        f"{len(lost)} of {len(intervals)} label intervals meet no sample, the first is {first.label!r}, {at}{where}; "
+        "check their times, and the names of their recordings",
+    )
+
+
 def _refuse_intervals_elsewhere(
     directory: Path, config: RecordingConfig, intervals: Sequence[LabelInterval], recordings: Sequence[RawRecording]
 ) -> None:

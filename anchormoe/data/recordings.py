@@ -10,7 +10,7 @@ import numpy.typing as npt
 from anchormoe.cases import Cases
 from anchormoe.data.dataset import Dataset, Origins, Split
 from anchormoe.data.recording_config import RecordingConfig, read_config
-from anchormoe.data.recording_files import RawRecording, read_recordings
+from anchormoe.data.recording_files import RawRecording, interval_notes, read_recordings
 from anchormoe.data.resampling import UNLABELLED, LabelledWindows, Recording, Samples, cut_windows, resample
 from anchormoe.data.splitting import group_overlapping, overlaps_any, select_test, split_by_time
 from anchormoe.errors import DataError
@@ -30,6 +30,8 @@ class RecordingSet:
 
     recordings: tuple[Recording, ...]
     classes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    """what was not used of the directory, in words"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,8 @@ def resample_directory(directory: Path, config: RecordingConfig) -> RecordingSet
     classes = _classes(directory, raw, config)
     codes = {name: at for at, name in enumerate(classes)}
     resampled = [resample(_with_codes(one, codes), config) for one in raw]
-    return RecordingSet(tuple(sorted(resampled, key=lambda one: (one.start, one.name))), classes)
+    ordered = tuple(sorted(resampled, key=lambda one: (one.start, one.name)))
+    return RecordingSet(ordered, classes, interval_notes(directory, config, raw))
 
 
 def split_windows(name: str, recordings: RecordingSet, config: RecordingConfig) -> Split:

@@ -87,9 +87,10 @@ def test_benchmark_refuses_a_misspelt_recipe_before_it_starts() -> None:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 def test_benchmark_writes_a_page_and_goes_on_from_its_ledger(tmp_path: Path) -> None:
-    page, ledger = tmp_path / "page.md", tmp_path / "runs.jsonl"
+    page, ledger, paper = tmp_path / "page.md", tmp_path / "runs.jsonl", tmp_path / "paper.yaml"
+    paper.write_text("{classification: {}, localization: {}, faithfulness: {}}")
     asked = ["benchmark", "uea", "--sets", "BasicMotions,Nope", "--methods", "minirocket", "--seeds", "2"]
-    asked += ["--out", str(page), "--ledger", str(ledger), "--paper", str(tmp_path / "none.yaml")]
+    asked += ["--out", str(page), "--ledger", str(ledger), "--paper", str(paper)]
     first = RUNNER.invoke(app, asked)
     assert first.exit_code == 0, first.output
     assert "| BasicMotions | 40 |" in page.read_text()

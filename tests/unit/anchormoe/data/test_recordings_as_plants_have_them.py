@@ -297,6 +297,16 @@ def test_an_interval_that_would_be_lost_is_refused(tmp_path: Path, row: str, sai
         load(tmp_path, labels={"intervals": "labels.csv", "default": "fine"})
 
 
+def test_an_interval_that_labels_nothing_is_told_where_its_class_has_others(tmp_path: Path) -> None:
+    when = "2026-03-01T00:00:06Z,2026-03-01T00:00:12Z"
+    rows = [f"run0,{when},leak", f"run1,{when},leak"]
+    (write(tmp_path) / "labels.csv").write_text("\n".join(["recording,start,end,label", *rows]))
+    load(tmp_path, labels={"intervals": "labels.csv", "default": "fine"})
+    [note] = resample_directory(tmp_path, read_config(tmp_path / "config.yaml")).notes
+    assert note.startswith("1 of 2 label intervals meet no sample, the first is 'leak', 2026-03-01T00:00:06Z to ")
+    assert "in recording run1" in note
+
+
 def test_intervals_without_a_recording_may_lie_outside_of_all(tmp_path: Path) -> None:
     rows = ["2026-03-01T00:00:06Z,2026-03-01T00:00:12Z,leak", "2025-01-01T00:00:00Z,2025-01-01T01:00:00Z,rust"]
     (write(tmp_path) / "labels.csv").write_text("\n".join(["start,end,label", *rows]))
