@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from agent.page.topics_page import TopicsPage
     from agent.settings import Http
 
-_CLOSING_S = 5.0
+_CLOSING_S = 10.0
+"""Below the 15 s that the chart grants; on a busy machine its readers need some seconds to let go of the broker."""
 
 
 def register(app: typer.Typer) -> None:
