@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from agent.page.topics_page import TopicsPage
     from agent.settings import Http
 
+_CANCEL_AGAIN_S = 1.0
 _CLOSING_S = 10.0
 """Below the 15 s that the chart grants; on a busy machine its readers need some seconds to let go of the broker."""
 
@@ -65,10 +66,18 @@ async def _serve(shown: "TopicsPage", listener: "socket", http: "Http") -> None:
         stopping = asyncio.ensure_future(stop.wait())
         await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
-        work.cancel()
+        await _cancel(work)
         try:
             await work
         except asyncio.CancelledError:
             return
         finally:
             deadline.cancel()
+
+
+async def _cancel(work: "asyncio.Future[None]") -> None:
+    """Until it has ended: a library may swallow a cancellation, and a task group tells its tasks only once."""
+    work.cancel()
+    while not (await asyncio.wait({work}, timeout=_CANCEL_AGAIN_S))[0]:
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
